@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ask.c - network conditionals: questions to all members of a group, asked until they are true.
+ * ask.c - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * A question at rest holds no packet. It lies in a list here, and takes a packet when it is asked,
- * of which questions have a part only. So however many wait for something to become true, what
- * makes it true always finds packets. A host's question has one of ENGINE_ASKS slots as long as it
- * waits; when all are taken, a question is asked once and the host, who has been told that it was
- * false, asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there
- * is one for each.
+ * A conditional in backoff holds no packet. It is in a list here and takes a packet only while it
+ * is tested; conditionals may use only a part of the packets. So however many wait for something to
+ * become true, the traffic that makes it true always finds packets. A host's conditional keeps one
+ * of ENGINE_ASKS slots while it waits. When all are taken, a conditional is tested once; the host
+ * gets the answer false and repeats it (nic/host/group/word.c). A barrier's conditional is in the
+ * state of its number, so there is one for each.
  *
- * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
- * groups that all members have left. A barrier to which the process has contributed goes on,
- * seldom.
+ * Conditionals of a process that has ended are dropped when they are due, and so are all
+ * conditionals in groups that all members have left. A barrier to which the process has contributed
+ * continues, with longer backoff.
  * Source: QsNet III §IV-A.
  */
 #include "nic/engine/ask.h"
@@ -20,13 +20,18 @@
 
 #include "nic/engine/internal.h"
 
-/* At rest: with twice as many each rests twice as long, so that they leave the links to others. */
+/*
+ * Per this many conditionals in backoff the backoff time doubles, so that they leave the links to
+ * others.
+ */
 #define ASKS_MANY 4u
-/* Raw: tries without a rest, for there its least is longer than it takes members to come who are on
-   their way: a round through the network takes less than the clock is looked at apart. */
+/*
+ * Clock raw: tries without backoff. The shortest backoff there is longer than members on their way
+ * need to arrive, because a round trip takes less time than passes between two reads of the clock.
+ */
 #define ASKS_AT_ONCE 1u
 
-/* --- those that rest ---------------------------------------------------------------- */
+/* --- in backoff --------------------------------------------------------------------- */
 
 bool engine_asks_init(struct engine_asks *asks, uint64_t random)
 {
@@ -50,11 +55,11 @@ uint64_t engine_asks_due_ps(const struct engine_asks *asks)
     return at_ps;
 }
 
-/* --- one question ------------------------------------------------------------------- */
+/* --- one conditional ---------------------------------------------------------------- */
 
 /*
- * The group that is asked. NULL: nobody wants to know any more, or all members have left it. Who
- * needs it looks once: the manager may take it out between two looks.
+ * Returns the group to test. NULL: nobody wants the answer any more, or all members have left. Call
+ * it once per use: the manager may remove the group between two calls.
  */
 static struct engine_group *ask_group(struct engine *e, struct engine_ask *ask)
 {
@@ -71,7 +76,9 @@ static struct engine_group *ask_group(struct engine *e, struct engine_ask *ask)
     return engine_group_of(e, host->group);
 }
 
-/* It is in no list. Its buffer is somebody else's, or dropped. */
+/*
+ * The conditional has ended and is in no list. Its buffer belongs to somebody else, or was dropped.
+ */
 static void ask_end(struct engine *e, struct engine_ask *ask)
 {
     if (ask->barrier) {
@@ -90,13 +97,16 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
     ask_end(e, ask);
 }
 
-/* Tries that no rest follows. */
+/* Tries that are not followed by backoff. */
 static uint32_t tries_at_once(const struct engine *e)
 {
     return e->dev.timed ? 0 : ASKS_AT_ONCE;
 }
 
-/* Is it asked again at once? Few may be, and not often: packets are for what makes them true. */
+/*
+ * May it be repeated without backoff? Only few and rarely: packets are needed for the traffic that
+ * makes conditionals true.
+ */
 static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
 {
     return ask->tries < tries_at_once(e) && engine_queue_empty(&e->asks.due) &&
@@ -104,9 +114,10 @@ static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
 }
 
 /*
- * All questions on a list rest for the same time, so the list is in the order in which they are
- * due. It doubles with each try after a rest, and with the number of those at rest; and has up to
- * half as much more, another part at each adapter, so that those who met do not meet again.
+ * Put it into backoff. All conditionals of a list have the same backoff time, so the list is in
+ * order of due times. The time doubles with each try and with the number of conditionals in
+ * backoff. It has up to half as much jitter, which differs between adapters, so that colliding
+ * tests separate.
  */
 static void ask_rest(struct engine *e, struct engine_ask *ask)
 {
@@ -127,7 +138,7 @@ static void ask_rest(struct engine *e, struct engine_ask *ask)
     asks->resting++;
 }
 
-/* The segment of a question: the host's own, or a new one for a barrier. */
+/* The segment of a conditional: the host's own, or a new one for a barrier. */
 static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
 {
     uint32_t buf;
@@ -135,7 +146,7 @@ static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
     if (!ask->barrier)
         return engine_host_ask_of(ask)->buf;
     buf = emu_pool_take(engine_cache(e));
-    assert(buf != EMU_NO_BUF); /* an engine has set some aside for each of its packets */
+    assert(buf != EMU_NO_BUF); /* reserved: the engine has some for each of its packets */
     *engine_hdr(e, buf) = (struct emu_hdr){.dst = ask->barrier->group->id,
                                            .src = e->node,
                                            .seq = ask->barrier->hdr.seq,
@@ -145,7 +156,7 @@ static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
     return buf;
 }
 
-/* It goes out to @group in a packet; there is a free one. */
+/* Send it to @group in a packet; one is free. */
 static void ask_send(struct engine *e, struct engine_ask *ask, const struct engine_group *group,
                      uint64_t at_ps)
 {
@@ -153,14 +164,15 @@ static void ask_send(struct engine *e, struct engine_ask *ask, const struct engi
 
     e->send.packet[i].ask = ask;
     e->send.packet[i].tries = ask->tries;
-    e->send.packet[i].bulk = ask->tries; /* again: in turn with bulk, which it could starve */
+    /* repeated tests share with bulk, which they could starve */
+    e->send.packet[i].bulk = ask->tries;
     e->asks.in_packets++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);
 }
 
-/* Its turn has come: what is not so here need not be asked of others. */
-static void ask_turn(struct engine *e, struct engine_ask *ask)
+/* Its backoff has ended. If the condition is false here, the other members need not be asked. */
+static void ask_retry(struct engine *e, struct engine_ask *ask)
 {
     if (!ask_group(e, ask))
         ask_drop(e, ask);
@@ -198,14 +210,14 @@ void engine_asks_due(struct engine *e, uint64_t at_ps)
         while (!engine_queue_empty(rest) && engine_ask_of(rest->first)->due_ps <= e->now_ps &&
                turns++ < ENGINE_BURST) {
             asks->resting--;
-            ask_turn(e, engine_ask_of(engine_queue_pop(rest)));
+            ask_retry(e, engine_ask_of(engine_queue_pop(rest)));
         }
         asks->any &= ~((uint32_t)engine_queue_empty(rest) << doublings);
     }
     engine_asks_go(e, at_ps);
 }
 
-/* --- asked by whom ------------------------------------------------------------------ */
+/* --- posted by a host or a barrier -------------------------------------------------- */
 
 void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
@@ -215,11 +227,11 @@ void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at
     *ask = (struct engine_ask){.barrier = state, .process = e->host.process};
     state->asking = true;
     engine_group_hold(state->group);
-    ask_turn(e, ask);
+    ask_retry(e, ask);
     engine_asks_go(e, at_ps);
 }
 
-/* A host's question, by the number that the host gave it. NULL: it does not wait here. */
+/* Find a host's conditional by its id. NULL: it does not wait here. */
 static struct engine_host_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
 {
     for (uint32_t i = 0; i < ENGINE_ASKS; i++) {
@@ -232,7 +244,7 @@ static struct engine_host_ask *ask_find(struct engine *e, const struct emu_hdr *
     return NULL;
 }
 
-/* Once: there is a free packet for it, and for the answer. */
+/* Test once. There is a free packet, also for the answer. */
 static void test_once(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
 {
     uint16_t i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
@@ -257,7 +269,7 @@ static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
                                     .seq = hdr->seq,
                                     .group = hdr->dst,
                                     .used = true};
-    ask_turn(e, &ask->ask);
+    ask_retry(e, &ask->ask);
     engine_asks_go(e, at_ps);
 }
 
@@ -284,7 +296,7 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
 
 /* --- the answer --------------------------------------------------------------------- */
 
-/* All agree. */
+/* All members agree. */
 static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uint64_t at_ps)
 {
     struct engine_coll *barrier = ask->barrier;
@@ -319,7 +331,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
     } else {
         if (!ask->barrier) {
             e->send.held -= p->count;
-            p->count = 0; /* the buffer is the question's again */
+            p->count = 0; /* the conditional has its buffer back */
         }
         if (ask_at_once(e, ask)) {
             ask->tries++;

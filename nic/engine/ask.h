@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ask.h - network conditionals: questions to all members of a group, asked until they are true.
+ * ask.h - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * Owner: the engine's worker. A question is free, at rest, due, or in a packet: in one queue, or in
- * none while it is in a packet. A host's has a slot and the reference to its segment, which is its
- * packet's while it is in one. A barrier's lies in the barrier's state and has no segment.
+ * Owner: the engine's worker. A conditional is free, in backoff, due, or in a packet: it is in one
+ * queue, or in none while it is in a packet. A host's conditional has a slot and holds a reference
+ * to its segment, which its packet takes over meanwhile. A barrier's conditional is in the
+ * barrier's state and has no segment.
  */
 #ifndef NIC_ENGINE_ASK_H
 #define NIC_ENGINE_ASK_H
@@ -12,39 +13,40 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-/* of the rest of a conditional whose process is there still, at most */
+/* limit of backoff doublings for a conditional whose process is still attached */
 #define ENGINE_TEST_DOUBLINGS 6u
-#define ENGINE_ASKS           128u /* conditionals of a host that wait until they are true */
-#define ENGINE_ASK_PART       4u   /* conditionals have at most one packet in so many */
+#define ENGINE_ASKS           128u /* conditionals of a host that are repeated until true */
+#define ENGINE_ASK_PART       4u   /* conditionals use at most one of this many packets */
 
 struct emu_word;
 struct engine_coll;
 struct engine_group;
 
 struct engine_ask {
-    struct engine_queued at;     /* first: engine_ask_of() */
-    struct engine_coll *barrier; /* it asks for this; NULL: for a host, engine_host_ask_of() */
-    uint64_t due_ps;             /* at rest: when it is asked again */
-    uint32_t process;            /* engine_host.process when it came: who asks */
+    struct engine_queued at; /* first: engine_ask_of() */
+    /* the barrier that it is for; NULL: for a host, engine_host_ask_of() */
+    struct engine_coll *barrier;
+    uint64_t due_ps;  /* in backoff: when it is tested again */
+    uint32_t process; /* engine_host.process when it arrived */
     uint16_t tries;
 };
 
-/* A host's. */
+/* A conditional of the host. */
 struct engine_host_ask {
     struct engine_ask ask; /* first */
     uint32_t buf;          /* its segment */
-    uint32_t seq, group;   /* its number, and the group's address */
-    bool used;             /* not in the queue of free ones */
-    bool taken_back;       /* it wants no answer any more */
+    uint32_t seq, group;   /* its operation id, and the group's address */
+    bool used;             /* not in the queue of free slots */
+    bool taken_back;       /* the host wants no answer any more */
 };
 
 struct engine_asks {
-    uint32_t any; /* queues at rest that are not empty, by bit */
+    uint32_t any; /* non-empty backoff queues, by bit */
     uint32_t resting;
     uint32_t in_packets;
-    uint32_t jitter;                                /* in 2^-32: so much of half a rest more */
-    struct engine_queue rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
-    struct engine_queue due;                        /* those that wait for a packet */
+    uint32_t jitter; /* adds this share, in units of 2^-32, of half the backoff time */
+    struct engine_queue rest[ENGINE_DOUBLINGS + 1]; /* in backoff, by doublings */
+    struct engine_queue due;                        /* waiting for a packet */
     struct engine_queue free;
     struct engine_host_ask *slot; /* ENGINE_ASKS */
 };
@@ -60,31 +62,32 @@ static inline struct engine_host_ask *engine_host_ask_of(struct engine_ask *ask)
     return (struct engine_host_ask *)ask;
 }
 
-/** engine_asks_init - all slots are free; false: there is no memory. */
+/** engine_asks_init - allocate the slots, all free. False: no memory. */
 bool engine_asks_init(struct engine_asks *asks, uint64_t random);
 
 /**
- * engine_test - the host's conditional @word in @buf, whose reference is the engine's. False: it
- * needs a packet, and there is no free one; nothing changed.
+ * engine_test - the host posted the conditional @word in @buf, whose reference the engine takes.
+ * False: no packet is free, nothing has changed.
  */
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps);
 
-/** engine_ask_barrier - have all members come to the barrier @state? Asked until it is so. */
+/** engine_ask_barrier - test until all members have reached the barrier @state. */
 void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /**
- * engine_tested - a reply to the conditional in packet @i came, or none in time; it is in no list.
+ * engine_tested - a reply to the conditional in packet @i arrived, or timed out; the packet is in
+ * no list.
  */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 
-/** engine_asks_due_ps - when the first of those at rest is due; EMU_NEVER. */
+/** engine_asks_due_ps - when the first conditional in backoff is due; EMU_NEVER: none. */
 uint64_t engine_asks_due_ps(const struct engine_asks *asks);
 
-/** engine_asks_due - the turn of those that have rested, or of some of them. */
+/** engine_asks_due - handle conditionals whose backoff has ended, a bounded number. */
 void engine_asks_due(struct engine *e, uint64_t at_ps);
 
-/** engine_asks_go - those that are due take free packets. */
+/** engine_asks_go - send due conditionals in free packets. */
 void engine_asks_go(struct engine *e, uint64_t at_ps);
 
 #endif

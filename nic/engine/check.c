@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - what must hold in an engine at any time, counted anew.
- */
+/* check.c - consistency checks: recount everything that an engine keeps */
 #include "nic/engine/internal.h"
 
 static uint32_t list_length(const struct engine_list *list, const struct engine_join *join)
@@ -33,7 +31,7 @@ static const char *check_packets(const struct engine *e)
         uint32_t waiting = list_length(&e->send.waiting[p], e->send.join);
 
         if ((e->send.waiting_any >> p & 1) != (waiting != 0))
-            return "an engine does not know who waits";
+            return "an engine's bits of waiting packets are wrong";
         count += waiting;
     }
     count += e->host.delivery.active && e->host.delivery.packet != ENGINE_NONE;
@@ -41,10 +39,10 @@ static const char *check_packets(const struct engine *e)
         return "an engine has lost a packet";
     for (uint32_t i = 0; i < e->send.packets; i++)
         held += e->send.packet[i].state != ENGINE_FREE ? e->send.packet[i].count : 0;
-    return held == e->send.held ? NULL : "an engine does not know how many segments it keeps";
+    return held == e->send.held ? NULL : "an engine's count of segments is wrong";
 }
 
-/* The sending end's accounts: open channels have packets, slots add up. */
+/* The sending side: open channels have packets, slots add up. */
 static const char *check_link(const struct engine *e, const struct engine_link *l)
 {
     uint32_t pool = l->vcs.pool, left = 0;
@@ -55,7 +53,7 @@ static const char *check_link(const struct engine *e, const struct engine_link *
 
         pool += used ? used - 1 : 0;
         if ((l->vcs.occupied >> c & 1) != (used != 0))
-            return "an engine does not know which slots are taken";
+            return "an engine's bits of occupied slots are wrong";
         if ((l->vcs.open >> c & 1) &&
             (p->state != ENGINE_AWAITING || p->channel != c || p->tag != l->vcs.tag[c]))
             return "an open channel has no packet";
@@ -64,17 +62,17 @@ static const char *check_link(const struct engine *e, const struct engine_link *
         left |= l->left[p];
     if (left & ~l->vcs.open)
         return "a closed channel has segments left";
-    return pool == e->profile->pool_slots ? NULL : "slots of a cable were lost or made";
+    return pool == e->profile->pool_slots ? NULL : "the pool slots of a cable do not add up";
 }
 
-/* Questions at rest, in packets, and free. */
+/* Conditionals in backoff, in packets, and free. */
 static const char *check_asks(const struct engine *e)
 {
     uint32_t resting = 0, asked = 0, used = 0;
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
         if ((e->asks.any >> d & 1) == engine_queue_empty(&e->asks.rest[d]))
-            return "an engine does not know which conditionals rest";
+            return "an engine's bits of conditionals in backoff are wrong";
         resting += queue_length(&e->asks.rest[d]);
     }
     for (uint32_t i = 0; i < e->send.packets; i++)
@@ -89,8 +87,8 @@ static const char *check_asks(const struct engine *e)
     return NULL;
 }
 
-/* Packets on their channels, and what comes in. */
-static const char *check_ways(const struct engine *e)
+/* Packets on channels, and incoming packets. */
+static const char *check_channels(const struct engine *e)
 {
     uint32_t open = 0, parts = 0, whole = 0, stored = 0;
 
@@ -106,7 +104,7 @@ static const char *check_ways(const struct engine *e)
     if (parts != list_length(&e->receive.parts, e->receive.join) ||
         whole != list_length(&e->receive.whole, e->receive.join) ||
         stored != list_length(&e->receive.stored, e->receive.join))
-        return "an engine does not know what comes in";
+        return "an engine's lists of incoming packets are wrong";
     return NULL;
 }
 
@@ -115,7 +113,7 @@ void engine_audit(const struct engine *e, const struct emu_found *found)
     for (uint32_t i = 0; i < e->links; i++)
         emu_found_at(found, i, check_link(e, &e->link[i]));
     emu_found_at(found, EMU_NO_PORT, check_packets(e));
-    emu_found_at(found, EMU_NO_PORT, check_ways(e));
+    emu_found_at(found, EMU_NO_PORT, check_channels(e));
     emu_found_at(found, EMU_NO_PORT, check_asks(e));
 }
 
@@ -138,7 +136,7 @@ bool engine_idle(const struct engine *e)
            engine_list_empty(&e->receive.stored) && engine_queue_empty(&e->tree.results);
 }
 
-/* Of the packets in a list; they are not in two. */
+/* Buffers of the packets in a list. */
 static uint32_t list_held(const struct engine *e, const struct engine_list *list)
 {
     uint32_t held = 0;
@@ -148,7 +146,7 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Buffers that an incoming packet holds: its segments', or the one of an end without payload. */
+/* Buffers of an incoming packet; segments without payload have none. */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;
@@ -160,7 +158,7 @@ static uint32_t incoming_held(const struct engine_incoming *in)
     return held;
 }
 
-/* Of the questions in a list: a host's has its segment, which no packet holds meanwhile. */
+/* Buffers of the conditionals in a list: a host's holds its segment, unless a packet does. */
 static uint32_t asks_held(const struct engine_queue *asks)
 {
     uint32_t held = 0;
@@ -178,7 +176,6 @@ uint32_t engine_held(const struct engine *e)
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
         held += asks_held(&e->asks.rest[d]);
-
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
         held += list_held(e, &e->send.waiting[p]);
     if (e->host.delivery.active)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * deliver.c - what goes to the host: packets that came for it, and what became of its own.
- */
+/* deliver.c - deliver to the host: packets that arrived for it, and reports on its own packets */
 #include <string.h>
 
 #include "nic/engine/timed.h"
 
 /*
- * Is this segment of @p for what all members of a group do together? What the host asks to be told
- * of, a probe, an alarm, a put, nobody waits for but the host itself.
+ * Is this segment of @p part of an operation of all members of a group? Segments with EMU_NOTIFY (a
+ * probe, an alarm, a put) are not: only their own host waits for them.
  */
 static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *hdr)
 {
@@ -18,8 +16,9 @@ static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *
 }
 
 /*
- * A combine unit has no host that could hear of it, and a node's may have left the group, or end
- * before it hears of it: the manager looks (engine_group_gave_up()).
+ * Mark the groups whose segments were dropped for good. A combine unit has no host that could be
+ * notified, and a node's process may have left the group, or end before it is notified. So the
+ * manager checks (engine_group_gave_up()).
  */
 static void groups_give_up(struct engine *e, const struct engine_packet *p)
 {
@@ -48,9 +47,9 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
 }
 
 /*
- * The next delivery: @word of the @count segments in @buf. Stored field by field, and all of the
- * buffers, for only a few are set: as a whole it would be cleared first, and copied by as many as
- * there are, each by an instruction that takes long to begin.
+ * Prepare the next delivery: @word about the @count segments in @buf. Fields are stored one by one,
+ * and all buffers are copied although only few are set: assigning the whole struct would clear it
+ * first, and copying a variable number uses an instruction with a long start-up time.
  */
 static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice word,
                                            const uint32_t buf[ENGINE_SEGS_MAX], uint8_t count)
@@ -68,7 +67,7 @@ static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice 
     return to;
 }
 
-/* What there is to say of a packet of this engine's. */
+/* Deliver the report on a packet of this engine. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -79,10 +78,10 @@ static void deliver_back(struct engine *e, uint16_t i)
     to->packet = i;
     to->process = p->process;
     e->send.held -= p->count;
-    p->count = 0; /* its buffers are the delivery's */
+    p->count = 0; /* the delivery owns its buffers now */
 }
 
-/* One that came whole. False: it came before. */
+/* Deliver a complete incoming packet. False: it is a duplicate. */
 static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -101,7 +100,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     return true;
 }
 
-/* The next one to hand over. False: there is none. */
+/* Choose the next delivery. False: there is none. */
 static bool deliver_take(struct engine *e, uint64_t at_ps)
 {
     if (!engine_list_empty(&e->send.back)) {
@@ -115,7 +114,7 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
 }
 
 /*
- * Tell the host what became of its segment in @buf. The reference to @buf is passed on or dropped.
+ * The entry for the host about its segment in @buf. The reference to @buf is passed on or dropped.
  */
 static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     struct engine *e, const struct engine_delivery *from, uint32_t buf)
@@ -127,7 +126,7 @@ static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
 
     engine_set_length_only(&entry.hdr, false);
     switch (from->word) {
-    case ENGINE_NOTICE_NONE: /* of no delivery */
+    case ENGINE_NOTICE_NONE: /* never delivered */
         break;
     case ENGINE_NOTICE_SEGMENTS:
         entry.hdr.kind &= (uint8_t)~EMU_NOTIFY;
@@ -150,10 +149,7 @@ static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     return entry;
 }
 
-/*
- * An acknowledged packet's host is told only of those of its segments for which it asked to be
- * told.
- */
+/* Skip the segments of an acknowledged packet for which the host requested no report. */
 static void deliver_skip(struct engine *e)
 {
     struct engine_delivery *from = &e->host.delivery;
@@ -164,8 +160,8 @@ static void deliver_skip(struct engine *e)
 }
 
 /*
- * Is this notice for a process that has ended? The node's next process could take it for an
- * answer to a question of its own. An edge's end has been looked up for this pass.
+ * Is this report for a process that has ended? The node's next process could take it for an answer
+ * to an operation of its own. The host interface was sampled for this pass.
  */
 static bool deliver_void(const struct engine *e)
 {
@@ -178,15 +174,17 @@ static bool deliver_void(const struct engine *e)
 }
 
 /*
- * What differs between machines. The functions below that take it are inlined where it is a
- * constant, so nothing is called through it.
+ * The differences between clocks. The functions that take this struct are inlined where it is a
+ * constant, so there are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e); /* it has been taken, and nothing of it was handed over yet */
-    uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
+    void (*begin)(struct engine *e);                    /* chosen, and nothing handed over yet */
+    uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host accepts now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
-    /* hand segments that came over as they lie in @bufs, @most at most. Returns how many; if the
-       next one is to be handed, @hand is to do it */
+    /*
+     * Hand over at most @most segments in place. Returns how many. The next one, if it can be
+     * handed over, needs @hand.
+     */
     uint32_t (*hand_lying)(struct engine *e, const uint32_t *bufs, uint32_t most);
     /* incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
@@ -218,7 +216,7 @@ static inline __attribute__((always_inline)) void deliver_end(struct engine *e, 
         how->answer(e, done->reply, at_ps);
 }
 
-/* Those of them that are handed over as they lie; @room for so many. Returns how many. */
+/* Hand over segments in place, for which there is space for @room. Returns how many. */
 static inline __attribute__((always_inline)) uint32_t deliver_lying(struct engine *e, uint32_t room,
                                                                     const struct deliver_how *how)
 {
@@ -232,7 +230,7 @@ static inline __attribute__((always_inline)) uint32_t deliver_lying(struct engin
     return handed;
 }
 
-/* The segments of what is being handed over. False: the host has no room for the next one. */
+/* Hand over the segments of the current delivery. False: no space for the next one. */
 static inline __attribute__((always_inline)) bool deliver_segments(struct engine *e, uint32_t *room,
                                                                    uint64_t at_ps,
                                                                    const struct deliver_how *how)
@@ -263,7 +261,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
     return true;
 }
 
-/* Hand over what there is. False: the host has no room for all of it. */
+/* Hand over everything. False: the host has no space for all of it. */
 static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, uint64_t at_ps,
                                                               const struct deliver_how *how)
 {
@@ -277,7 +275,7 @@ static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, 
     return true;
 }
 
-/* --- clock raw: at once ------------------------------------------------------------- */
+/* --- clock raw: immediately --------------------------------------------------------- */
 
 static void raw_begin(struct engine *e)
 {
@@ -300,7 +298,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
     if (e->host.delivery.word == ENGINE_NOTICE_SEGMENTS)
         emu_pool_drop_late(engine_cache(e), entry->buf);
-    else /* a contribution that is told as failed may be a group's, too, which the manager ends */
+    else /* also a failed contribution, whose group may be freed by the manager */
         emu_pool_drop(engine_cache(e), entry->buf);
 }
 
@@ -311,7 +309,7 @@ void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
         emu_pool_drop_late(engine_cache(e), bufs[i]);
 }
 
-/* Most are: whose header says nothing that is not for the host, and which has a payload. */
+/* In place: segments with payload and without flags that the host must not see. */
 static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     uint32_t count = 0;
@@ -365,9 +363,9 @@ void engine_host_tell(struct engine *e)
     emu_pool_drop_lates(engine_cache(e));
 }
 
-/* --- timed: one segment at a time, in memory later ---------------------------------- */
+/* --- clocks with times: one segment at a time, which is in memory later ------------- */
 
-/* Before it is handed over, its channel may get another packet. */
+/* While it is handed over, its channel may start another packet. */
 static void timed_begin(struct engine *e)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -376,7 +374,7 @@ static void timed_begin(struct engine *e)
     t->early_ps = i == ENGINE_NONE ? 0 : t->last_early_ps[i];
 }
 
-/* One, or none, and then when there will be room. */
+/* Returns 1, or 0 and then sets when there will be space. */
 static uint32_t timed_room(struct engine *e, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -385,7 +383,7 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
     return t->out_ps <= at_ps;
 }
 
-/* It is in memory so much later; segments get there in order. */
+/* The segment is in memory after the receive time; segments arrive there in order. */
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -400,7 +398,7 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* It has a time, which lies elsewhere. */
+/* Not in place: each segment needs its own time. */
 static uint32_t timed_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;
@@ -410,8 +408,8 @@ static uint32_t timed_hand_lying(struct engine *e, const uint32_t *bufs, uint32_
 }
 
 /*
- * All packets to a destination but the last one are acknowledged as soon as they are handed over.
- * The ACK of the last one says that it lies in memory.
+ * All packets to a destination but the last are acknowledged as soon as they are handed over. The
+ * ACK of the last one means that it is in memory.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

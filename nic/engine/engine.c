@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * engine.c - an engine is made, told when the clock is rebased, and taken apart.
- */
+/* engine.c - create and destroy an engine; rebase its clock */
 #include "nic/engine/engine.h"
 
 #include <errno.h>
@@ -50,7 +48,8 @@ static bool engine_alloc(struct engine *e)
     send->flow_join = calloc(send->packets, sizeof *send->flow_join);
     receive->incoming = calloc(e->links * EMU_VCS, sizeof *receive->incoming);
     receive->join = calloc(e->links * EMU_VCS, sizeof *receive->join);
-    send->flow = calloc(e->nodes, sizeof *send->flow); /* this and the next: memory follows use */
+    /* these two are large: pages are allocated on first use */
+    send->flow = calloc(e->nodes, sizeof *send->flow);
     receive->heard = calloc(e->nodes, sizeof *receive->heard);
     if (e->link)
         memset(e->link, 0, links);
@@ -76,7 +75,7 @@ static void engine_init(struct engine *e, bool timed)
     e->tree.checks = e->profile->combine_check == EMU_COMBINE_CHECK_PARITY;
 }
 
-/* The one place where the clock says what an engine is. */
+/* The only function that depends on the kind of clock. */
 static const struct engine_machine *engine_machine(enum emu_clock_mode clock)
 {
     return clock == EMU_CLOCK_RAW ? &engine_raw : &engine_timed;
@@ -178,14 +177,14 @@ const struct emu_profile *engine_host_profile(const struct engine *engine)
     return &engine->host_profile;
 }
 
-/* --- the clock is rebased: all the times that an engine keeps (emu/util/clock.h) ------------ */
+/* --- rebasing: all times that an engine keeps (emu/util/clock.h) -------------------- */
 
 static void rebase(uint64_t *at_ps, uint64_t by_ps)
 {
     *at_ps = emu_rebased_ps(*at_ps, by_ps);
 }
 
-/* On clock raw time-outs have a time of their own, which the engine turns back itself. */
+/* On clock raw, timers have a time of their own, which the engine rebases itself. */
 void engine_rebase_timers(struct engine *e, uint64_t by_ps)
 {
     rebase(&e->now_ps, by_ps);

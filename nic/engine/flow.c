@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * flow.c - sequence numbers: who is how far ahead, and which are new.
- */
+/* flow.c - sequence numbers: windows of sources, and detection of duplicates */
 #include "nic/engine/internal.h"
 
-#define SEQ_MASK  (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
-#define CUT_TRIES (ENGINE_DOUBLINGS + 1u)         /* of a packet to where nothing gets */
+#define SEQ_MASK  (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as in a tag */
+#define CUT_TRIES (ENGINE_DOUBLINGS + 1u)         /* tries for a destination that is unreachable */
 
 /* --- at the source ------------------------------------------------------------------ */
 
-/* NULL: to a group that all have left; its flow went with it. */
+/* NULL: a group that all have left; its flow was freed with it. */
 static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
 {
     struct engine_group *to;
@@ -74,7 +72,7 @@ void engine_flow_leave(struct engine *e, uint16_t i)
     if (!flow)
         return;
     if (prev == ENGINE_NONE)
-        flow->oldest = (uint16_t)(next + 1); /* NONE and 1 are 0: none */
+        flow->oldest = (uint16_t)(next + 1); /* ENGINE_NONE + 1 is 0: none */
     else
         join[prev].next = next;
     if (next == ENGINE_NONE)
@@ -115,25 +113,27 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 
 /*
  * Packets of a flow are numbered, and a tag has only the low SEQ_BITS = 26 bits of a number n. The
- * receiver knows L, the highest number of the flow that it has heard. Of the numbers with those low
- * bits it takes the one nearest to L. That is n, as long as n and L differ by less than 2^25:
+ * receiver knows L, the highest number of the flow that it has received. Among the numbers with
+ * those low bits it takes the one nearest to L. That is n, as long as n and L differ by less than
+ * 2^25:
  *
- * n is not far ahead of L. A flow goes to one node or one group, so all of its packets have the
- * same receivers. A packet that is acknowledged was heard by all of them, for switches merge the
- * replies of a group's members. Let A be the highest number that was acknowledged when the source
- * gave n. Then A <= L. And n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow
- * that is further ahead (engine_flow_dead()). So n - L < 2^25.
+ * n is not far ahead of L. A flow goes to one node or one group, so all its packets have the same
+ * receivers. An acknowledged packet was received by all of them, because switches merge the replies
+ * of a group's members. Let A be the highest acknowledged number when the source assigned n. Then A
+ * <= L. And n - A <= ENGINE_SPAN + the length of its queue, because no packet enters a flow that is
+ * further ahead (engine_flow_dead()). So n - L < 2^25.
  *
- * n is not far behind L. A packet that is not over is less than ENGINE_WINDOW behind the next
- * number to be given (engine_flow_open()), and L is below that number. So L - n < ENGINE_WINDOW. A
- * number further behind L is that of a late copy, of a packet that was delivered or given up. The
+ * n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the next
+ * number to be assigned (engine_flow_open()), and L is below that number. So L - n < ENGINE_WINDOW.
+ * A number further behind L belongs to a late copy of a packet that was delivered or dropped. The
  * copy would be taken for a new packet if it were late by 2^25 packets of its flow. But only
- * channels and rings hold copies, and these are emptied, or given up, within a few time-outs.
+ * channels and rings hold copies, and these are emptied, or their packets dropped, within a few
+ * time-outs.
  *
- * Before the first number is heard there is no L, and any number is new.
+ * Before the first number is received there is no L, and any number is new.
  */
 static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
-              "numbers of a tag are told apart");
+              "numbers in a tag are unambiguous");
 
 static inline uint64_t heard_bit(uint32_t seq)
 {
@@ -145,7 +145,9 @@ static inline uint64_t *heard_word(struct engine_heard *heard, uint32_t seq)
     return &heard->seen[seq % ENGINE_WINDOW / 64];
 }
 
-/* @seq is @ahead numbers behind the highest one so far: what lies between was not heard of yet. */
+/*
+ * @seq is @ahead numbers after the highest one so far: the numbers between have not been received.
+ */
 static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahead)
 {
     if (ahead > ENGINE_WINDOW)
@@ -155,7 +157,7 @@ static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahe
     heard->last = seq;
 }
 
-/* Is @seq new in that flow? Then it is from now on not. */
+/* Is @seq new in this flow? Then mark it as received. */
 static bool heard_first(struct engine_heard *heard, uint32_t src, uint32_t seq)
 {
     uint32_t ahead = (seq - heard->last) & SEQ_MASK, behind = (heard->last - seq) & SEQ_MASK;
@@ -180,7 +182,7 @@ bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
                                             : &e->receive.heard[hdr->src];
     uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
 
-    if (!heard) { /* all have left the group, or its source is none of its own */
+    if (!heard) { /* all have left the group, or the source is not in it */
         emu_count(&e->counts.not_in_group, in->count);
         return false;
     }

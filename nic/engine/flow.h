@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flow.h - sequence numbers of packets: those that a source has given, and those that a destination
- * has heard.
+ * flow.h - sequence numbers of packets: assigned by a source, and received by a destination.
  *
- * Owner: the engine's worker. A flow goes from one node to one other, or to one group as long as
- * that is. Its numbers are without gaps at the source, and each is delivered once. Conditionals are
- * in no flow: they change nothing, so it does not matter how often one is answered.
+ * Owner: the engine's worker. A flow goes from one node to one other, or to one group while that
+ * exists. Its numbers have no gaps at the source, and each is delivered once. Conditionals are in
+ * no flow: they change nothing, so they may be answered repeatedly.
  */
 #ifndef NIC_ENGINE_FLOW_H
 #define NIC_ENGINE_FLOW_H
@@ -15,11 +14,11 @@
 
 #include "emu/util/random.h"
 
-/* packets that a source is ahead of its oldest one to a destination */
+/* limit of packets that a source may be ahead of its oldest one to a destination */
 #define ENGINE_WINDOW 256u
-/* numbers beyond the last acknowledged one: then a flow is dead */
+/* a flow is dead when it is this far beyond the last acknowledged number */
 #define ENGINE_SPAN     (1u << 24)
-#define ENGINE_TRY_BITS 6u /* of a tag: the try; above them the sequence number */
+#define ENGINE_TRY_BITS 6u /* of a tag: the try; the sequence number is above them */
 
 struct engine;
 struct engine_incoming;
@@ -27,63 +26,63 @@ struct engine_packet;
 struct engine_to;
 
 /*
- * The source's side: packets to one destination that have a sequence number and are not
- * acknowledged. One flow for each node, and one for each group as long as it is: all zero before
- * the first packet. A number here is less config.first_seq, free-running; a tag has its low bits
- * (flow.c).
+ * The source's side: packets to one destination that have a number and are not acknowledged. One
+ * flow for each node, and one for each group while it exists; all zero before the first packet.
+ * Numbers are relative to config.first_seq, and free-running; a tag has the low bits (flow.c).
  */
 struct engine_flow {
     uint32_t next;   /* number of the next packet */
-    uint32_t acked;  /* one past the highest number that was acknowledged */
+    uint32_t acked;  /* one past the highest acknowledged number */
     uint16_t oldest; /* 1 + index of the packet; 0: none */
     uint16_t newest;
-    bool cut; /* nothing gets there: engine_flow_cut() */
+    bool cut; /* the destination is unreachable: engine_flow_cut() */
 };
 
 /*
- * The destination's side: what was heard of one flow. It does not matter where numbers begin. All
- * zero: nothing yet. That no new number is taken for an old one is shown in flow.c.
+ * The destination's side: numbers received of one flow, whatever the first one was. All zero: none
+ * yet. flow.c shows that a new number is never taken for an old one.
  */
 struct engine_heard {
-    uint32_t from;                     /* 1 + the source; 0: nothing was heard */
-    uint32_t last;                     /* the highest number, as a tag has it */
+    uint32_t from;                     /* 1 + the source; 0: nothing received */
+    uint32_t last;                     /* the highest number, as in a tag */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
-    uint32_t life;                     /* of the source: engine_life() */
+    uint32_t life;                     /* incarnation of the source: engine_life() */
 };
 
-/** engine_flow_dead - has nothing that was sent there come through for ENGINE_SPAN packets? */
+/** engine_flow_dead - was nothing acknowledged there for ENGINE_SPAN packets? */
 bool engine_flow_dead(struct engine *e, struct engine_to to);
 
 /**
- * engine_flow_open - may packet @p be sent now? Its first try waits until its flow's window has
- * room.
+ * engine_flow_open - may packet @p be sent now? Its first try waits for space in its flow's window.
  */
 bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_tries - after how many tries is packet @p given up?
+ * engine_flow_tries - after how many tries is packet @p dropped?
  *
- * A packet that no try gets through waits for as long as the profile says, and holds one of few
- * places meanwhile; when all are held, what is for others waits behind them. So what follows it to
- * the same destination does not wait as long once more, and then again: from engine_flow_cut()
- * until a packet is acknowledged each has only its first tries, those whose rests double.
+ * A packet that cannot be delivered waits for as long as the profile says, and holds one of few
+ * channels meanwhile; when all are held, traffic to other destinations waits behind such packets.
+ * To keep the next packets to that destination from waiting as long again, each gets only its first
+ * tries, whose backoff doubles, from engine_flow_cut() until a packet is acknowledged.
  */
 uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p);
 
-/** engine_flow_cut - nothing gets to where @to is: a packet was given up, or the manager knows. */
+/**
+ * engine_flow_cut - the destination @to is unreachable: a packet was dropped, or the manager knows.
+ */
 void engine_flow_cut(struct engine *e, struct engine_to to);
 
-/** engine_flow_number - the first try of packet @i: it gets its number. */
+/** engine_flow_number - assign a number to packet @i at its first try. */
 void engine_flow_number(struct engine *e, uint16_t i);
 
-/** engine_flow_leave - packet @i is over. Harmless for one that is in no flow. */
+/** engine_flow_leave - packet @i has ended. Harmless for a packet that is in no flow. */
 void engine_flow_leave(struct engine *e, uint16_t i);
 
-/** engine_flow_acked - packet @p was acknowledged: by all members, if it was to a group. */
+/** engine_flow_acked - packet @p was acknowledged; to a group: by all members. */
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_key - what names the flow from @src in a packet's tag. @dst: a node, or a group's
+ * engine_flow_key - identifies the flow from @src in a packet's tag. @dst: a node, or a group's
  * whole address. Pure.
  */
 static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
@@ -94,7 +93,7 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 }
 
 /**
- * engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not.
+ * engine_heard_first - is this packet's number new? Then mark it as received. Otherwise counts it.
  */
 bool engine_heard_first(struct engine *e, const struct engine_incoming *in);
 

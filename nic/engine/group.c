@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.c - what an adapter knows of groups: its place in them, words, what conditionals ask.
+ * group.c - an adapter's view of its groups: its position in them, words, and answers to
+ * conditionals.
  *
- * A conditional is a packet to a group that asks each member's adapter whether one of its words is
- * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the
- * source sees one. A NACK may also mean that something was lost on the way, so a true answer is
- * always true, and a false one only says: not yet. Nothing is changed by it, so it needs no
- * sequence number.
+ * A conditional is a packet to a group that asks each member's adapter whether one of its words has
+ * a value. An adapter answers ACK or NACK, the switches merge the answers, and the source sees one.
+ * A NACK may also mean that a segment was lost, so "true" is always true, and "false" only means:
+ * not yet. It changes nothing, so it needs no sequence number.
  * Source: QsNet III §IV-A.
  *
  * Barriers have words of their own: one for each number of the group's stream that can be under way
- * (emu/packet/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
+ * (emu/packet/seg.h), so there may be many. The host's EMU_BARRIER with that number writes it.
  */
 #include "nic/engine/group.h"
 
@@ -20,7 +20,7 @@
 
 #include "nic/engine/internal.h"
 
-/* --- the manager's side ------------------------------------------------------------- */
+/* --- for the manager ---------------------------------------------------------------- */
 
 size_t engine_group_bytes(uint32_t sources)
 {
@@ -28,8 +28,8 @@ size_t engine_group_bytes(uint32_t sources)
 }
 
 /*
- * Of each number of the stream under way: its host's contribution or what is kept for it, and a
- * result.
+ * For each number of the stream in the window: the host's contribution or what is combined so far,
+ * and a result.
  */
 uint32_t engine_group_bufs(uint32_t id)
 {
@@ -46,7 +46,7 @@ static void group_free(struct engine_group *group)
     free(group);
 }
 
-/* On a line's beginning, and zeros by calloc(): of large groups most states are never touched. */
+/* Aligned to a cache line. calloc() gives zero pages: large groups never touch most states. */
 static struct engine_tree *tree_alloc(uint32_t window)
 {
     size_t bytes = sizeof(struct engine_tree) + window * sizeof(struct engine_coll);
@@ -84,7 +84,7 @@ static struct engine_tree *tree_create(struct engine_group *group,
     return tree;
 }
 
-/* The group combines. False: there is no memory. */
+/* Allocate what a combining group needs. False: no memory. */
 static bool group_combine(struct engine_group *group, const struct engine_group_config *config)
 {
     struct engine_tree *tree = group->tree = tree_create(group, config);
@@ -116,7 +116,7 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
     return 0;
 }
 
-/* The references that state @i holds, into @buf. Returns how many. */
+/* Store the references that state @i holds in @buf. Returns how many. */
 static uint32_t state_holds(const struct engine_tree *tree, uint32_t i, uint32_t buf[ENGINE_WIDTH])
 {
     const struct engine_coll *state = &tree->state[i];
@@ -140,7 +140,7 @@ uint32_t engine_group_held(const struct engine_group *group)
     return bufs;
 }
 
-/* Whose result is on its way, or that waits for a conditional: each holds the group. */
+/* States whose result is on its way, or that wait for a conditional, each hold the group. */
 const char *engine_group_check(const struct engine_group *group)
 {
     uint32_t waiting = 0, open = 0;
@@ -208,7 +208,10 @@ bool engine_group_gave_up(const struct engine_group *group)
     return group && group->gave_up;
 }
 
-/* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */
+/*
+ * T2 pairs with T1 (engine_group_release()): the engine is done with the last of the group's
+ * states.
+ */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {
     uint32_t buf[ENGINE_WIDTH];
@@ -235,7 +238,7 @@ void engine_groups_clear(struct engine *e, uint32_t id)
     emu_table_clear(&e->tree.groups, id);
 }
 
-/* --- the engine's ------------------------------------------------------------------- */
+/* --- for the engine ----------------------------------------------------------------- */
 
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - groups that a node is in, and the trees in which they combine.
+ * group.h - the groups of a node, and the trees in which they combine.
  *
- * Owner: the manager makes a group and frees it; from when it is published (engine_groups_set())
- * until the grace period after it was taken out it is the engine's worker's. It is freed only when
- * nothing of it waits in a queue of the engine's (`waiting`). A group for multicasts only has no
+ * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
+ * the end of the grace period after its removal it belongs to the engine's worker. It is freed only
+ * when none of its states is in a queue of the engine (`waiting`). A group without combining has no
  * tree.
  */
 #ifndef NIC_ENGINE_GROUP_H
@@ -22,87 +22,91 @@
 #include "nic/engine/list.h"
 #include "nic/engine/send.h"
 
-/* Who contributes to a collective at an adapter, or a combine unit: inputs of a combiner, bits. */
-#define ENGINE_HERE   0u /* its host */
+/* Contributors to a collective at an adapter or combine unit: inputs of a combiner, as bits. */
+#define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
-#define ENGINE_CHILD  2u /* and those after it */
+#define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-#define ENGINE_ASK    (EMU_PORTS_MAX - 2) /* no input: a conditional asks all members */
-#define ENGINE_GROUP  (EMU_PORTS_MAX - 1) /* no input: as an output, the whole group */
+/* not an input: the state waits for a conditional to all members */
+#define ENGINE_ASK   (EMU_PORTS_MAX - 2)
+#define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* not an input; as an output, the whole group */
 
 /* in the op of a conditional's segment */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
-/* One segment of a collective. Free: `have` is 0. */
+/* State of one segment of a collective. Free if `have` is 0. */
 struct engine_coll {
-    struct engine_queued at; /* first: engine_coll_of(); the results that wait to go */
+    struct engine_queued at; /* first: engine_coll_of(); in the queue of results that wait */
     struct engine_group *group;
-    uint64_t due_ps;    /* when the result is there */
-    struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
+    uint64_t due_ps;    /* when the result is complete */
+    struct emu_hdr hdr; /* of the first contribution; free: of the last operation */
     emu_ports have;     /* inputs that have contributed */
-    emu_ports outs;     /* where the result still has to go; 0: no result yet */
-    uint32_t buf;       /* combined so far; in order: only when made */
-    bool used;          /* there is one, or was */
-    bool made;          /* there is a result, in buf: `have` says no more than that */
-    bool asking;        /* a barrier by conditional: its question is under way */
-    bool flipped;       /* parity shows that a bit of it has flipped: found when it is read */
+    emu_ports outs;     /* where the result must still go; 0: no result yet */
+    uint32_t buf;       /* combined so far; with a fixed order: only the result */
+    bool used;          /* has been used */
+    bool made;          /* buf is the result; `have` has no other meaning then */
+    bool asking;        /* a barrier by conditional: the conditional is under way */
+    bool flipped;       /* a bit has flipped; found by parity when the state is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
               "larger states of a wide window would not fit into the caches");
 
-/* Numbers in a row that have gone through without a state: between two tokens, mostly. */
+/* Consecutive numbers that passed through without a state, usually between two tokens. */
 struct engine_row {
-    uint32_t from, to; /* the one behind them */
+    uint32_t from, to; /* to: one past the last */
 };
-#define ENGINE_ROWS 3u /* as many half windows as may have such that somebody waits for */
+#define ENGINE_ROWS 3u /* number of half windows with such numbers that somebody may wait for */
 
-/* What a member of a group that combines has of it. */
+/* What a member of a combining group keeps. */
 struct engine_tree {
-    emu_ports all;   /* the inputs that exist */
+    emu_ports all;   /* existing inputs */
     uint8_t width;   /* ENGINE_CHILD + children */
-    bool by_link;    /* contributions go by the group's link, too */
-    uint32_t window; /* numbers of the stream that may be under way; a power of two */
+    bool by_link;    /* contributions use the group's link, too */
+    uint32_t window; /* numbers of the stream in the window; a power of two */
     bool unit;       /* of a combine unit */
-    bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
-    uint32_t open;   /* states of reductions that have something */
-    struct engine_row passed[ENGINE_ROWS]; /* the one begun last first */
-    uint32_t forgot;                       /* the next state to forget what it was used for */
-    /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
+    bool failed;   /* stops combining: a state was damaged, or a unit dropped a segment for good */
+    uint32_t open; /* states of reductions in use */
+    struct engine_row passed[ENGINE_ROWS]; /* latest first */
+    uint32_t forgot;                       /* next state whose `used` is reset */
+    /* reductions in a fixed order: engine_kept() of each state; NULL: in order of arrival */
     uint32_t *kept;
-    struct engine_ask *ask;      /* of each state: what a barrier by conditional asks */
-    void *memory;                /* in which it lies */
+    struct engine_ask *ask;      /* of each state: the conditional of its barrier */
+    void *memory;                /* the allocation that contains this struct */
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
-    struct emu_clash clash;                       /* of contributions here */
-    alignas(EMU_LINE) struct engine_coll state[]; /* window, by sequence number */
+    struct emu_clash clash;                       /* mismatch of contributions here */
+    alignas(EMU_LINE) struct engine_coll state[]; /* window of them, by sequence number */
 };
 
 struct engine_group {
     uint32_t id;
     uint8_t link;
-    bool gave_up;             /* something that others may wait for was given up here */
-    struct engine_tree *tree; /* NULL: for multicasts only */
-    _Atomic uint32_t waiting; /* states in queues of the engine's: it may not be freed */
-    struct engine_flow flow;  /* what this node sends to it */
+    bool gave_up;             /* a segment that others may wait for was dropped for good here */
+    struct engine_tree *tree; /* NULL: no combining */
+    _Atomic uint32_t waiting; /* states in queues of the engine: it must not be freed */
+    struct engine_flow flow;  /* packets of this node to it */
     uint32_t sources;
-    /* of each of the sources: a hash table, all of which may be full */
+    /* one per source: a hash table, which may be full */
     struct engine_heard heard[];
 };
 
-/* What an engine has of all its groups. Results go one after the other, in the order of due_ps. */
+/*
+ * An engine's data for all its groups. Results are sent one after the other, in the order of
+ * due_ps.
+ */
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     bool asks;                          /* emu_profile_barrier_asks(): written once */
     bool checks;                        /* states have parity: written once */
-    struct engine_queue results;        /* those that wait to go */
-    /* when they can go on; EMU_NEVER: none, or no free packet */
+    struct engine_queue results;        /* results that wait to be sent */
+    /* when they can continue; EMU_NEVER: none, or no packet is free */
     uint64_t results_ps;
-    /* until then contributions are being combined; 0 on clock raw, where nothing takes time */
+    /* contributions are being combined until then; 0 on clock raw, where nothing takes time */
     uint64_t combine_ps;
-    uint64_t header_ps, word_ps; /* what one takes, and each word of it; 0 on clock raw */
-    struct emu_faults *faults;   /* what is combined goes by them; NULL: by none */
-    bool stalled;                /* no result goes on: a fault */
-    bool out;                    /* out of service: results go nowhere */
+    uint64_t header_ps, word_ps; /* time per contribution, and per word of it; 0 on clock raw */
+    struct emu_faults *faults;   /* faults of the combine unit; NULL: none */
+    bool stalled;                /* a fault: no result is sent */
+    bool out;                    /* a fault: results are dropped */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)
@@ -115,7 +119,7 @@ static inline struct engine_coll *engine_state(struct engine_tree *tree, uint32_
     return &tree->state[seq & (tree->window - 1)];
 }
 
-/* The buffers that are kept for @state, where reductions are in order. */
+/* The buffers kept for @state if reductions have a fixed order. */
 static inline struct emu_kept engine_kept(const struct engine_tree *tree,
                                           const struct engine_coll *state)
 {
@@ -125,7 +129,7 @@ static inline struct emu_kept engine_kept(const struct engine_tree *tree,
                          .all = tree->all};
 }
 
-/* Has number @seq gone through here lately? */
+/* Has number @seq passed through here recently? */
 static inline bool engine_passed(const struct engine_tree *tree, uint32_t seq)
 {
     bool passed = false;
@@ -143,26 +147,26 @@ static inline bool engine_state_in_order(const struct engine_tree *tree,
 
 /* --- group.c ------------------------------------------------------------------------ */
 
-/** engine_group_of - NULL: the node is not in it. */
+/** engine_group_of - the group with this id; NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
-/** engine_group_heard - what was heard of @src there; NULL: it is no source of the group's. */
+/** engine_group_heard - numbers received from @src; NULL: it is no source of the group. */
 struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src);
 
-/** engine_to_group - where a packet to the group goes, and by which link. */
+/** engine_to_group - destination and link of a packet to the group. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
 
-/** engine_set - the host writes a word of a group that combines. */
+/** engine_set - the host writes a word of a combining group. */
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
 
-/** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
+/** engine_agrees - is the conditional in @buf true here? */
 bool engine_agrees(struct engine *e, uint32_t buf);
 
 /*
- * The manager may free a group when it sees that nothing of it waits.
- * T1 pairs with T2, engine_group_destroy(): it sees what was done before.
+ * While held, the manager must not free the group. T1 pairs with T2 in engine_group_destroy(): it
+ * sees everything done before the release.
  */
 static inline void engine_group_hold(struct engine_group *group)
 {
@@ -182,16 +186,16 @@ static inline void engine_group_release(struct engine_group *group)
 /* --- tree.c ------------------------------------------------------------------------- */
 
 /**
- * engine_contribute - a contribution from @from, a node, or this engine's own for its host. Its
- * reference is the engine's. What breaks the protocol is counted and dropped.
+ * engine_contribute - a contribution from node @from, or from this node's own host. Takes the
+ * reference to @buf. Violations of the protocol are counted and dropped.
  */
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
-/** engine_passes_note - numbers from @seq on, @count of them, go through without a state. */
+/** engine_passes_note - @count numbers from @seq on pass through without a state. */
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
 
-/** engine_position - of @from, a node, in the group's tree; ENGINE_WIDTH: it has none. */
+/** engine_position - position of node @from in the group's tree; ENGINE_WIDTH: none. */
 uint32_t engine_position(const struct engine *e, const struct engine_group *group, uint32_t from);
 
 /** engine_contribute_at - engine_contribute() from the position @at. */
@@ -199,16 +203,16 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
                           uint64_t at_ps);
 
 /**
- * engine_outs - where the result of what is no barrier by conditional goes, by bits, now that these
- * have contributed; 0: others are missing.
+ * engine_outs - where the result goes, as bits, when inputs @have have contributed; 0: others are
+ * missing. Not for barriers by conditional.
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 
-/** engine_result_to - the same bit @out, not that of the host here, as a packet's destination. */
+/** engine_result_to - the packet destination of output @out, which is not the host here. */
 struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
                                   uint32_t out);
 
-/** engine_results_pass - does no result wait, so that the next one may go at once? */
+/** engine_results_pass - may the next result be sent immediately, since none waits? */
 static inline bool engine_results_pass(const struct engine_trees *trees)
 {
     return engine_queue_empty(&trees->results) && !trees->stalled && !trees->out;
@@ -217,25 +221,26 @@ static inline bool engine_results_pass(const struct engine_trees *trees)
 /* --- vector.c ----------------------------------------------------------------------- */
 
 /**
- * engine_contribute_all - the same of @count from one node, this one or another, to one group; if
- * nobody is in it here any more they are dropped.
+ * engine_contribute_all - @count contributions from one node, this one or another, to one group.
+ * They are dropped if nobody here is in the group any more.
  */
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /**
- * engine_passes - where what comes from position @at of a reduction of @kind goes at once, by bits,
- * as nothing else is combined with it here: it needs no state. 0: it does. Clock raw.
+ * engine_passes - where contributions from position @at to a reduction of @kind go immediately, as
+ * bits: nothing else is combined with them here, so they need no state. 0: they need one. Clock
+ * raw.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);
 
-/** engine_all_ready - a conditional has found all members in the barrier @state. */
+/** engine_all_ready - a conditional found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
-/** engine_barrier_over - the word of it has come. */
+/** engine_barrier_over - the barrier's result arrived. */
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
 
-/** engine_results - send on what is there by @at_ps, as far as there are free packets. */
+/** engine_results - send the results that are complete by @at_ps, as far as packets are free. */
 void engine_results(struct engine *e, uint64_t at_ps);
 
 #endif

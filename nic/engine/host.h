@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.h - the engine's side towards its host: what it posts (post.c), what is handed over to it
+ * host.h - the engine's host side: segments that the host posts (post.c), and deliveries to it
  * (deliver.c).
  *
- * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). One packet
- * at a time is handed over, and it may wait for room. Which machine the engine is in says how
- * (`deliver`).
+ * Owner: the engine's worker; the ends of the cable have their own rules (emu/link/link.h). One
+ * packet at a time is delivered, and may wait for space.
  */
 #ifndef NIC_ENGINE_HOST_H
 #define NIC_ENGINE_HOST_H
@@ -15,97 +14,97 @@
 
 struct engine;
 
-/* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
+/* The packet that is being delivered, so that a superseded one can still finish. */
 struct engine_delivery {
     bool active;
     enum engine_notice word;
     uint8_t answer; /* enum emu_test_answer */
     uint8_t at;     /* host segments handed over */
     uint8_t count;
-    uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
-    uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
-    uint32_t process; /* a word about a packet of this engine: as there */
+    uint16_t reply;   /* incoming packet to acknowledge at the end; ENGINE_NONE */
+    uint16_t packet;  /* packet of this engine to free at the end; ENGINE_NONE */
+    uint32_t process; /* report on a packet of this engine: engine_packet.process */
     uint32_t buf[ENGINE_SEGS_MAX];
 };
 
 typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 
 struct engine_host {
-    struct emu_rx in;  /* from the host */
+    struct emu_rx in;  /* to the host */
     struct emu_tx out; /* to it */
-    /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
+    /* when its next segment can be taken; EMU_NEVER: none is known, or no packet is free */
     uint64_t in_ps;
     bool in_full;     /* segments of the host wait for a free packet */
-    uint32_t process; /* names the one that is attached: emu_hostif.serial; 0: none */
+    uint32_t process; /* the attached process: emu_hostif.serial; 0: none */
     struct engine_delivery delivery;
-    engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
+    engine_deliver_fn *deliver; /* for the engine's clock: one of the two below */
 };
 
 /**
- * engine_post - a host segment in @buf goes to @to; its reference is the
- * engine's from now on. False: there is no free packet; nothing changed.
+ * engine_post - send the host segment in @buf to @to; takes the reference. False: no packet is
+ * free, nothing has changed.
  */
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);
 
 /**
- * engine_post_room - clock raw: so many full segments to @to can be posted together now; 0: none,
- * or not together.
+ * engine_post_room - clock raw: how many full segments to @to can be posted together now; 0: none.
  */
 uint32_t engine_post_room(struct engine *e, struct engine_to to);
 
-/** engine_post_run - then: the @count, up to so many, in @bufs. Their references are passed on. */
+/** engine_post_run - post up to that many segments. Takes their references. */
 void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, struct engine_to to);
 
-/** engine_begin - a packet of this one host segment, in no list. There is a free one. */
+/** engine_begin - start a packet with this host segment, in no list. One is free. */
 uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 
-/** engine_take - a segment of the host's enters. False: no room for it now; nothing changed. */
+/** engine_take - accept a segment of the host. False: no space now, nothing has changed. */
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
- * engine_take_edge - clock raw: segments enter from the host's @edge, up to @most. Returns how
- * many; fewer: there are no more, or no room for the next one now.
+ * engine_take_edge - clock raw: accept up to @most segments from the host interface @edge. Returns
+ * how many; fewer: there are no more, or no space for the next one.
  */
 uint32_t engine_take_edge(struct engine *e, struct emu_hostif *edge, uint32_t most);
 
 /**
- * engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on.
+ * engine_posts_again - continue with the host's segments if they waited for a packet and one is
+ * free.
  */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
-/** engine_back - @word about packet @i goes to the host; it is in no list. */
+/** engine_back - report @word about packet @i to the host; the packet is in no list. */
 void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps);
 
 /**
- * engine_deliver_raw, engine_deliver_timed - hand over to the host what there is, as far as it has
- * room. Once for each packet; all but the machines call it by engine_deliver().
+ * engine_deliver_raw, engine_deliver_timed - deliver as much as the host has space for. Called by
+ * engine_deliver() for each packet.
  */
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
 
 /**
- * engine_delivers_at_once - clock raw: is nothing to be handed over before what comes now, and has
- * the host, a process's or nobody's, room for @count segments more?
+ * engine_delivers_at_once - clock raw: does nothing wait to be delivered first, and has the host
+ * interface space for @count more segments?
  */
 bool engine_delivers_at_once(struct engine *e, uint32_t count);
 
-/** engine_hand_run - then: results made here, for the host. Their references are passed on. */
+/** engine_hand_run - then: deliver results made here. Takes their references. */
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_deliver_at_once - or: the @count segments in @bufs, of one packet, which say nothing
- * that is not for the host. Their references are passed on.
+ * engine_deliver_at_once - or: deliver the @count segments of one packet, without flags that the
+ * host must not see. Takes their references.
  */
 void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_hand_at_once - a result in @buf, made here, for the host. Its reference is passed on.
- * False: it is not clock raw, or something is to be handed over before it, or changed in it.
+ * engine_hand_at_once - deliver a result made here; takes its reference. False: the clock is not
+ * raw, another delivery comes first, or its header must be changed.
  */
 bool engine_hand_at_once(struct engine *e, uint32_t buf);
 
 /**
- * engine_host_tell - the host is told what has been handed over, and what was copied out is
- * dropped. At the end of a step, and of whatever delivers outside of one.
+ * engine_host_tell - publish what was delivered, and drop buffers that were copied out. At the end
+ * of a step, and after deliveries outside of one.
  */
 void engine_host_tell(struct engine *e);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the engine: what it has whatever its clock. All of it is its worker's.
+ * internal.h - the engine independent of its clock. Used by its worker only.
  *
- * Its parts have headers of their own, which say who may touch them and what must hold. Around it
- * stands one of two machines, chosen when it is made: raw (raw.c), which has no time, and timed
+ * The parts have headers of their own, which say who owns them and what must hold. One of two
+ * implementations for a clock is chosen at creation: raw (raw.c), which has no time, and timed
  * (timed.c).
  */
 #ifndef NIC_ENGINE_INTERNAL_H
@@ -26,19 +26,19 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-#define ENGINE_BURST 96u /* segments taken from, or sent to, one cable in one pass: six packets */
+#define ENGINE_BURST 96u /* segments received from, or sent to, one cable per pass: six packets */
 
 struct engine {
     struct emu_dev dev;
     const struct emu_profile *profile;
     struct emu_profile host_profile;
     uint32_t node, nodes;
-    uint32_t life; /* its own: engine_life() */
+    uint32_t life; /* its own incarnation: engine_life() */
     uint32_t links;
-    uint32_t cut;       /* of them, those that nothing is plugged into */
-    struct emu_rto rto; /* until a packet's reply */
+    uint32_t cut;       /* bit per link: nothing is plugged in */
+    struct emu_rto rto; /* reply time-out */
     uint64_t random;    /* xorshift state: jitter */
-    uint64_t now_ps;    /* what time-outs and rests are measured by: the machine's */
+    uint64_t now_ps;    /* clock for time-outs and backoff */
 
     struct engine_host host;
     struct engine_sending send;
@@ -47,15 +47,15 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_asks asks; /* last: seldom looked at */
+    struct engine_asks asks; /* last: rarely used */
 };
 
-/* What an engine is on one kind of clock. */
+/* The implementation for one kind of clock. */
 struct engine_machine {
-    size_t bytes; /* of its engine, which begins with a struct engine */
+    size_t bytes; /* of its struct, which begins with a struct engine */
     emu_step_fn step;
     engine_deliver_fn *deliver;
-    void (*init)(struct engine *e, enum emu_clock_mode clock); /* what is its own */
+    void (*init)(struct engine *e, enum emu_clock_mode clock); /* of its own fields */
 };
 
 extern const struct engine_machine engine_raw, engine_timed;
@@ -71,10 +71,10 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * A host inside the fabric may send only lengths: then its segment has no payload, its buffer is
- * the engine's own and goes no further than to the far end's engine. The header stored in the
- * buffer says so, in a bit of its kind that is the engines': no host sees it. It is set and asked
- * for here alone.
+ * A host inside the fabric may send lengths only: then its segment has no payload, and its buffer
+ * belongs to the engine and goes no further than to the remote engine. The header stored in the
+ * buffer has a bit of its kind set that only engines use; no host sees it. The bit is accessed only
+ * by the functions below.
  */
 #define ENGINE_LENGTH_ONLY EMU_STORED
 static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY,
@@ -91,48 +91,48 @@ static inline void engine_set_length_only(struct emu_hdr *hdr, bool length_only)
         (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
 }
 
-/* When the host segment in @buf was posted. */
+/* When the host segment in @buf was posted, in ns. */
 static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 {
     return emu_pool_note(engine_cache(e)->pool, buf);
 }
 
-/* What its host, or the fabric, asks for. */
+/* The segment's kind without flags. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
 }
 
 /*
- * May a packet carry a host segment with this header? The edge of its source has checked the
- * header, and the packet's CRC-32 detects damage by a fault. So a wrong header here comes from
- * another host that sends false data: only that can have a matching CRC-32.
+ * May a packet carry a host segment with this header? The host interface of its source has checked
+ * the header, and the packet's CRC-32 detects damage by faults. So an invalid header comes from
+ * another host that sends forged data with a matching CRC-32.
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
     struct emu_hdr asked = *hdr;
 
     engine_set_length_only(&asked, false);
-    if (asked.kind == EMU_SET) /* from a host to its own adapter */
+    if (asked.kind == EMU_SET) /* only from a host to its own adapter */
         return false;
     if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
         return !asked.len;
     return emu_hdr_is_sane(&asked, e->profile, e->nodes);
 }
 
-/* What a host segment takes of a packet's payload. */
+/* Bytes of a host segment in a packet's payload. */
 static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/* Of these, the bytes that are there. */
+/* The part of these that exists in memory. */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
-/* The CRC-32 of the payload of a packet: of @count host segments, of which the first are full. */
+/* CRC-32 of a packet's payload: @count host segments. The full ones at its front are faster. */
 static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf, uint32_t count)
 {
     const void *full[ENGINE_SEGS_MAX];
@@ -146,7 +146,7 @@ static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf,
     return crc;
 }
 
-/* The CRC-32 of a packet, from that of its payload. @life: its source's. Pure. */
+/* CRC-32 of a packet, from that of its payload. @life: incarnation of its source. Pure. */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
                                   uint32_t life)
 {
@@ -155,22 +155,22 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     return emu_crc32(payload, where, sizeof where);
 }
 
-/** engine_wake_all - all links look for something to send. */
+/** engine_wake_all - all links check for something to send. */
 static inline void engine_wake_all(struct engine *e, uint64_t at_ps)
 {
     emu_each_bit (i, emu_bits_below(e->links) & ~e->cut)
         engine_wake(&e->link[i], at_ps);
 }
 
-/** engine_deliver - hand over to the host what there is, as far as it has room. */
+/** engine_deliver - hand over to the host as much as it has space for. */
 static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 {
     e->host.deliver(e, at_ps);
 }
 
-/* --- for both machines -------------------------------------------------------------- */
+/* --- for both clocks ---------------------------------------------------------------- */
 
-/** engine_host_look - look the host's edge up, once for this pass, and see who is there. */
+/** engine_host_look - sample the host interface, once per pass, and which process is attached. */
 static inline void engine_host_look(struct engine *e)
 {
     struct emu_rx *in = &e->host.in;
@@ -181,8 +181,8 @@ static inline void engine_host_look(struct engine *e)
 }
 
 /**
- * engine_next_link - the link that sends next by @until_ps: the earliest; then the least loaded;
- * then in turn. NULL: none.
+ * engine_next_link - the link that sends next, by @until_ps: the earliest; then the least loaded;
+ * then round robin. NULL: none.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
@@ -207,7 +207,7 @@ static inline uint64_t engine_earlier(uint64_t a_ps, uint64_t b_ps)
     return a_ps < b_ps ? a_ps : b_ps;
 }
 
-/** engine_timers_ps - when the first of all that waits for a time is due; EMU_NEVER. */
+/** engine_timers_ps - when the first timer is due; EMU_NEVER: none. */
 static inline uint64_t engine_timers_ps(const struct engine *e)
 {
     uint64_t at_ps = EMU_NEVER;
@@ -225,7 +225,7 @@ static inline uint64_t engine_timers_ps(const struct engine *e)
     return at_ps;
 }
 
-/** engine_rebase_timers - when time-outs and rests are due, less @by_ps (engine.c). */
+/** engine_rebase_timers - subtract @by_ps from all due times (engine.c). */
 void engine_rebase_timers(struct engine *e, uint64_t by_ps);
 
 #endif

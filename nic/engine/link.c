@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - what a link sends next: replies, segments of what it has begun, new packets.
+ * link.c - what a link sends next: replies, segments of packets that it has started, new packets.
  *
- * A link serves replies first, then by priority: first what it has begun, packet by packet in the
- * order in which they were begun as far as there is room for their next segment, then new packets.
- * So segments of several packets interleave where one of them has to wait, and at every segment's
- * end something of a higher priority goes first.
- * Source: QsNet III §III, §IV-B; which of several packets goes on first is ours.
+ * A link serves replies first, then by priority. Within a priority it first serves the packets that
+ * it has started, in their order, as far as there is space for their next segment, then new
+ * packets. So segments of several packets interleave if one of them has to wait, and a higher
+ * priority goes first after each segment.
+ * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
  */
 #include "nic/engine/internal.h"
 
-/* --- what comes back ---------------------------------------------------------------- */
+/* --- credits and replies ------------------------------------------------------------ */
 
 void engine_take_credits(struct engine_link *l, uint64_t until_ps)
 {
@@ -49,19 +49,20 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     engine_link_close(e, i, at_ps);
     if (reply->kind == EMU_PACKET_ACK)
         emu_count(&e->counts.acks, 1);
-    else if (e->send.packet[i].class != ENGINE_TEST) /* else it is the answer: engine_tested() */
+    /* a conditional's NACK is an answer: engine_tested() */
+    else if (e->send.packet[i].class != ENGINE_TEST)
         emu_count(&e->counts.nacks, 1);
     engine_replied(e, i, reply->kind == EMU_PACKET_ACK, at_ps);
 }
 
-/* --- what goes out ------------------------------------------------------------------ */
+/* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Has the ring slots for @count entries, 1 or more? It has one for a segment in each buffer slot of
- * the far end, for a reply on each channel, and for one more that was sent just before its packet
- * was given up: the side that gives up has emptied the ring first. But the ring of a cable to
- * another host is only emptied when that host reports it, and a malicious host may send more and
- * more heads and take no replies.
+ * Has the ring slots for @count entries, 1 or more? It has one slot for each buffer slot of the
+ * remote end, one for a reply on each channel, and one for a segment that was sent just before its
+ * packet was dropped: the side that drops a packet has emptied the ring first. But the ring of a
+ * cable to another host is emptied only when that host reports it, and a malicious host may send
+ * ever more heads and take no replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
@@ -86,7 +87,7 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     l->replies &= l->replies - 1;
 }
 
-/* The header's second word of segment @s of packet @p. */
+/* Second word of the header of segment @s of packet @p. */
 static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
 {
     bool last = s + 1 == p->segs;
@@ -100,7 +101,7 @@ static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, u
     return hdr.rest;
 }
 
-/* And the first, of a head and of a continuation. */
+/* First word, for a head and for a continuation. */
 static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, uint64_t at_ps)
 {
     return emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
@@ -120,7 +121,9 @@ static inline uint64_t segment_cont(const struct engine_packet *p, uint32_t s, u
                                             .last = s + 1 == p->segs});
 }
 
-/* What goes with segment @s of packet @p: its buffer, which both hold now, and a last one's crc. */
+/*
+ * The buffer of segment @s of packet @p, shared with the packet, and the CRC of the last segment.
+ */
 static inline void segment_payload(struct engine *e, const struct engine_packet *p, uint32_t s,
                                    struct emu_entry *entry)
 {
@@ -132,7 +135,7 @@ static inline void segment_payload(struct engine *e, const struct engine_packet 
                                   : 0;
 }
 
-/* Of packet @p, on channel @c, a segment was sent, or several. */
+/* Account for one or more segments of packet @p sent on channel @c. */
 static inline void segment_sent(struct engine *e, struct engine_link *l, struct engine_packet *p,
                                 uint32_t c)
 {
@@ -143,7 +146,7 @@ static inline void segment_sent(struct engine *e, struct engine_link *l, struct 
     p->active_ps = e->now_ps;
 }
 
-/* The next segment of the packet on open channel @c; there is room for it. */
+/* Fill in the next segment of the packet on open channel @c; there is space for it. */
 static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
                          struct emu_entry *entry, uint64_t at_ps)
 {
@@ -159,8 +162,9 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
 }
 
 /*
- * The first packet that may be sent by @l of those that wait with @priority; ENGINE_NONE. All are
- * looked at that must go by another link: when these have gone, nobody would wake this one.
+ * The first packet waiting with @priority that link @l may send; ENGINE_NONE: none. Packets that
+ * must use another link do not count towards the limit: when they have gone, nobody would wake this
+ * link.
  */
 static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -179,7 +183,7 @@ static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uin
     return ENGINE_NONE;
 }
 
-/* Does another one to the same destination wait right behind packet @i? */
+/* Does a packet to the same destination wait right behind packet @i? */
 static bool packet_follows(const struct engine *e, uint16_t i)
 {
     const struct engine_packet *p = &e->send.packet[i], *next;
@@ -190,24 +194,27 @@ static bool packet_follows(const struct engine *e, uint16_t i)
     return next->dst == p->dst && next->group == p->group && next->class == p->class;
 }
 
-/* Does it need slots for all of it before its head goes? What can never have them gets a NACK. */
+/*
+ * Must the packet reserve slots for all its segments before its head is sent? If it needs more than
+ * exist, it gets a NACK instead.
+ */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_slots;
 }
 
-/* The next try of packet @i begins on one of @channels, which have room. */
+/* Start the next try of packet @i on one of @channels, which have space. */
 static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
 {
     struct engine_packet *p = &e->send.packet[i];
     uint32_t usable = l->vcs.usable;
 
-    /* a conditional that is asked again is a new packet: the previous one was answered */
+    /* each test of a conditional is a new packet: the previous one was answered */
     emu_count(p->tries && p->class != ENGINE_TEST ? &e->counts.retransmissions : &e->counts.packets,
               1);
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
-    if (!p->has_crc) /* not by tries: a conditional that is asked again brings some along */
+    if (!p->has_crc) /* not by tries: a repeated conditional starts with some */
         p->crc = engine_payload_crc(e, p->buf, p->count);
     p->has_crc = true;
     p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
@@ -222,7 +229,7 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     engine_await(e, i);
 }
 
-/* Packet @i waits no longer: its next try begins. */
+/* Take packet @i off its waiting list and start its next try. */
 static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
 {
     e->send.packet[i].more = packet_follows(e, i);
@@ -232,7 +239,9 @@ static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, u
     open_channel(e, l, i, channels);
 }
 
-/* Open one of @channels for a waiting packet, and send its head or collect slots for it. */
+/*
+ * Open one of @channels for a waiting packet, and send its head or start to reserve slots for it.
+ */
 static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
                                   uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
 {
@@ -255,7 +264,7 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     return ENGINE_SENT;
 }
 
-/* Of @channels, the one served last, or the next one after it: they go in turn. */
+/* The channel of @channels that was served last, or the next one: round robin. */
 static uint32_t next_channel(uint32_t channels, uint32_t at)
 {
     uint32_t from = channels & UINT32_MAX << at;
@@ -264,8 +273,8 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 }
 
 /*
- * Channels that a packet of @priority may open. The last one is not for bulk: a packet above it
- * would have to wait for a bulk packet's reply.
+ * Channels that a packet of @priority may open. The last one is reserved: otherwise a packet of
+ * higher priority would have to wait for the reply to a bulk packet.
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -276,11 +285,12 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
 }
 
 /*
- * Slots that are to be free before packet @i may follow others in a pass. What goes up in a tree
- * leaves half of a pool. Of an all-reduce as many segments as go up come down as results, by the
- * same cables, and each packet of these wants slots at all members at once; of a reduce two may
- * send to one, as to a root amid a chain. If half is not left, what comes waits in a switch, and so
- * does all behind it, packet by packet in parts (over 4 adapters 1.2 times the worker's time).
+ * Slots that must be free before packet @i may follow others in a pass. Contributions to a
+ * collective leave half of a pool free. In an all-reduce, as many segments come down as results by
+ * the same cables, and each packet of these needs slots at all members at once; in a reduce, two
+ * members may send to one, for example to the root in the middle of a chain. Without half a pool,
+ * packets wait in a switch, and so does everything behind them, in parts (over 4 adapters: 1.2
+ * times the worker's time).
  */
 static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
@@ -293,11 +303,11 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 }
 
 /*
- * Clock raw: no bulk packet more is begun in a pass in which something went, when the pool has no
- * slot for the rest of it, or too few. Else as many packets as there are channels would be under
- * way, a segment of each at a time, and none of them in the cache any more when its last one comes.
- * One a pass that finds nothing else to send begins all the same: what others wait for may not be
- * what it waits for.
+ * Clock raw: in a pass that has sent something, start no bulk packet for whose other segments the
+ * pool has too few slots. Otherwise as many packets as there are channels would be under way, one
+ * segment of each at a time, and their buffers would have left the cache before their last segments
+ * are sent. A pass with nothing else to send starts one nevertheless, because what this packet
+ * waits for may depend on it.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -308,7 +318,7 @@ static bool link_holds_back(struct engine *e, const struct engine_link *l, uint3
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
 
-/* Priorities with something to send by @l, by bit: what it has begun, and what waits. */
+/* Priorities with something to send on @l, as bits: started packets, and waiting ones. */
 static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
 {
     uint32_t some = e->send.waiting_any;
@@ -346,7 +356,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             uint32_t closed = link_closed(e, l, priority);
 
             if (!(closed & room) || link_holds_back(e, l, priority))
-                left |= closed; /* they would do, but have no room, or not in this pass */
+                left |= closed; /* usable, but without space, or not in this pass */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }
@@ -363,8 +373,8 @@ bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 }
 
 /*
- * Segments of packet @p on channel @c, from @from on and before @end, go into the ring at @to,
- * which has room. What they have in common is made once.
+ * Put segments @from to @end - 1 of packet @p on channel @c into the ring at @to, which has space.
+ * Their common parts are computed once.
  */
 static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
                            uint32_t from, uint32_t end, struct emu_ring_end *to)
@@ -403,9 +413,9 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
     return sent;
 }
 
-/* --- the link itself ---------------------------------------------------------------- */
+/* --- link state and faults ---------------------------------------------------------- */
 
-/* What was sent by @l and awaits its reply has come to nothing: it goes by another link. */
+/* Packets that await a reply on @l have failed: send them on another link. */
 static uint32_t link_fail(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
     uint32_t hit = 0;
@@ -435,7 +445,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     e->cut ^= 1u << link;
     if (at_ps > e->now_ps)
-        e->now_ps = at_ps; /* it may have had nothing to do for long */
+        e->now_ps = at_ps; /* the engine may have been idle for long */
     l->vcs.usable = up ? (uint32_t)emu_bits_below(e->profile->channels) : 0;
     if (up) {
         engine_wake(l, at_ps);
@@ -443,7 +453,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
     }
     hit = link_fail(e, l, at_ps);
     engine_host_tell(e); /* outside of a step */
-    l->replies = 0;      /* who waits for them is told by the other end */
+    l->replies = 0;      /* the remote end reports the failure to their senders */
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -480,7 +490,7 @@ bool engine_is_ready(struct engine *e, uint32_t link)
     return false;
 }
 
-/* One more; @tell is told of the segment of packet @p that goes next. */
+/* Count one packet, and report the segment of it that is sent next to @tell. */
 static uint32_t waiting_tell(const struct engine_packet *p,
                              void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
 {
@@ -530,7 +540,7 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
-                continue; /* nobody waits for its answer alone: hellos are given up, too */
+                continue; /* only its own answer waits for it; probes of hosts are dropped, too */
             engine_waiting_drop(e, i);
             if (i == e->send.forming)
                 e->send.forming = ENGINE_NONE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * list.h - the two kinds of list that an engine has. Both are their worker's; neither allocates.
+ * list.h - the two kinds of list of an engine. Both are used by its worker only; neither allocates.
  *
  * struct engine_list: objects of one array (packets, incoming packets), each in one list at a time
- * and taken out of its middle. Links are indexes in an array beside that of the objects, 4 bytes
- * for each, so that a walk along a list stays in few lines. ENGINE_NONE is no index.
+ * and removable from its middle. Links are 16-bit indexes in a separate array, 4 bytes per object,
+ * so that walking a list touches few cache lines. ENGINE_NONE is no index.
  *
- * struct engine_queue: objects that lie elsewhere (questions, results of collectives), first in,
- * first out. The link is the object's first member. An object does not know in which queue it is.
+ * struct engine_queue: other objects (conditionals, results of collectives), first in, first out.
+ * The link is the object's first member. An object does not know which queue it is in.
  */
 #ifndef NIC_ENGINE_LIST_H
 #define NIC_ENGINE_LIST_H
@@ -41,7 +41,7 @@ static inline bool engine_list_empty(const struct engine_list *list)
     return list->first == ENGINE_NONE;
 }
 
-/* Put @i in behind @prev; ENGINE_NONE: first. */
+/* Insert @i behind @prev; ENGINE_NONE: at the front. */
 static inline void engine_list_insert(struct engine_list *list, struct engine_join *join,
                                       uint16_t prev, uint16_t i)
 {
@@ -68,12 +68,12 @@ static inline void engine_list_drop(struct engine_list *list, struct engine_join
 /* --- by pointer, first in, first out ------------------------------------------------ */
 
 struct engine_queued {
-    struct engine_queued *next; /* NULL: the last one */
+    struct engine_queued *next; /* NULL: last */
 };
 
 struct engine_queue {
     struct engine_queued *first; /* NULL: empty */
-    struct engine_queued *last;  /* empty: without meaning */
+    struct engine_queued *last;  /* undefined if empty */
 };
 
 static inline bool engine_queue_empty(const struct engine_queue *queue)
@@ -88,7 +88,7 @@ static inline void engine_queue_add(struct engine_queue *queue, struct engine_qu
     queue->last = at;
 }
 
-/* Put @at in before the others: it is the next one out. */
+/* Insert @at at the front. */
 static inline void engine_queue_push(struct engine_queue *queue, struct engine_queued *at)
 {
     if (!queue->first)
@@ -97,7 +97,7 @@ static inline void engine_queue_push(struct engine_queue *queue, struct engine_q
     queue->first = at;
 }
 
-/* Take the first one out. There is one. */
+/* Remove the first one. There is one. */
 static inline struct engine_queued *engine_queue_pop(struct engine_queue *queue)
 {
     struct engine_queued *at = queue->first;

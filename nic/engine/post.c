@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - what the host posts: its segments are gathered into packets, or are for this adapter
- * itself.
+ * post.c - segments that the host posts: gathered into packets, or handled by this adapter itself.
  *
- * A packet grows for as long as it waits for a channel: what the host posts at one time is one
- * packet, and what it posts faster than the links go, too. Nothing waits in order to grow. What
- * fits into one segment on the wire is a packet of its own: it would lose its priority in another.
+ * A packet grows while it waits for a channel. So segments posted at one time form one packet, and
+ * so do segments that are posted faster than the links send them. No packet waits in order to grow.
+ * A segment that fits into one on the wire is a packet of its own: in another packet it would lose
+ * its priority.
  */
 #include <string.h>
 
 #include "nic/engine/internal.h"
 
-/* The buffer of a host segment, its header stored in it. EMU_NO_BUF: none is left. */
+/* Returns the buffer of a host segment, with its header stored in it. EMU_NO_BUF: none is left. */
 static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 {
     uint32_t buf = entry->buf;
@@ -33,9 +33,9 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
- * Payload of a packet to there, at most. One to a group goes when there are slots for all of it, in
- * each switch: its channel's and half of a pool's are enough, or a few credits that get lost would
- * be its end.
+ * Largest payload of a packet to @to. A packet to a group is sent when each switch has slots for
+ * all of it. So its limit is the channel's slot and half of a pool: otherwise a few lost credits
+ * would stop such packets forever.
  */
 static uint32_t packet_most(const struct engine *e, struct engine_to to)
 {
@@ -46,8 +46,8 @@ static uint32_t packet_most(const struct engine *e, struct engine_to to)
 }
 
 /*
- * May the packet that is being formed have this segment as well? Not one of the process that was
- * there before: what becomes of it, only that process would be told.
+ * May the segment join the packet that is being formed? Not one of another process: only that
+ * process is notified of what happens to the packet.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -75,7 +75,7 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     e->send.held++;
 }
 
-/* A packet without a host segment, in no list: the first one that is free. */
+/* Take the first free packet: without a host segment, in no list. */
 static uint16_t post_begin(struct engine *e, struct engine_to to)
 {
     uint16_t i = e->send.free.first;
@@ -92,8 +92,9 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->ask = NULL;
     p->process = e->host.process;
     /*
-     * Others get theirs with the first try, and count up. Conditionals count down: one to the same
-     * group must not have the tag of another packet, or a late reply to one is one to the other.
+     * Other packets get their number with the first try, counting up. Conditionals count down: one
+     * to the same group must not have the tag of another packet, or a late reply to one would be
+     * taken for a reply to the other.
      */
     p->seq = to.class == ENGINE_TEST ? ~e->send.tests++ : 0;
     p->has_crc = false;
@@ -129,7 +130,7 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
     return true;
 }
 
-/* --- what the host asks for: its reference to @buf is the engine's, unless it is false --- */
+/* --- accepting segments: the engine owns the reference to @buf, unless false is returned --- */
 
 static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count, uint64_t at_ps)
 {
@@ -141,15 +142,15 @@ static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count,
     return true;
 }
 
-/* This transport does not carry it. */
+/* This transport does not support the segment. */
 static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
     return take_failed(e, buf, &e->counts.refused, at_ps);
 }
 
 /*
- * Its group is not known here: all have left it, or it never was. What a host had posted before it
- * left, a token of the stream or a probe, may be taken only now.
+ * The group is unknown here: all members have left, or it never existed. A token of the stream or a
+ * probe that a host posted before it left may be taken only now.
  */
 static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -189,7 +190,7 @@ static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf,
     return true;
 }
 
-/* Does what begins a packet wait until another packet has gone? */
+/* Must a segment that starts a packet wait until another packet has ended? */
 static inline bool take_waits(const struct engine *e)
 {
     return engine_list_empty(&e->send.free) || e->send.held >= e->send.most;
@@ -201,7 +202,7 @@ static bool take_post(struct engine *e, uint32_t buf, struct engine_to to, uint6
            engine_post(e, buf, to, at_ps);
 }
 
-/* What it is for says its kind, and where it goes its group. */
+/* Handle a segment by its kind and group. */
 static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
@@ -214,7 +215,7 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
     if (kind == EMU_UNICAST)
         return take_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
     group = engine_group_of(e, hdr->dst);
-    if (!group) /* its id may have a slot in the switches' tables that is another's by now */
+    if (!group) /* its slot in the switches' tables may belong to another group by now */
         return take_for_no_group(e, buf, at_ps);
     if (kind == EMU_MULTICAST)
         return take_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
@@ -242,7 +243,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
     return false;
 }
 
-/* Full segments for which the packet that is being formed has room, if it goes to @to. */
+/* Full segments for which the packet that is being formed has space, if it goes to @to. */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
     const struct engine_packet *p;
@@ -258,8 +259,8 @@ static uint32_t forming_room(const struct engine *e, struct engine_to to)
 }
 
 /*
- * @run full segments, whose buffers are behind those of packet @p, are its own. One that is full by
- * that grows no more, and what was copied just now is in the cache: its CRC-32 is due.
+ * @run full segments, whose buffers are already behind those of packet @p, join it. If that fills
+ * the packet, compute its CRC-32 now, while the copied bytes are in the cache.
  */
 static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
 {
@@ -298,16 +299,16 @@ void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, str
     engine_ready(e, i, false, 0);
 }
 
-/* Nobody asks when they were posted. */
-static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32_t run)
+/* Set the time of posting of these segments to unknown. */
+static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32_t run)
 {
     for (uint32_t i = 0; i < run; i++)
         *engine_born_ns(e, bufs[i]) = 0;
 }
 
 /*
- * Of a long message or vector: full segments, which go where the packet that is being formed goes.
- * They join it, up to @most, with one look at what they have in common.
+ * Take up to @most full segments of a long message or vector into the packet that is being formed,
+ * if it goes to @to. They are checked once for all.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
@@ -320,13 +321,13 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct
     p = &e->send.packet[e->send.forming];
     run = emu_hostif_take_run(edge, hdr->kind, hdr->dst, &p->buf[p->count],
                               room < most ? room : most);
-    run_is_ageless(e, &p->buf[p->count], run);
+    run_clear_born(e, &p->buf[p->count], run);
     if (run)
         post_append_run(e, p, run);
     return run;
 }
 
-/* The same, as a packet of their own. */
+/* The same, as a new packet. */
 static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
@@ -339,7 +340,7 @@ static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct
                               room < most ? room : most);
     if (!run)
         return 0;
-    run_is_ageless(e, e->send.packet[i].buf, run);
+    run_clear_born(e, e->send.packet[i].buf, run);
     post_begin(e, to);
     post_append_run(e, &e->send.packet[i], run);
     e->send.forming = i;
@@ -355,7 +356,10 @@ static uint32_t take_full(struct engine *e, struct emu_hostif *edge, const struc
     return run ? run : take_new(e, edge, hdr, to, most);
 }
 
-/* @count segments, the last that the forming packet has, go on without a state. */
+/*
+ * The last @count segments of the packet that is being formed pass without a state: note their
+ * numbers.
+ */
 static void take_noted(struct engine *e, struct engine_group *group, uint32_t count)
 {
     const struct engine_packet *p = &e->send.packet[e->send.forming];
@@ -370,8 +374,8 @@ static void take_noted(struct engine *e, struct engine_group *group, uint32_t co
     }
 }
 
-/* Of a long vector what goes on at once. */
-static uint32_t take_through(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+/* Take contributions that pass without a state. */
+static uint32_t take_passing(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                              struct engine_group *group, struct engine_to to, uint32_t most)
 {
     uint32_t run = take_full(e, edge, hdr, to, most);
@@ -382,9 +386,9 @@ static uint32_t take_through(struct engine *e, struct emu_hostif *edge, const st
 }
 
 /*
- * Of a long vector: contributions. Those that go on at once are taken as a message is, into the
- * packet, and when there is room for it: else they wait here, in more memory than the inner caches
- * have.
+ * Take contributions to a long vector. Those that pass without a state are taken like a message,
+ * into the packet, and only when it has space: otherwise they would wait here, in more memory than
+ * the inner caches have.
  */
 static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
                                    const struct emu_hdr *hdr, struct engine_group *group,
@@ -394,7 +398,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
     uint32_t bufs[ENGINE_SEGS_MAX], run;
 
     if (emu_ports_any(outs) && !engine_passed(group->tree, hdr->seq)) {
-        run = take_through(e, edge, hdr, group, engine_result_to(e, group, emu_ports_first(outs)),
+        run = take_passing(e, edge, hdr, group, engine_result_to(e, group, emu_ports_first(outs)),
                            most);
         emu_count(&e->counts.contributions, run);
         emu_count(&e->counts.results, run);
@@ -402,13 +406,16 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
     }
     most = most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX;
     run = emu_hostif_take_run(edge, hdr->kind, group->id, bufs, most);
-    run_is_ageless(e, bufs, run);
+    run_clear_born(e, bufs, run);
     if (run)
         engine_contribute_all(e, bufs, run, 0);
     return run;
 }
 
-/* Several full segments that are like the front one, with this header. 0: they are not taken so. */
+/*
+ * Take several full segments like the front one, which has this header. 0: they cannot be taken
+ * together.
+ */
 static uint32_t take_several(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                              uint32_t most)
 {
@@ -429,8 +436,8 @@ static uint32_t take_several(struct engine *e, struct emu_hostif *edge, const st
 }
 
 /*
- * Would the packet of a segment with this header have to wait? Of contributions those of a vector
- * are asked that go on at once.
+ * Would the packet of a segment with this header have to wait? Of contributions only those of
+ * vectors that pass without a state are checked.
  */
 static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 {
@@ -447,7 +454,7 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
     return group && group->tree && emu_ports_any(engine_passes(e, group, kind, ENGINE_HERE));
 }
 
-/* Any other one, @seg: its header is in @entry. False: there is no room for it now. */
+/* Take the single segment @seg, with its header in @entry. False: no space now. */
 static bool take_one(struct engine *e, struct emu_hostif *edge, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
@@ -465,7 +472,7 @@ static bool take_one(struct engine *e, struct emu_hostif *edge, const struct emu
     return false;
 }
 
-/* What comes next, or several at a time: how many. 0: there is none, or no room for it now. */
+/* Take the next segment, or several. Returns how many; 0: there is none, or no space now. */
 static inline uint32_t take_next(struct engine *e, struct emu_hostif *edge, uint32_t most)
 {
     struct emu_entry entry;

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - the engine on clock raw, which has no time: everything goes on as soon as it can.
+ * raw.c - the engine on clock raw, which has no time: everything happens as soon as possible.
  *
- * A pass takes credits, what came from the links and from the host, looks after time-outs, and
- * sends. Only time-outs know a time, that of the host's clock.
+ * A pass takes credits and segments from the links and the host, checks time-outs, and sends. Only
+ * time-outs use a time, that of the host's clock.
  */
 #include "nic/engine/internal.h"
 
 /*
- * Segments that are kept for each packet, on average: what all adapters keep is to stay in the
- * caches. 64 nodes that send all they can, each over 5 switches, make 4 million hops a second with
- * whole packets, 13 with 4 and 22 with 2; two nodes are as fast with any of these.
+ * Average number of segments that are kept per packet: all kept buffers must fit in the caches.
+ * With 64 nodes that send as much as they can, each over 5 switches, whole packets give 4 million
+ * hops per second, 4 segments 13 and 2 segments 22 million; two nodes are equally fast with any of
+ * these.
  */
 #define RAW_KEPT   2u
-#define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep or yield, */
-#define RAW_LOOKS  8u  /* and at least as often in a time-out */
+#define RAW_PASSES 16u /* the clock is read once per this many passes, or after a sleep or yield, */
+#define RAW_LOOKS  8u  /* and at least this often per time-out */
 
 struct engine_raw {
     struct engine base; /* first */
     uint64_t host_ps;   /* the host's clock as last read */
-    uint64_t more;      /* ports that had more than a burst */
-    uint64_t credited;  /* links with credits put that the far end has not been told of */
-    uint64_t rest_ps;   /* for how long its worker may have slept, by its leave */
+    uint64_t more;      /* ports with more input than a burst */
+    uint64_t credited;  /* links with credits that were put but not announced */
+    uint64_t rest_ps;   /* for how long the worker was allowed to sleep */
     uint32_t passes;    /* since the clock was read */
 };
 
 /*
- * The host's clock, read rarely. Between two looks at most a quarter of the least time-out counts
- * beside what it slept by its own leave: if this thread had to wait that long, nobody else is late.
+ * Read the host's clock, rarely. Between two reads at most a quarter of the shortest time-out
+ * counts, in addition to the time for which the worker was allowed to sleep: if this thread had to
+ * wait longer, peers are not to blame.
  */
 static void raw_clock(struct engine_raw *r)
 {
@@ -44,7 +46,7 @@ static void raw_clock(struct engine_raw *r)
         engine_rebase_timers(e, EMU_REBASE_BY_PS);
 }
 
-/* Time-outs, when what has come was looked at. */
+/* Check time-outs, after all input was processed. */
 static void raw_timers(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -55,12 +57,12 @@ static void raw_timers(struct engine_raw *r)
         return;
     raw_clock(r);
     if (r->more)
-        return; /* the reply may be in what has not been looked at */
+        return; /* the reply may be in the remaining input */
     engine_send_due(e, 0);
     engine_receive_due(e, 0);
 }
 
-/* How long it can do without being stepped. Whoever is told something is stepped then. */
+/* How long the engine can do without a step. Input wakes it earlier. */
 static uint64_t raw_rest_ps(const struct engine *e)
 {
     uint64_t at_ps = engine_timers_ps(e), most_ps = e->rto.most_ps / RAW_LOOKS;
@@ -72,7 +74,7 @@ static uint64_t raw_rest_ps(const struct engine *e)
     return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
 }
 
-/* Faults have a hand in it: no credit goes back, or one, or more. */
+/* A fault decides: no credit returns, or one, or more. */
 static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
 {
     for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--) {
@@ -81,7 +83,7 @@ static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint
     }
 }
 
-/* Credits for what came on one channel in a row: they go back together. */
+/* Credits for consecutive input on one channel, which are returned together. */
 struct raw_owed {
     uint32_t channel;
     uint32_t count;
@@ -94,11 +96,11 @@ static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
     owed->count = 0;
 }
 
-/* @count more go back for what came on channel @c. */
+/* Return @count more credits for input on channel @c. */
 static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {
-        assert(count == 1); /* nothing is taken together there */
+        assert(count == 1); /* with faults, segments are taken one by one */
         raw_pay_faulty(l, c);
         return;
     }
@@ -108,7 +110,7 @@ static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_
     owed->count += count;
 }
 
-/* Of what came on a link, those at its front that are taken together. */
+/* Take a run of segments from the front of a link's input. */
 static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uint32_t most,
                                     struct raw_owed *owed)
 {
@@ -124,7 +126,7 @@ static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uin
     return run;
 }
 
-/* Take what came on a link, with what goes wrong on its cable. */
+/* Take the input of a link, with the faults of its cable. */
 static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 {
     struct engine *e = &r->base;
@@ -153,12 +155,12 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     }
     raw_pay(l, &owed);
     if (moved == ENGINE_BURST ||
-        (l->faults && l->faults->held)) /* that comes when nothing else does */
+        (l->faults && l->faults->held)) /* a held segment comes when nothing else does */
         r->more |= emu_bit(i);
     return moved;
 }
 
-/* The host's edge, if segments are taken from where they lie there; NULL: one after the other. */
+/* The host interface, if segments can be taken in place; NULL: one by one. */
 static inline struct emu_hostif *raw_edge(const struct engine *e)
 {
     const struct emu_rx *in = &e->host.in;
@@ -178,7 +180,7 @@ static uint32_t raw_take_each(struct engine *e, uint32_t most)
     return taken;
 }
 
-/* Up to @most segments of the host. False: no more can be taken now. */
+/* Take up to @most segments of the host. False: no more can be taken now. */
 static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 {
     struct emu_hostif *edge = raw_edge(e);
@@ -193,7 +195,7 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     return taken == most;
 }
 
-/* Is there a segment of the host that was not taken? */
+/* Has the host a segment that was not taken? */
 static bool raw_host_has(struct engine *e)
 {
     struct emu_hostif *edge = raw_edge(e);
@@ -202,7 +204,7 @@ static bool raw_host_has(struct engine *e)
     return edge ? emu_hostif_peek(edge, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
 }
 
-/* As many as an edge has credits at a time, and then again. */
+/* Take the host's segments, in batches of the credits of a host interface. */
 static uint32_t raw_take_host(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -212,7 +214,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
-        r->more |= emu_bit(ENGINE_HOST); /* more has come, or no buffer was left for it */
+        r->more |= emu_bit(ENGINE_HOST); /* more has arrived, or no buffer was left for it */
     return moved;
 }
 
@@ -230,14 +232,17 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     return moved;
 }
 
-/* The next of what link @l has to send, and what its packet has room for right behind it. */
+/*
+ * Send the next entry of link @l, and the following segments of its packet as far as there is
+ * space.
+ */
 static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, uint32_t *sent)
 {
     struct emu_entry *slot = emu_tx_slot(&l->tx), own;
     enum engine_sent what;
 
     what = engine_link_send(e, l, slot ? slot : &own, 0);
-    if (what == ENGINE_SENT && slot) { /* it was made where it is to lie */
+    if (what == ENGINE_SENT && slot) { /* it was built in place */
         bool reply = slot->packet.kind > EMU_PACKET_CONT;
 
         emu_tx_show(&l->tx, 0);
@@ -262,7 +267,7 @@ static uint32_t raw_send(struct engine *e)
     }
     if (l)
         emu_dev_again(&e->dev);
-    emu_each_bit (i, emu_bits_below(e->links)) /* nobody else would tell it to look again */
+    emu_each_bit (i, emu_bits_below(e->links)) /* nobody else would wake the link */
         if (engine_link_holds_back(e, &e->link[i])) {
             engine_wake(&e->link[i], 0);
             emu_dev_again(&e->dev);
@@ -270,7 +275,7 @@ static uint32_t raw_send(struct engine *e)
     return sent;
 }
 
-/* Tell everybody what this pass has put on the cables. */
+/* Announce everything that this pass has put on the cables. */
 static void raw_tell(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -286,7 +291,7 @@ static void raw_tell(struct engine_raw *r)
     engine_host_tell(e);
 }
 
-/* What was written for the process is shown to it before all else that a pass does. */
+/* Publish segments for the process before the rest of the pass. */
 static inline void raw_show_host(struct engine *e)
 {
     struct emu_tx *out = &e->host.out;
@@ -333,7 +338,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* Nothing takes time here but a host's threads. */
+/* Only the host's threads take time here. */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);

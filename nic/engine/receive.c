@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - packets off the links: put together, judged, answered.
+ * receive.c - packets from the links: assembled, checked, answered.
  *
- * An adapter moves segments to its memory as they come, so a segment's slot in the link's buffer
- * is free at once. A packet is judged with its last segment: all segments in their order, every
- * header's CRC-16, the CRC-32, the right place. What fails is answered with a NACK.
+ * An adapter moves segments to its memory as they arrive, so a segment's slot in the link's buffer
+ * is free immediately. A packet is checked when its last segment arrives: the order of its
+ * segments, every header's CRC-16, the CRC-32, the destination. A packet that fails is answered
+ * with a NACK.
  * Source: QsNet III §III, §IV-B.
  */
 #include "nic/engine/internal.h"
 
-/* --- a packet ends ------------------------------------------------------------------ */
+/* --- complete packets --------------------------------------------------------------- */
 
 static void incoming_drop(struct engine *e, struct engine_incoming *in)
 {
@@ -24,24 +25,26 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 
     e->receive.incoming[i].state = ENGINE_CLOSED;
     if (e->cut >> (i / EMU_VCS) & 1)
-        return; /* nobody would hear it */
+        return; /* the link is down: no reply is possible */
     l->replies |= 1u << c;
     l->nacks = (l->nacks & ~(1u << c)) | (uint32_t)!ack << c;
     l->reply_tag[c] = e->receive.incoming[i].tag;
     engine_wake(l, at_ps);
 }
 
-/* Its sender has opened the channel anew: nobody waits for a reply to what was on it. */
+/*
+ * The sender has opened the channel again: nobody waits for a reply to the packet that was on it.
+ */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (in->state == ENGINE_TAKEN) { /* that goes on; see deliver.c */
+    if (in->state == ENGINE_TAKEN) { /* the delivery continues; see deliver.c */
         e->host.delivery.reply = ENGINE_NONE;
         return;
     }
     emu_count(&e->counts.abandoned, 1);
-    if (in->state == ENGINE_STORED) { /* delivered, but nobody will hear of it */
+    if (in->state == ENGINE_STORED) { /* delivered, but the sender will not be notified */
         engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
@@ -63,7 +66,7 @@ static enum engine_class segment_class(const struct emu_hdr *hdr)
     }
 }
 
-/* Is a host segment with this header one for where its packet went? */
+/* Is a host segment with this header valid for its packet's destination? */
 static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hdr)
 {
     uint8_t kind = engine_kind(hdr);
@@ -73,7 +76,9 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
     return kind == EMU_UNICAST ? hdr->dst == head->dst : kind != EMU_MULTICAST && kind != EMU_TEST;
 }
 
-/* Are these the packet's host segments, for here, from one node, and is the CRC-32 right? */
+/*
+ * Are the packet's host segments valid, for this node and from one node, and is the CRC-32 right?
+ */
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
     const struct emu_head *head = &in->head;
@@ -96,7 +101,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.heard[src].life) == crc;
 }
 
-/* Segments that carry a host segment: the first ones, and at least one. 0: it is not so. */
+/* Number of segments that carry a host segment: at least one, and all at the front. 0: invalid. */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;
@@ -109,7 +114,7 @@ static uint8_t incoming_count(const struct engine_incoming *in)
     return count;
 }
 
-/* A network conditional: the answer is the reply. */
+/* A network conditional: the reply is its answer. */
 static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     bool agrees = engine_agrees(e, e->receive.incoming[i].buf[0]);
@@ -118,7 +123,7 @@ static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, agrees, at_ps);
 }
 
-/* Contributions from host segment @from on that go to one group. */
+/* Number of contributions from host segment @from on that go to the same group. */
 static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *in, uint32_t from)
 {
     const struct emu_hdr *first = engine_hdr(e, in->buf[from]);
@@ -131,7 +136,7 @@ static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *i
     return end - from;
 }
 
-/* From another adapter: for this one, not for its host. */
+/* Contributions from another adapter: for this adapter, not for its host. */
 static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -149,7 +154,7 @@ static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, true, at_ps);
 }
 
-/* To this node's host, as soon as that has room. */
+/* Deliver to this node's host as soon as it has space. */
 static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -160,7 +165,7 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 }
 
 /*
- * Has it come whole, is it for here, and as it was sent? Sets `count`. @crc came with its last
+ * Is the packet complete, for this node, and undamaged? Sets `count`. @crc came with its last
  * segment.
  */
 static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t crc)
@@ -170,7 +175,7 @@ static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t
            payload_good(e, in, crc);
 }
 
-/* The last segment is here: it is broken, or a question, or for this adapter, or for its host. */
+/* The last segment has arrived: check and dispatch the packet. */
 static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -186,7 +191,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
         incoming_test(e, i, at_ps);
         return;
     case ENGINE_TREE:
-        if (!in->head.group) { /* what goes to a group is a result, which its members' hosts get */
+        if (!in->head.group) { /* a result to a group goes to its members' hosts */
             incoming_contributions(e, i, at_ps);
             return;
         }
@@ -197,7 +202,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
     incoming_deliver(e, i, at_ps);
 }
 
-/* Packets of @src that wait for the host: nobody is there any more who sent them. */
+/* Drop packets of @src that wait for the host: their sender has gone. */
 static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
 {
     uint16_t i = e->receive.whole.first, next;
@@ -223,7 +228,9 @@ void engine_life(struct engine *engine, uint32_t src, uint32_t life, uint64_t at
         engine->life = life;
 }
 
-/* Another part came meanwhile: it is due later. Most are due last. */
+/*
+ * Another segment arrived since the packet entered the list: move it. Most packets move to the end.
+ */
 static void incoming_due_later(struct engine *e, uint16_t i)
 {
     struct engine_receiving *receive = &e->receive;
@@ -262,7 +269,7 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
 
 /* --- segments ----------------------------------------------------------------------- */
 
-/* The header of a segment, or of what should be the next one of packet @in. False: broken. */
+/* Is the header valid for the next segment of packet @in? */
 static bool segment_good(const struct engine *e, struct engine_incoming *in,
                          const struct emu_packet_hdr *hdr)
 {
@@ -275,7 +282,10 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
            cont.index == in->segs && cont.last == hdr->last;
 }
 
-/* Has this continuation, which is not the next one, come before? A further try has another tag. */
+/*
+ * Is this continuation, which is not the next one, a copy of an earlier one? A further try has
+ * another tag.
+ */
 static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
 {
     struct emu_cont cont;
@@ -290,7 +300,7 @@ static void segment_stale(struct engine *e, const struct emu_entry *entry)
     emu_pool_drop(engine_cache(e), entry->buf);
 }
 
-/* A head: whatever was on that channel is over. */
+/* A head arrived: the packet that was on its channel has ended. */
 static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *entry)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -306,8 +316,8 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
     engine_list_add(&e->receive.parts, e->receive.join, (uint16_t)i);
 }
 
-/* One more segment of a packet in parts, its head as well. */
-static void packet_goes_on(struct engine *e, uint32_t i, struct emu_entry *entry, uint64_t at_ps)
+/* Add a segment, which may be the head, to an incomplete packet. */
+static void packet_add(struct engine *e, uint32_t i, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
@@ -344,7 +354,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
         engine_link_reply(e, l, hdr, at_ps);
         return;
     case EMU_PACKET_HEAD:
-        if (e->receive.incoming[i].tag == hdr->tag) { /* a copy of what is here, or was here last */
+        if (e->receive.incoming[i].tag == hdr->tag) { /* a copy of the last head */
             segment_stale(e, entry);
             return;
         }
@@ -358,10 +368,10 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
             return;
         }
     }
-    packet_goes_on(e, i, entry, at_ps);
+    packet_add(e, i, entry, at_ps);
 }
 
-/* What follows the first word of a continuation of packet @in that is as it should be. */
+/* Second word of the header of a valid continuation of packet @in. */
 static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, uint32_t wire,
                                  bool last)
 {
@@ -374,8 +384,8 @@ static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, u
 }
 
 /*
- * Continuations of packet @in, on channel @c, that are at the front of @from as they should be: up
- * to @most. How many? What they have in common is made once. @crc: what came with the last of them.
+ * Take up to @most valid continuations of packet @in, on channel @c, from the front of @from.
+ * Returns how many. Their common parts are computed once. @crc: of the last one.
  */
 static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct emu_ring_end *from,
                                 uint32_t most, uint32_t *crc)
@@ -395,7 +405,7 @@ static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct e
             break;
         in->buf[s] = entry->buf;
         *crc = entry->crc;
-        emu_ring_skip(from); /* the slot before the credit that lets it be filled */
+        emu_ring_skip(from); /* free the slot before the credit that allows to fill it */
     }
     in->segs = (uint8_t)s;
     return s - first;

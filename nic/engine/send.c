@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - a packet's life at its source: until it is acknowledged or given up.
+ * send.c - packets at their source, until they are acknowledged or dropped.
  *
- * It waits for a channel, by priority; link.c opens one and sends it; then it awaits its reply. A
- * try that comes to nothing is followed by a rest, and another one.
+ * A packet waits for a channel, by priority; link.c opens one and sends it; then the packet awaits
+ * its reply. After a failed try it waits for its backoff time and is tried again.
  * Source: QsNet III §III, §IV-B.
  */
 #include "nic/engine/send.h"
@@ -11,9 +11,10 @@
 #include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
-/* A packet with EMU_RETRIES_ENDLESS counts its tries no further, for they are to fit. */
+/* Limit of the counter of tries, which EMU_RETRIES_ENDLESS would let overflow. */
 #define TRIES_COUNTED (1u << 15)
-static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0, "tags take the tries' last bits");
+static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
+              "tags use the lowest bits of tries");
 
 void engine_sending_init(struct engine_sending *send)
 {
@@ -28,7 +29,7 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Small packets overtake bulk. */
+/* Short packets overtake bulk. */
 static uint8_t packet_priority(const struct engine_packet *p)
 {
     return p->segs == 1 && !p->bulk;
@@ -68,9 +69,10 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     if (p->tries && e->send.waiting_any)
         engine_wake_all(e, at_ps); /* the flow may have opened */
     p->state = ENGINE_FREE;
-    engine_list_insert(&e->send.free, e->send.join, ENGINE_NONE, i); /* the last one is warm */
+    /* the last one used is in the cache */
+    engine_list_insert(&e->send.free, e->send.join, ENGINE_NONE, i);
     if (!engine_queue_empty(&e->tree.results) && e->tree.results_ps == EMU_NEVER) {
-        /* results before conditionals, and these before what the host posts */
+        /* results before conditionals, conditionals before the host's segments */
         e->tree.results_ps = at_ps;
         return;
     }
@@ -79,7 +81,7 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     engine_posts_again(e, at_ps);
 }
 
-/* Into a list in the order of due times; most are due last. */
+/* Insert into a list ordered by due times; most are due last. */
 static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 {
     uint16_t prev = list->last;
@@ -89,7 +91,10 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
     engine_list_insert(list, e->send.join, prev, i);
 }
 
-/* Doubled with each try, and up to half as much more, so that those who met do not meet again. */
+/*
+ * Backoff time: doubles with each try, plus up to half as jitter, so that colliding packets
+ * separate.
+ */
 static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
 {
     uint32_t doublings = p->tries ? p->tries - 1u : 0;
@@ -102,13 +107,13 @@ static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
            (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
-/* Is it to a group that all have left? Tried on, it would hold up those to other groups. */
+/* Has everybody left the packet's group? Further tries would delay packets to other groups. */
 static bool packet_for_no_group(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && !engine_group_of(e, p->dst);
 }
 
-/* This try has come to nothing; the packet is in no list. */
+/* A try has failed; the packet is in no list. */
 static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -120,7 +125,7 @@ static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
-    if (p->tries >= TRIES_COUNTED) /* endless: its tag goes on from here */
+    if (p->tries >= TRIES_COUNTED) /* endless: the tag continues from here */
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_RESTING;
     p->due_ps = e->now_ps + packet_rest_ps(e, p);
@@ -166,7 +171,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
         uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->tries);
 
         if (due_ps > e->now_ps) {
-            /* it went on, or time-outs are longer now, since it was put here */
+            /* a segment was sent since, or time-outs have become longer */
             p->due_ps = due_ps;
             engine_list_drop(&e->send.awaiting, e->send.join, i);
             timer_add(e, &e->send.awaiting, i);

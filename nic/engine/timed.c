@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - the engine on clock real or virtual: one event at a time.
+ * timed.c - the engine on clocks real and virtual: one event at a time.
  *
- * Everything happens in the order of its times, and at one time in this order: what comes
- * from the links, what the host posts, what the host has room for again, time-outs, what leaves. So
- * a packet holds all that the host posted at one time, and nothing depends on how time was cut into
- * windows. A segment counts as here when its last byte is.
+ * Events happen in the order of their times. At equal times the order is: input from the links,
+ * segments posted by the host, deliveries to the host, timers, results, output. So a packet holds
+ * all segments that the host posted at one time, and nothing depends on how time is divided into
+ * windows. A segment has arrived when its last byte has.
  */
 #include "nic/engine/timed.h"
 
@@ -24,7 +24,10 @@ struct engine_event {
     struct engine_link *link;
 };
 
-/* From the time of an entry until its last byte is here. With faults all count as whole ones. */
+/*
+ * From the time of an entry until its last byte has arrived. With faults all count as full
+ * segments.
+ */
 static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
 {
     uint64_t wire_ps = bytes * e->profile->link_ps_per_byte;
@@ -32,7 +35,7 @@ static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
     return wire_ps > e->profile->switch_ps ? wire_ps - e->profile->switch_ps : 0;
 }
 
-/* When the front segment of a link is here, the last byte of it. */
+/* When the last byte of the front segment of a link arrives. */
 static uint64_t arrive_ps(const struct engine *e, struct engine_link *l)
 {
     const struct emu_entry *entry;
@@ -53,7 +56,7 @@ static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine
         *best = (struct engine_event){.at_ps = at_ps, .kind = kind, .link = link};
 }
 
-/* The earliest event; at_ps EMU_NEVER: none. At one time the kinds are in their order. */
+/* The earliest event; at_ps EMU_NEVER: none. At equal times the order of kinds decides. */
 static struct engine_event event_next(struct engine_timed *t)
 {
     struct engine *e = &t->base;
@@ -72,9 +75,9 @@ static struct engine_event event_next(struct engine_timed *t)
 }
 
 /*
- * An entry shows when a switch would have passed it on: its delay after the first byte. A segment
- * that is shorter than that was here before, by the time returned. (On a cable with faults none
- * is.)
+ * An entry becomes visible when a switch would have forwarded it: its delay after the first byte. A
+ * shorter segment had arrived before that, by the time returned. (On a cable with faults this is
+ * 0.)
  */
 static uint64_t early_ps(const struct engine *e, const struct engine_link *l,
                          const struct emu_entry *entry)
@@ -103,7 +106,7 @@ static void timed_arrive(struct engine_timed *t, struct engine_link *l, uint64_t
     engine_arrive(e, l, &entry, fate, at_ps);
 }
 
-/* The host's front segment, if it is due, enters. Then the next one is looked for. */
+/* Take the host's front segment if it is due, and find the time of the next one. */
 static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
 {
     const struct emu_entry *entry = emu_rx_front(&e->host.in, until_ps);
@@ -147,7 +150,7 @@ static void timed_send(struct engine *e, struct engine_link *l, uint64_t at_ps)
     }
 }
 
-/* What other devices told since the last step. */
+/* Handle signals of other devices since the last step. */
 static void timed_begin(struct engine_timed *t, uint64_t until_ps)
 {
     struct engine *e = &t->base;
@@ -155,7 +158,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
     const struct emu_credit *back;
 
-    engine_host_look(e); /* an edge may have gone since the last look */
+    engine_host_look(e); /* the process may have detached since */
     if (!e->host.in_full && ((data >> ENGINE_HOST & 1) || e->host.in_ps != EMU_NEVER))
         e->host.in_ps = emu_rx_front_ps(&e->host.in, until_ps);
     emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
@@ -164,7 +167,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     if (!(credit >> ENGINE_HOST & 1) || t->out_ps != EMU_NEVER)
         return;
     if (e->host.out.kind != EMU_LINK_LOCAL)
-        t->out_ps = until_ps; /* the process has made room, or is gone */
+        t->out_ps = until_ps; /* the process has made space, or is gone */
     else if (e->host.delivery.active && (back = emu_credit_front(&e->host.out.credit)))
         t->out_ps = back->time_ps;
 }
@@ -208,8 +211,7 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     timed_begin(t, until_ps);
     while ((event = event_next(t)).at_ps <= until_ps) {
         moved++;
-        if (event.at_ps <
-            e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
+        if (event.at_ps < e->now_ps) /* clock real: a late event counts as happening now */
             event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;
         timed_event(t, &event, until_ps);
@@ -221,7 +223,7 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* What takes time here. */
+/* Times from the profile. */
 static void timed_init(struct engine *e, enum emu_clock_mode clock)
 {
     struct engine_timed *t = (struct engine_timed *)e;

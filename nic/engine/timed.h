@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * timed.h - the engine on a clock that has times: real or virtual. What raw has instead stands in
- * raw.c.
- *
- * Owner: the engine's worker.
- */
+/* timed.h - the engine on a clock that has times: real or virtual. Used by its worker only. */
 #ifndef NIC_ENGINE_TIMED_H
 #define NIC_ENGINE_TIMED_H
 
@@ -12,14 +7,17 @@
 
 struct engine_timed {
     struct engine base; /* first: engine_timed_of() */
-    /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
+    /* when the delivery continues; EMU_NEVER: nothing to deliver, or no space at the host */
     uint64_t out_ps;
-    uint64_t recv_ps;      /* from the judgement of a packet until it is in the host's memory, */
-    uint64_t lookahead_ps; /* and never less than this */
+    uint64_t recv_ps;      /* from the check of a packet until it is in the host's memory, */
+    uint64_t lookahead_ps; /* at least */
     uint64_t handed_ps;    /* when the last segment for the host is in memory */
-    /* the last segment of what is being delivered was here so long before it showed */
+    /* how long the last segment of the current delivery had arrived before it became visible */
     uint64_t early_ps;
-    /* the same of the last one on each channel of each link: as engine_receiving.incoming */
+    /*
+     * the same for the last one on each channel of each link: same index as
+     * engine_receiving.incoming
+     */
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];
 };
 

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree.c - collectives among adapters: barriers, reductions, their results.
+ * tree.c - collectives among adapters: barriers, reductions, and their results.
  *
- * With combining=switch a combine unit in each switch, an engine without a host, takes the place of
- * the inner adapters, and the group's tree of switches that of the tree of adapters.
- *
- * The adapters of a group form a tree. Each counts what has come: from its own host, from its
- * parent, from its children; combines it; and when all but one have contributed sends the result on
- * to that one. So a reduction ends at the host that did not contribute, wherever it is (the rule
- * of the switches' trees, emu/packet/seg.h). What every member gets (barriers, all-reduces) is
- * complete at the tree's top, which broadcasts it to the group; the switches copy it and merge the
- * replies. With barrier=conditional nothing is sent up: the top asks all members whether they have
- * come.
+ * The adapters of a group form a tree. Each combines the contributions of its own host, its parent
+ * and its children. When all but one have contributed it sends the result to that one. So a
+ * reduction ends at the host that did not contribute, wherever it is (the rule of the switches'
+ * trees, emu/packet/seg.h). Results for all members (barriers, all-reduces) are complete at the
+ * tree's root, which broadcasts them to the group; the switches copy them and merge the replies.
+ * With barrier=conditional nothing is sent up: the root tests whether all members have arrived.
+ * With combining=switch a combine unit in each switch, an engine without a host, replaces the inner
+ * adapters, and the group's tree of switches replaces the tree of adapters.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
- * What comes from another adapter is exactly once there (flow.c), what comes from the
- * host is by its protocol, and a contribution that was made already, or to what is over, is
- * dropped: nothing is counted twice. There is room for all results that can be under way: the
- * manager has set it aside.
+ * Contributions of other adapters arrive exactly once (flow.c), those of the host by its protocol.
+ * A repeated contribution, or one to an operation that has ended, is dropped, so nothing is counted
+ * twice. The manager has reserved memory for all results that can be under way.
  */
 #include <string.h>
 
@@ -29,18 +26,19 @@ static void contribution_drop(struct engine *e, uint32_t buf)
     emu_pool_drop(engine_cache(e), buf);
 }
 
-/* --- the arithmetic ----------------------------------------------------------------- */
+/* --- combining ---------------------------------------------------------------------- */
 
-/* Hosts that send only lengths give no payload. */
+/* Hosts that send lengths only give no payload. */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
     return !engine_is_length_only(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
- * Both references become one, to a buffer with the result. Who sent one may still hold it: until
- * when, threads decide, so nothing but a copy may depend on it. The order of the operands may
- * not depend on that: of 0.0 and -0.0 the minimum is the second operand.
+ * Combine two buffers into one and return it; takes both references. The sender of a buffer may
+ * still hold it, for a time that depends on threads; this may decide whether a copy is made, but
+ * nothing else. The order of operands must not depend on it either: the minimum of 0.0 and -0.0 is
+ * the second operand.
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
 {
@@ -61,7 +59,7 @@ static bool is_top(const struct engine_tree *tree)
     return !emu_ports_has(tree->all, ENGINE_PARENT);
 }
 
-/* What all members get goes to the group, and to the host here, if there is one. */
+/* A result for all members goes to the group, and to the host here, if there is one. */
 static emu_ports all_get(const struct engine_tree *tree)
 {
     return (tree->all & emu_port(ENGINE_HERE)) | emu_port(ENGINE_GROUP);
@@ -73,7 +71,7 @@ emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports ha
                              all_get(tree));
 }
 
-/* Where the result goes, by bits, now that these have contributed; 0: others are missing. */
+/* Where the result of @state goes, as bits; 0: contributions are missing. */
 static emu_ports state_outs(const struct engine *e, const struct engine_coll *state)
 {
     const struct engine_tree *tree = state->group->tree;
@@ -83,7 +81,7 @@ static emu_ports state_outs(const struct engine *e, const struct engine_coll *st
     return engine_outs(tree, state->hdr.kind, state->have);
 }
 
-/* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
+/* Does the contribution start a new operation, or is it a new one to the operation under way? */
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
 {
@@ -97,9 +95,9 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
            emu_combiner_agrees(&state->hdr, &asked);
 }
 
-/* It does not fit, and it may be that the members do not agree. */
-static void contribution_clashes(struct engine_tree *tree, const struct engine_coll *state,
-                                 const struct emu_hdr *hdr)
+/* A contribution does not fit: record a possible mismatch of the members' operations. */
+static void contribution_mismatch(struct engine_tree *tree, const struct engine_coll *state,
+                                  const struct emu_hdr *hdr)
 {
     struct emu_hdr other = *hdr;
 
@@ -107,7 +105,7 @@ static void contribution_clashes(struct engine_tree *tree, const struct engine_c
     emu_clash_note(&tree->clash, &state->hdr, &other);
 }
 
-/* As faults are to see it. One that is only a length has nothing that could be flipped. */
+/* The header as faults see it. A contribution without payload has no bits that could flip. */
 static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 {
     struct emu_hdr hdr = *engine_hdr(e, buf);
@@ -118,8 +116,8 @@ static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * The state is read: does its parity say that a bit has flipped? Then the group has failed here,
- * and the manager tells its members.
+ * When the state is read, does its parity show that a bit has flipped? Then the group has failed
+ * here, and the manager notifies its members.
  */
 static bool state_damaged(struct engine *e, const struct engine_coll *state)
 {
@@ -130,16 +128,16 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
     return true;
 }
 
-/* Was @then long before @now, in numbers of a window that are counted modulo 2^32? */
+/* Was @then more than a window before @now? Numbers are modulo 2^32. */
 static bool is_over(const struct engine_tree *tree, uint32_t then, uint32_t now)
 {
     return now - then >= tree->window && now - then < UINT32_C(1) << 31;
 }
 
 /*
- * Numbers come again after 2^32, so what has been is forgotten long before: of the states one at a
- * time, for somebody may say any number. Every half window has a token, which none of these sees
- * too late.
+ * Numbers repeat after 2^32, so old ones are forgotten long before: one state at a time, because a
+ * forged contribution may have any number. Every half window has a token, so each state is visited
+ * in time.
  */
 static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
 {
@@ -171,16 +169,16 @@ void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
         row->from = row->to - tree->window;
 }
 
-/* False: the state is damaged, and nothing was done. */
+/* Add a contribution. False: the state is damaged, and nothing was done. */
 static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from, uint32_t buf,
                       uint64_t at_ps)
 {
     const struct engine_tree *tree = state->group->tree;
-    bool ails = __builtin_expect(e->tree.faults != NULL, 0);
+    bool faulty = __builtin_expect(e->tree.faults != NULL, 0);
     struct emu_hdr hdr = {0};
     uint32_t *at = &state->buf;
 
-    if (ails)
+    if (faulty)
         hdr = contribution_hdr(e, buf);
     if (!emu_ports_any(state->have)) {
         state->hdr = *engine_hdr(e, buf);
@@ -201,15 +199,15 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     } else {
         *at = combine_bufs(e, &state->hdr, *at, buf);
     }
-    if (ails && emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, at,
-                                !emu_ports_any(state->have), e->dev.timed, at_ps))
+    if (faulty && emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, at,
+                                  !emu_ports_any(state->have), e->dev.timed, at_ps))
         state->flipped = e->tree.checks;
     state->have |= emu_port(from);
     emu_count(&e->counts.contributions, 1);
     return true;
 }
 
-/* What the combining of one contribution takes, one after the other. */
+/* Combining takes time; contributions are combined one after the other. */
 static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
 {
     if (e->tree.combine_ps < at_ps)
@@ -217,20 +215,20 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
     e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
 }
 
-/* It has nothing any more. */
+/* The state is empty again. */
 static void state_over(struct engine_coll *state)
 {
     state->have = EMU_NO_PORTS;
     state->group->tree->open -= state->hdr.kind != EMU_BARRIER;
 }
 
-static bool result_goes(struct engine *e, struct engine_coll *state);
+static bool result_go_now(struct engine *e, struct engine_coll *state);
 
-/* The result of @state goes to @outs: by now, or when its combining is done. */
+/* Send the result of @state to @outs: now, or when its combining is done. */
 static void state_go(struct engine *e, struct engine_coll *state, emu_ports outs)
 {
     state->outs = outs;
-    if (result_goes(e, state))
+    if (result_go_now(e, state))
         return;
     state->due_ps = e->tree.combine_ps;
     engine_queue_add(&e->tree.results, &state->at);
@@ -249,7 +247,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
 
     if (at == ENGINE_WIDTH || tree->failed || !contribution_fits(state, hdr, at)) {
         if (at != ENGINE_WIDTH && emu_ports_any(state->have))
-            contribution_clashes(tree, state, hdr);
+            contribution_mismatch(tree, state, hdr);
         contribution_drop(e, buf);
         return;
     }
@@ -315,7 +313,7 @@ struct engine_to engine_result_to(const struct engine *e, const struct engine_gr
                               .only = group->tree->by_link ? to.only : 0};
 }
 
-/* One reference to the result goes to @out. False: there is no free packet. */
+/* Pass one reference to the result to @out. False: no packet is free. */
 static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
 {
     if (out != ENGINE_HERE)
@@ -330,8 +328,8 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
 }
 
 /*
- * The reference that @state has becomes one to a buffer that nobody else writes. What is for the
- * host here alone it may read where it is, and others, too: a copy takes 95 ns a segment.
+ * Make the buffer of @state one that nobody else writes. A result only for the host here may stay
+ * shared with other readers: a copy takes 95 ns per segment.
  */
 static void result_make(struct engine *e, struct engine_coll *state)
 {
@@ -350,7 +348,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
     emu_count(&e->counts.results, 1);
 }
 
-/* False: free packets are wanting. */
+/* Send the result to all its outputs. False: packets to send it are missing. */
 static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     while (emu_ports_any(state->outs)) {
@@ -370,7 +368,10 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
     return true;
 }
 
-/* Of a group that all have left nothing goes anywhere; what it holds, its end frees. */
+/*
+ * Handle the next waiting state. False: it must wait. Nothing is sent for a group that all have
+ * left; its buffers are freed with it.
+ */
 static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     if (engine_group_of(e, state->group->id) != state->group) {
@@ -396,17 +397,14 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     return true;
 }
 
-/*
- * Clock raw: a vector's result that nothing is before goes at once, and never waits in the queue.
- * False: it has to.
- */
-static bool result_goes(struct engine *e, struct engine_coll *state)
+/* Clock raw: send a vector's result immediately if none waits. False: it must be queued. */
+static bool result_go_now(struct engine *e, struct engine_coll *state)
 {
     return !e->dev.timed && state->hdr.kind != EMU_BARRIER && engine_results_pass(&e->tree) &&
            state_next(e, state, 0);
 }
 
-/* The results go nowhere, and their groups have failed here; their end frees what they hold. */
+/* Drop all results, and mark their groups as failed; their other buffers are freed with them. */
 static void results_drop(struct engine *e)
 {
     while (!engine_queue_empty(&e->tree.results)) {
@@ -445,10 +443,10 @@ void engine_results(struct engine *e, uint64_t at_ps)
         engine_group_release(state->group);
     }
     engine_asks_go(e, at_ps);
-    engine_posts_again(e, at_ps); /* what was free for results is the host's */
+    engine_posts_again(e, at_ps); /* packets that results did not need */
 }
 
-/* --- what goes wrong ---------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------- */
 
 void engine_combine_faults(struct engine *e, struct emu_faults *faults)
 {

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vector.c - clock raw: contributions to a long vector, a run of them at a time.
+ * vector.c - clock raw: contributions to a long vector, in runs.
  *
- * They come by the packet: full segments of one member, numbered one after the other, whose states
- * have mostly had the same members' contributions before. Then what does not depend on the number
- * is asked once, each is folded where it lies, and the results that a run completes leave in a row:
- * into one packet, or to the host. What is other is left for tree.c, which takes contributions one
- * by one, so nothing is decided here but that all is well.
+ * They arrive by the packet: full segments of one member with consecutive numbers, whose states
+ * usually have contributions of the same members so far. Then everything that does not depend on
+ * the number is checked once, each is combined in place, and the results that a run completes leave
+ * together: in one packet, or to the host. All other contributions are left to tree.c, which takes
+ * them one by one; this file only handles the regular case.
  */
 #include "nic/engine/internal.h"
 
-/* What the contributions of a run have in common. */
+/* Common properties of a run's contributions. */
 struct vector_run {
     struct engine_group *group;
-    uint32_t at;        /* the position in the tree that they are from */
+    uint32_t at;        /* their position in the tree */
     struct emu_hdr hdr; /* of the first one */
-    /* Of the next one. Not counted up in a header, which would be compared as a word while its
-       number is still being stored: the processor waits for that, 7 % of a reduce's worker. */
+    /* Second word of the next one's header. Incrementing the number inside a header and then
+       reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce. */
     uint64_t says;
     bool passes;    /* contributions pass unchanged, without a state */
-    emu_ports had;  /* inputs whose contributions its state has */
+    emu_ports had;  /* inputs that have contributed to their states */
     emu_ports outs; /* where results go; 0: no results yet */
     struct engine_to to;
-    uint32_t room; /* for results, now */
+    uint32_t room; /* for this many results, now */
 };
 
 /*
- * Of a chain the last one only hands on what its host contributes, and the root what it gets. That
- * nothing else has a state makes sure that nobody does something else meanwhile.
+ * For example the last node of a chain, which only passes on its host's contributions, and the
+ * root, which only receives. No other state may be open, so no other operation can interfere.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at)
@@ -40,7 +40,7 @@ emu_ports engine_passes(const struct engine *e, const struct engine_group *group
     return engine_outs(tree, kind, emu_port(at));
 }
 
-/* What the first of a run says and finds. False: it is not for us. */
+/* Check the first contribution of a run. False: leave it to tree.c. */
 static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t buf)
 {
     struct engine_tree *tree = run->group->tree;
@@ -64,7 +64,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
     return true;
 }
 
-/* Where its results go, and for how many there is room. */
+/* Where the results go, and for how many there is space. */
 static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t most)
 {
     emu_ports others = run->outs & ~emu_port(ENGINE_HERE);
@@ -84,7 +84,7 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         run->room = 0;
 }
 
-/* The next one, in @buf, is as the first, and so is its state: it is in it. */
+/* Add the contribution in @buf to @state, if both are like the first ones. */
 static inline bool run_add(struct engine *e, const struct vector_run *run,
                            struct engine_coll *state, uint32_t buf)
 {
@@ -113,7 +113,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
     return true;
 }
 
-/* The reference to @buf, in which it is, as a result. */
+/* Make @buf a result, and return its reference. */
 static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
     if (emu_ports_equal(run->outs, emu_port(ENGINE_HERE)))
@@ -123,7 +123,7 @@ static inline uint32_t run_result(struct engine *e, const struct vector_run *run
     return buf;
 }
 
-/* @count results leave. */
+/* Send @count results. */
 static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
                       uint32_t count)
 {
@@ -140,8 +140,8 @@ static void run_leave(struct engine *e, const struct vector_run *run, const uint
 }
 
 /*
- * What the next @count states hold so far is asked for: members run ahead of each other by as much
- * as a window, so that it has mostly left the inner caches since.
+ * Prefetch the buffers of the next @count states: members run ahead of each other by up to a
+ * window, so these have usually left the inner caches.
  */
 static inline void run_fetch(struct engine *e, const struct vector_run *run, uint32_t count)
 {
@@ -156,7 +156,7 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
     }
 }
 
-/* Those at the front of @count that are a run: how many. */
+/* Take a run from the front of @count contributions. Returns its length. */
 static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)
 {
@@ -185,7 +185,7 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
     return taken;
 }
 
-/* The same of what passes. */
+/* The same for contributions that pass unchanged. */
 static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)
 {
@@ -204,7 +204,7 @@ static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_
     return taken;
 }
 
-/* Contributions from position @at of the tree of @group; how many were taken by runs. */
+/* Take contributions from position @at of the tree of @group in runs. Returns how many. */
 static uint32_t runs_take(struct engine *e, struct engine_group *group, uint32_t at,
                           const uint32_t *bufs, uint32_t count)
 {

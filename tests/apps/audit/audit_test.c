@@ -519,7 +519,7 @@ static void channels__open_at_one_end_are_found(void)
     finds(&d, "node 2 link 0 (cable to switch", "an open channel has no packet");
     link->vcs.open &= ~1u;
     link->vcs.pool--;
-    finds(&d, "node 2 link 0", "slots of a cable were lost or made");
+    finds(&d, "node 2 link 0", "the pool slots of a cable do not add up");
     link->vcs.pool++;
     damage_close(&d);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * addr.c - addresses of endpoints: from names, to text, to the user.
+ * addr.c - addresses of endpoints: parse names, copy, print.
  *
- * A name is a node's number and, as service, a number S from 0 to 32766 that
- * stands for the queues 2S (untagged) and 2S + 1 (tagged), so that a server can
- * be found without an exchange of addresses. Endpoints that name no service
- * take free queues from 256 up. An endpoint's own address also says which process
- * of the node it belongs to (its seat), so that it never leads to a successor.
+ * A name is a node's number and, as service, a number S from 0 to 32766 that stands for queues 2S
+ * (untagged) and 2S + 1 (tagged), so that clients find a server without exchanging addresses.
+ * Endpoints without a service get free queues from 256 up. An endpoint's own address also includes
+ * the incarnation of its node, so that it never leads to a successor.
  */
 #include "nic/ofi/ofi.h"
 
@@ -69,7 +68,7 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
 
 #define NUMBER_TEXT_BYTES 11 /* for 32 bits and the terminating zero */
 
-/* Format a number of an address, or "*" if it is not known. */
+/* Print a number of an address, or "*" if it is unknown. */
 static const char *number_text(char text[NUMBER_TEXT_BYTES], uint32_t number, uint32_t unknown)
 {
     if (number == unknown)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c - libfabric's atomics: one word an operation.
+ * atomic.c - libfabric's atomics, one word per operation.
  *
- * What adapters can apply (fabemu_atomic()) and whose meaning is libfabric's: integers of 32 and 64
- * bits, sums of doubles. Comparing doubles is not: libfabric compares values, the adapter bits.
+ * Supported are the operations that adapters have (fabemu_atomic()) with libfabric's meaning:
+ * integers of 32 and 64 bits, and sums of doubles. Compare-and-swap of doubles is not: libfabric
+ * compares values, the adapter bits.
  */
 #include "nic/ofi/ofi.h"
 
 #define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 #define NOT_HERE     FABEMU_ATOMIC_OPS
 
-/* Which of libfabric's three calls. */
+/* The three kinds of calls. */
 enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
 
-/* Everything of one operation; the pieces of libfabric's calls, of which there is one each. */
+/* Arguments of one operation. libfabric's arrays must have one element. */
 struct atomic {
     enum atomic_call call;
     const void *operand, *compare;
@@ -28,7 +29,7 @@ struct atomic {
     bool silent;
 };
 
-/* --- what can be done --------------------------------------------------------------- */
+/* --- supported operations ----------------------------------------------------------- */
 
 static int atomic_type(enum fi_datatype type)
 {
@@ -116,7 +117,7 @@ static int atomic_one(enum atomic_call call, enum fi_datatype type, enum fi_op o
     return err;
 }
 
-/* --- doing it ----------------------------------------------------------------------- */
+/* --- starting an operation ---------------------------------------------------------- */
 
 static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
 {
@@ -132,7 +133,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
     return atomic_valid(a->call, a->type, a->op);
 }
 
-/* The operand is read before this returns: all are injected. */
+/* The operand is read before this returns, so all atomics are injected. */
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
@@ -166,21 +167,21 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     return err ? -ofi_errno(err) : 0;
 }
 
-/* The one element that an array of pieces is to have. NULL: it has none, or more. */
+/* The only element of an array. NULL: it has none, or more. */
 static void *piece(const struct fi_ioc *iov, size_t pieces)
 {
     return pieces == 1 && iov->count == 1 ? iov->addr : NULL;
 }
 
-/* Elements of what may be one piece. */
+/* Number of elements of an array that may have one entry. */
 static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
 {
     return pieces == 1 ? iov->count : 0;
 }
 
-/* --- the calls: what they have in common -------------------------------------------- */
+/* --- arguments ---------------------------------------------------------------------- */
 
-/* What all calls say. */
+/* Arguments common to all calls. */
 static struct atomic atomic_of(enum atomic_call call, const void *operand, size_t count,
                                fi_addr_t dest, uint64_t offset, uint64_t key, enum fi_datatype type,
                                enum fi_op op)
@@ -197,7 +198,7 @@ static struct atomic atomic_of(enum atomic_call call, const void *operand, size_
     };
 }
 
-/* And what all messages say. */
+/* Arguments common to all calls with a message structure. */
 static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_atomic *msg,
                                    uint64_t flags)
 {
@@ -211,7 +212,7 @@ static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_at
     return a;
 }
 
-/* A call that takes no flags: those of the endpoint are meant. */
+/* A call without flags uses the endpoint's. */
 static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
 {
     a->flags = ofi_ep_of(ep)->tx.op_flags;
@@ -219,7 +220,7 @@ static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
     return atomic_start(ep, a);
 }
 
-/* --- writing ------------------------------------------------------------------------ */
+/* --- write -------------------------------------------------------------------------- */
 
 static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                             fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
@@ -257,7 +258,7 @@ static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, f
     return atomic_start(ep, &a);
 }
 
-/* --- fetching ----------------------------------------------------------------------- */
+/* --- fetch -------------------------------------------------------------------------- */
 
 static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                                 void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
@@ -291,7 +292,7 @@ static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
     return atomic_start(ep, &a);
 }
 
-/* --- comparing ---------------------------------------------------------------------- */
+/* --- compare ------------------------------------------------------------------------ */
 
 static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                                 const void *compare, void *compare_desc, void *result,
@@ -331,7 +332,7 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
     return atomic_start(ep, &a);
 }
 
-/* --- asking what can be done -------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------------------ */
 
 static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av.c - address vectors: fi_addr_t is an index into a table of peers.
+ * av.c - address vectors: an fi_addr_t is an index into a table of peers.
  *
- * Entries lie in chunks that never move, so that senders look up without a lock
- * while others insert. A hash of (kind, node, queue) leads back from a message's
- * source to its fi_addr_t; only FI_SOURCE needs it. A node's processes may have had
- * the same queues one after the other: their entries differ by seat, and one without
- * (a name that was given as text) is any of them. FI_AV_MAP and FI_AV_TABLE are the
- * same here.
+ * Entries are in chunks that never move, so that senders look them up without a lock while others
+ * insert. A hash of (kind, node, queue) maps a message's source to its fi_addr_t; only FI_SOURCE
+ * needs it. Successive processes of a node may use the same queues: their entries differ by
+ * incarnation, and an entry without one (from a name given as text) matches any of them. FI_AV_MAP
+ * and FI_AV_TABLE are the same here.
  */
 #include "nic/ofi/no.h"
 
@@ -19,7 +18,7 @@
 #define AV_SLOTS_FIRST 64u
 #define AV_NONE        UINT32_MAX
 
-/* One slot of the hash: open addressing, linear probing. */
+/* A slot of the hash: open addressing, linear probing. */
 struct av_slot {
     uint64_t key;
     uint32_t state; /* 0 free, AV_TOMB removed, otherwise index + 1 */
@@ -33,12 +32,12 @@ struct ofi_av {
     _Atomic uint32_t count;            /* entries ever used; read by senders */
     struct ofi_peer *chunk[AV_CHUNKS]; /* written before count reaches it */
 
-    pthread_mutex_t lock; /* an inserter's or a remover's: guards what follows */
-    uint32_t *spare;      /* removed entries, to be used again */
+    pthread_mutex_t lock; /* for inserting and removing; protects the fields below */
+    uint32_t *spare;      /* removed entries, to be reused */
     uint32_t spares;
     struct av_slot *slot;
     uint32_t slots;      /* a power of two */
-    uint32_t slots_used; /* tombs included; at most half of slots */
+    uint32_t slots_used; /* including tombs; at most half of slots */
 };
 
 struct ofi_av *ofi_av_of(struct fid *fid)
@@ -61,7 +60,7 @@ static struct ofi_peer *av_at(const struct ofi_av *av, uint32_t index)
     return &av->chunk[index / AV_CHUNK_PEERS][index % AV_CHUNK_PEERS];
 }
 
-/* A1 pairs with A2: who sees the count sees the chunks and the entries below it. */
+/* A1 pairs with A2: a thread that sees the count sees the chunks and entries below it. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     if (addr >= atomic_load_explicit(&av->count, memory_order_acquire)) /* A1 */
@@ -90,7 +89,7 @@ static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
     av->slots_used++;
 }
 
-/* For twice what is in it now; the tombs go. */
+/* Resize the hash to four times its entries, without tombs. */
 static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
@@ -148,7 +147,7 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     return found;
 }
 
-/* An entry to write: one that was removed, or the one behind the last. AV_NONE: no room. */
+/* An entry to write: a removed one, or the next new one. AV_NONE: none. */
 static uint32_t av_entry_get(struct ofi_av *av)
 {
     uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);
@@ -170,7 +169,8 @@ static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr
     if (addr->node == FABEMU_ANY_NODE || addr->queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
         return -FI_EINVAL;
     if (addr->fabric && addr->fabric != av->domain->fabric_hash) {
-        FI_WARN(&ofi_prov, FI_LOG_AV, "an address of another fabric (node %u)\n", addr->node);
+        FI_WARN(&ofi_prov, FI_LOG_AV, "the address belongs to another fabric (node %u)\n",
+                addr->node);
         return -FI_EHOSTUNREACH;
     }
     memcpy(peer.queue, addr->queue, sizeof peer.queue);
@@ -189,7 +189,7 @@ static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr
     return 0;
 }
 
-/* Returns how many were inserted; @context is an array of errors with FI_SYNC_ERR. */
+/* Returns how many were inserted. With FI_SYNC_ERR, @context is an array of errors. */
 static int av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *fi_addr,
                      uint64_t flags, void *context)
 {
@@ -271,7 +271,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     size_t room = *bytes;
 
     err = ofi_addr_copy(&addr, to, bytes);
-    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err; /* *bytes says it */
+    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err; /* *bytes reports the size */
 }
 
 static const char *av_straddr(struct fid_av *fid, const void *from, char *text, size_t *bytes)
@@ -316,7 +316,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    if (attr->name || attr->flags & FI_EVENT) /* shared and asynchronous tables */
+    if (attr->name || attr->flags & FI_EVENT) /* shared or asynchronous tables */
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);
     if (!av)

@@ -2,8 +2,7 @@
 /*
  * cntr.c - completion counters. Reading one steps the adapter.
  *
- * C1 pairs with C2: who reads a count sees what the operations that it counts
- * have written.
+ * C1 pairs with C2: a thread that reads a count sees what the counted operations have written.
  */
 #include "nic/ofi/no.h"
 
@@ -62,7 +61,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
     return count_set(&cntr_of(fid)->failed, value);
 }
 
-/* Ends, too, when an operation fails meanwhile: the count would never be reached. */
+/* Also ends when an operation fails, because the count might then never be reached. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
     struct ofi_cntr *cntr = cntr_of(fid);

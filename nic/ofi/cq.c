@@ -2,12 +2,10 @@
 /*
  * cq.c - completion queues.
  *
- * An entry is the operation itself (ofi.h). A read that finds none steps the
- * adapter once, looks again, and says -FI_EAGAIN. Callers spin on that, some
- * (Open MPI's blocking send) without ever yielding, so after
- * OFI_POLLS_BEFORE_IDLE such reads in a row each gives the processor away;
- * yielding in every one would cost small messages up to three times their
- * latency.
+ * An entry is the operation itself (ofi.h). A read that finds none steps the adapter once, checks
+ * again, and returns -FI_EAGAIN. Callers spin on that, some (Open MPI's blocking send) without ever
+ * yielding. So after OFI_POLLS_BEFORE_IDLE such reads in a row each one gives the processor away.
+ * Yielding in every read would cost short messages up to three times their latency.
  */
 #include "nic/ofi/no.h"
 
@@ -24,13 +22,15 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
         fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);
 }
 
-/* An entry, or segments of what is to be one: a long message is no wait. */
+/*
+ * A poll found an entry, or moved segments of a message: receiving a long message is not waiting.
+ */
 static void cq_poll_found(struct ofi_cq *cq)
 {
     atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
 }
 
-/* Everything that has arrived goes, oldest first, behind what was there. Under lock. */
+/* Append everything that has arrived, oldest first. The lock is held. */
 static void cq_take(struct ofi_cq *cq)
 {
     struct ofi_op *op = ofi_stack_take(&cq->arrived);
@@ -53,7 +53,7 @@ static void cq_take(struct ofi_cq *cq)
     cq->newest = newest;
 }
 
-/* The oldest entry, still in the queue; NULL if there is none. Under lock. */
+/* Returns the oldest entry, which stays in the queue; NULL: none. The lock is held. */
 static struct ofi_op *cq_peek(struct ofi_cq *cq)
 {
     if (!cq->oldest)
@@ -62,8 +62,8 @@ static struct ofi_op *cq_peek(struct ofi_cq *cq)
 }
 
 /*
- * The oldest entry was read. If its operation reported a peer's write, let it await the next one,
- * unless its endpoint closes (ep_stop() in ep.c sets `closing` under the same lock).
+ * The oldest entry was read: remove it. If its operation reported a peer's write, it waits for the
+ * next one, unless its endpoint closes (ep_stop() in ep.c sets `closing` under the same lock).
  */
 static void cq_drop(struct ofi_cq *cq)
 {
@@ -84,7 +84,7 @@ static uint64_t cq_entry_flags(const struct ofi_op *op)
     return op->flags | (data ? FI_REMOTE_CQ_DATA : 0);
 }
 
-/* All formats are the beginning of the longest one. */
+/* Each format is a prefix of the longest one. */
 static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 {
     struct fi_cq_tagged_entry entry = {
@@ -112,7 +112,7 @@ static fi_addr_t cq_source(const struct ofi_op *op)
     return ofi_av_find(op->ep->av, op->kind, &from);
 }
 
-/* As many good entries as there are before a bad one; -FI_EAVAIL for a bad one at the head. */
+/* Read the entries before the first error; -FI_EAVAIL if the oldest entry is an error. */
 static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *source)
 {
     ssize_t got = 0;
@@ -157,8 +157,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * Size of the caller's structure, which has grown with versions 1.5 and 1.20. Our headers may have
- * either size.
+ * Size of the caller's structure, which grew in versions 1.5 and 1.20. Our headers may have either
+ * size.
  */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {
@@ -196,7 +196,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
-            entry.err_data = buf->err_data; /* the caller's; we have nothing to put there */
+            entry.err_data = buf->err_data; /* belongs to the caller; we have no data for it */
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);
         got = 1;
@@ -212,7 +212,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     struct ofi_wait wait = ofi_wait_begin(cq->domain->fab, timeout_ms);
     ssize_t got;
 
-    (void)cond; /* a threshold is a hint */
+    (void)cond; /* a threshold is only a hint */
     if (cq->wait_obj == FI_WAIT_NONE)
         return -FI_EINVAL;
     while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
@@ -273,7 +273,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
 
     if (command != FI_GETWAITOBJ)
-        return -FI_ENOSYS; /* there is no object to hand out */
+        return -FI_ENOSYS; /* there is no object to return */
     *(enum fi_wait_obj *)arg = cq->wait_obj;
     return 0;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * domain.c - fi_domain(): here the process takes its node of the fabric.
- */
+/* domain.c - fi_domain(): attaches the process to its node of the fabric */
 #include "nic/ofi/no.h"
 
 #include <stdlib.h>

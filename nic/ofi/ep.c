@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * ep.c - endpoints: opening, binding, enabling, closing.
- */
+/* ep.c - endpoints: open, bind, enable, close */
 #include "nic/ofi/no.h"
 
 #include <limits.h>
@@ -43,7 +41,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
     struct ofi_cntr *cntr = container_of(fid, struct ofi_cntr, cntr_fid.fid);
 
     if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
-        return -FI_EBADFLAGS; /* nothing counts what peers do to our memory */
+        return -FI_EBADFLAGS; /* accesses of peers to our memory are not counted */
     for (unsigned i = 0; i < OFI_COUNTS; i++) {
         if (!(flags & of[i]) || ep->cntr[i])
             continue;
@@ -107,8 +105,8 @@ static int ep_queues_open(struct ofi_ep *ep)
 }
 
 /*
- * If the receive side's queue can hold completion data, await and report peers' writes that carry
- * such data. If nothing awaits them, the adapter refuses such writes.
+ * If the completion queue for receives has a format with completion data, wait for peers' writes
+ * that carry such data, and report them. Otherwise the adapter refuses such writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -153,7 +151,7 @@ static int ep_enable(struct ofi_ep *ep)
     return err;
 }
 
-/* FI_TRANSMIT or FI_RECV in *flags says whose operation flags are meant. */
+/* FI_TRANSMIT or FI_RECV in *flags selects whose operation flags are meant. */
 static int ep_op_flags(struct ofi_ep *ep, uint64_t *flags, bool set)
 {
     uint64_t side_flag = *flags & (FI_TRANSMIT | FI_RECV);
@@ -187,8 +185,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * Drop completions from now on. Takes the lock of the queue's readers, so that none of them awaits
- * a peer's write afterwards.
+ * Drop completions from now on. Takes the lock of the queue's readers, so that afterwards none of
+ * them starts to wait for a peer's write.
  */
 static void ep_stop(struct ofi_ep *ep)
 {
@@ -200,9 +198,9 @@ static void ep_stop(struct ofi_ep *ep)
 }
 
 /*
- * Sends first, while their receivers can still fetch them. Closing the queues
- * then cancels the receives, and aborting the rest takes the adapter's lock for
- * each: no callback is still running, and no buffer the adapter's, when it returns.
+ * Finish sends first, while their receivers can still fetch them. Closing the queues then cancels
+ * the receives, and aborting the others takes the adapter's lock for each: when this returns, no
+ * callback is running, and the adapter uses no buffer.
  */
 static void ep_drain(struct ofi_ep *ep)
 {

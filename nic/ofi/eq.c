@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - event queues, for users that open one without need: nothing here
- * connects, and addresses are inserted at once, so a queue stays empty.
+ * eq.c - event queues, for programs that open one without need: connections do not exist here, and
+ * addresses are inserted immediately, so a queue stays empty.
  */
 #include "nic/ofi/no.h"
 

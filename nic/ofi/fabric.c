@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * fabric.c - fi_fabric(): the root of a user's objects. It holds no adapter.
- */
+/* fabric.c - fi_fabric(): the root of a program's objects; it has no adapter */
 #include "nic/ofi/no.h"
 
 #include <stdlib.h>

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(): what the provider offers, and whether that will do.
+ * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
  *
- * One kind of endpoint (FI_EP_RDM), one fi_info. What is said of it:
- *  - A completed send means that its buffer is free, unless FI_TRANSMIT_COMPLETE or
- *    FI_DELIVERY_COMPLETE is asked for: then the message is in the peer's memory.
- *    An RMA write and an atomic are acknowledged, always.
- *  - Progress is automatic: when no thread of the user steps the adapter for
- *    10 ms, one of the library does.
- * - RMA and atomics need keys that the adapter chooses. So they are offered to programs that set
- * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC if it sets it, or if it asks
- * for a version below 1.5 and leaves mr_mode open (fi_mr(3)).
- *  - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
+ * There is one kind of endpoint (FI_EP_RDM) and one fi_info:
+ * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
+ *   FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are
+ *   always acknowledged.
+ * - Progress is automatic: when no thread of the program steps the adapter for 10 ms, one of the
+ *   library does.
+ * - RMA and atomics need keys that the adapter chooses, so they are offered to programs that set
+ *   FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
+ *   requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
+ * - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
  */
 #include "nic/ofi/ofi.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_QUEUE_DEPTH 4096  /* operations under way that an endpoint is good for */
-#define INFO_ENDPOINTS   32640 /* two queues each, of those from 256 up */
+#define INFO_QUEUE_DEPTH 4096  /* operations in flight that an endpoint supports */
+#define INFO_ENDPOINTS   32640 /* two queues each, from 256 up */
 #define INFO_REGIONS     65536
 
 static int info_refuse(const char *what)
 {
-    FI_INFO(&ofi_prov, FI_LOG_CORE, "hints ask for another %s\n", what);
+    FI_INFO(&ofi_prov, FI_LOG_CORE, "the provider does not support the %s in the hints\n", what);
     return -FI_ENODATA;
 }
 
-/* What a hint may ask for, and whether it asks for more. */
+/* A limit on a hint, and whether the hint exceeds it. */
 struct info_limit {
     const char *what; /* NULL ends a list */
     bool exceeded;
@@ -65,7 +65,7 @@ static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
     return mr_mode == OFI_MR_BASIC || mr_mode == FI_MR_PROV_KEY;
 }
 
-/* Everything that may be; or what was asked for, and what that implies. */
+/* All capabilities; or the requested ones, with those that they imply. */
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {
     uint64_t can = info_memory_allowed(version, hints)
@@ -109,7 +109,7 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         {"receive completion order", rx->comp_order},
         {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
         {"receive iov limit", rx->iov_limit > OFI_IOV_MAX},
-        {"total_buffered_recv (no room is set aside)", rx->total_buffered_recv},
+        {"total_buffered_recv (no space is reserved)", rx->total_buffered_recv},
         {0},
     });
 }
@@ -189,7 +189,7 @@ static int info_addr_set(void **to, size_t *bytes, const void *from)
 }
 
 /*
- * The address of our endpoints: from the caller's names or the hints, or else any node and queues.
+ * The address of our endpoints: from the caller's names, or the hints, or else any node and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
                          const struct fi_info *hints)
@@ -204,7 +204,7 @@ static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
     return info_addr_set(&info->src_addr, &info->src_addrlen, from);
 }
 
-/* A node without a service is a destination whose queues are not known. */
+/* A node without a service is a destination with unknown queues. */
 static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
                           const struct fi_info *hints)
 {
@@ -217,7 +217,7 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
     return 0;
 }
 
-/* From the caller's names, or else from the hints. */
+/* Use the caller's names, or else the hints. */
 static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints)
 {
@@ -262,7 +262,7 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
     };
 }
 
-/* Where the user has a choice that makes no difference here, it is the user's. */
+/* Options that make no difference here are left to the program. */
 static void info_fill_domain(struct fi_info *info, uint32_t version, const struct fi_info *hints)
 {
     const struct fi_domain_attr none = {0};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * no.h - the calls of libfabric that are not here, for its tables of operations: each refuses.
- */
+/* no.h - calls of libfabric that the provider does not support */
 #ifndef NIC_OFI_NO_H
 #define NIC_OFI_NO_H
 

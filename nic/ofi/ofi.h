@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi.h - the objects of the libfabric provider, and who may touch their fields.
+ * ofi.h - the objects of the libfabric provider, and who may access their fields.
  *
- * fabric -> domain -> { av, cq, cntr, mr, ep }: an object counts those that
- * stand on it and refuses (-FI_EBUSY) to close before them. A domain holds a
- * reference to the process's adapter; an endpoint opens two of its queues, one
- * for untagged and one for tagged messages, so that neither kind can match the
- * other's receives.
+ * fabric -> domain -> { av, cq, cntr, mr, ep }: an object counts the objects opened on it and
+ * refuses (-FI_EBUSY) to close before them. A domain holds a reference to the process's adapter. An
+ * endpoint opens two of its queues, one for untagged and one for tagged messages, so that neither
+ * kind can match the other's receives.
  *
- * A posted operation is a struct ofi_op out of its endpoint's pool. When the
- * adapter is done with it, the same struct is the completion entry: it is pushed
- * on its completion queue, and goes back to the pool when the entry is read. So
- * a completion queue cannot overflow, and a callback neither allocates nor locks.
- * Rejected: a ring of entries for each completion queue; it must grow under the
- * adapter's lock, or drop.
+ * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
+ * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
+ * to the pool when the entry is read. So a completion queue cannot overflow, and a callback neither
+ * allocates nor locks. Rejected: a ring of entries per completion queue, which must grow under the
+ * adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -42,8 +40,8 @@
 #include "nic/fabemu.h"
 
 /*
- * libfabric 2 has no container_of() and warns of the names of the mr_mode bits that version 1.5
- * deprecated. Programs may still pass these bits.
+ * libfabric 2 has no container_of(), and warns about the mr_mode bits that version 1.5 deprecated.
+ * Programs may still pass these bits.
  */
 #ifndef container_of
 #define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
@@ -51,22 +49,23 @@
 #define OFI_MR_BASIC    (1 << 0) /* FI_MR_BASIC */
 #define OFI_MR_SCALABLE (1 << 1) /* FI_MR_SCALABLE */
 
-#define OFI_NAME               "fabemu"
-#define OFI_IOV_MAX            4
-#define OFI_MESSAGE_MAX_BYTES  ((size_t)1 << 39)
-#define OFI_CQ_DATA_BYTES      4 /* the upper half of fabemu's 64 bits carries OFI_HAS_DATA */
-#define OFI_HAS_DATA           ((uint64_t)1 << 32)
-#define OFI_ADDR_FORMAT        (UINT32_C(1) << 31 | 0xfabu) /* struct ofi_addr; provider's own */
+#define OFI_NAME              "fabemu"
+#define OFI_IOV_MAX           4
+#define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
+#define OFI_CQ_DATA_BYTES     4 /* the upper half of fabemu's 64 bits holds OFI_HAS_DATA */
+#define OFI_HAS_DATA          ((uint64_t)1 << 32)
+/* struct ofi_addr: private to this provider */
+#define OFI_ADDR_FORMAT        (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE         UINT16_MAX
-#define OFI_SLAB_OPS           128  /* operations that a pool grows by */
-#define OFI_SLABS_MAX          8192 /* about a million operations under way; then -FI_EAGAIN */
+#define OFI_SLAB_OPS           128  /* growth step of a pool */
+#define OFI_SLABS_MAX          8192 /* about a million operations; then -FI_EAGAIN */
 #define OFI_POLLS_BEFORE_IDLE  4    /* empty polls in a row before fabemu_idle() */
-#define OFI_POLLS_BEFORE_SLEEP 4096 /* in calls that block: empty polls before short sleeps */
+#define OFI_POLLS_BEFORE_SLEEP 4096 /* in blocking calls: empty polls before short sleeps */
 #define OFI_SLEEP_NS           50000
 
-/* What the provider can; fi_getinfo() offers no more. */
+/* Capabilities of the provider, as offered by fi_getinfo(). */
 #define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
-#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* what needs keys */
+#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* need keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
@@ -75,35 +74,35 @@
      FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
-/* Flags of operations that an endpoint may have for all of its own. */
-#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* one and the same here */
+/* Operation flags that an endpoint may have as default. */
+#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* equivalent here */
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
 #define OFI_OP_FLAGS_RX FI_COMPLETION
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
-/* The address of an endpoint, as fi_getname() gives it; the same length everywhere. */
+/* The address of an endpoint, as returned by fi_getname(); it has a fixed length. */
 struct ofi_addr {
-    uint32_t node;             /* FABEMU_ANY_NODE in a source: whichever we get */
-    uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source: whichever is free */
-    uint64_t fabric;           /* the fabric's id; 0: not known */
-    uint64_t seat;             /* which process of the node; 0: not known, whoever is there */
+    uint32_t node;             /* FABEMU_ANY_NODE as source: the node that we get */
+    uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE as source: any free queue */
+    uint64_t fabric;           /* the fabric's id; 0: unknown */
+    uint64_t seat;             /* incarnation of the node; 0: unknown, any */
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
 struct ofi_op;
 
 /*
- * An object's lock. None is taken where the application says that it never makes two calls on a
- * domain at a time (FI_THREAD_DOMAIN; Open MPI does, without MPI_THREAD_MULTIPLE): it is for
- * threads of the application, and nothing that the adapter calls takes one.
+ * An object's lock, for threads of the application; callbacks of the adapter take none. It does
+ * nothing if the application never makes two calls on a domain at a time (FI_THREAD_DOMAIN; Open
+ * MPI sets it unless MPI_THREAD_MULTIPLE is used).
  */
 struct ofi_lock {
     pthread_mutex_t mutex;
     bool serial; /* written once */
 };
 
-/* Last in, first out; any thread pushes, without a lock. */
+/* A lock-free stack; any thread may push. */
 struct ofi_stack {
     _Atomic(struct ofi_op *) top;
 };
@@ -116,25 +115,25 @@ struct ofi_fabric {
 struct ofi_domain {
     struct fid_domain domain_fid;
     struct ofi_fabric *fabric;
-    struct fabemu *fab;    /* our reference */
-    uint64_t fabric_hash;  /* what struct ofi_addr carries */
-    bool serial;           /* the application serializes its calls on all of it */
+    struct fabemu *fab;    /* a reference that we hold */
+    uint64_t fabric_hash;  /* for struct ofi_addr */
+    bool serial;           /* the application serializes its calls */
     bool by_address;       /* peers name memory by its address (FI_MR_BASIC), not by its offset */
     bool cq_data;          /* FI_REMOTE_CQ_DATA may be used: cq_data_size was not 0 */
     _Atomic uint32_t refs; /* objects opened on this domain */
 };
 
-/* Where a fi_addr_t leads. */
+/* The target of an fi_addr_t. */
 struct ofi_peer {
     uint32_t node; /* FABEMU_ANY_NODE: removed */
     uint16_t queue[OFI_KINDS];
-    uint64_t seat; /* 0: whoever is there */
+    uint64_t seat; /* incarnation; 0: any */
 };
 
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
-    _Atomic uint64_t done;   /* added to by callbacks */
+    _Atomic uint64_t done;   /* increased by callbacks */
     _Atomic uint64_t failed; /* likewise */
     _Atomic uint32_t refs;   /* endpoints bound */
 };
@@ -142,30 +141,30 @@ struct ofi_cntr {
 struct ofi_cq {
     struct fid_cq cq_fid;
     struct ofi_domain *domain;
-    size_t entry_bytes; /* of one entry in the format asked for */
+    size_t entry_bytes; /* in the requested format */
     enum fi_wait_obj wait_obj;
     _Atomic uint32_t refs;    /* endpoints bound */
-    _Atomic unsigned empty;   /* polls in a row that found nothing; lost updates do no harm */
+    _Atomic unsigned empty;   /* empty polls in a row; lost updates are harmless */
     _Atomic bool signalled;   /* fi_cq_signal(): the next fi_cq_sread() returns */
-    struct ofi_stack arrived; /* newest first; callbacks push, the reader takes all */
+    struct ofi_stack arrived; /* newest first; callbacks push, readers take all */
 
-    struct ofi_lock lock;  /* a reader's: guards oldest and newest */
-    struct ofi_op *oldest; /* what was taken from arrived, in order */
+    struct ofi_lock lock;  /* for readers; protects oldest and newest */
+    struct ofi_op *oldest; /* taken from arrived, in order */
     struct ofi_op *newest;
 
-    /* For fi_cq_strerror(): of the error that was read last. Its reader's. */
+    /* for fi_cq_strerror(): the error that was read last */
     char why[96];
     int why_of; /* prov_errno */
 };
 
-/* One side of an endpoint. Written before the endpoint is enabled. */
+/* One direction of an endpoint. Written before the endpoint is enabled. */
 struct ofi_side {
     struct ofi_cq *cq;
-    bool selective;    /* an entry only for operations with FI_COMPLETION */
-    uint64_t op_flags; /* of calls that take none */
+    bool selective;    /* entries only for operations with FI_COMPLETION */
+    uint64_t op_flags; /* for calls without flags */
 };
 
-/* How an operation is counted. fi_ep_bind() takes a counter for each kind but the last. */
+/* How an operation is counted. fi_ep_bind() accepts a counter for each but the last. */
 enum ofi_count {
     OFI_COUNT_SEND,
     OFI_COUNT_RECV,
@@ -175,7 +174,7 @@ enum ofi_count {
     OFI_COUNTS
 };
 
-/* Flags of the entries of operations that a peer began. */
+/* Entry flags of operations that a peer started. */
 #define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
@@ -184,39 +183,39 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    struct ofi_addr source; /* what the user asked for; our address once enabled */
+    struct ofi_addr source; /* requested by the user; our address once enabled */
     bool enabled;
-    _Atomic bool closing; /* completions are dropped from now on */
+    _Atomic bool closing; /* completions are dropped */
     struct ofi_av *av;
     struct ofi_side tx;
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    struct ofi_stack spare; /* operations given back; any thread pushes */
+    struct ofi_stack spare; /* returned operations; any thread may push */
 
-    struct ofi_lock lock;  /* guards what follows; never taken by a callback */
-    struct ofi_op *free;   /* operations to hand out; refilled from spare */
+    struct ofi_lock lock;  /* protects the fields below; never taken by a callback */
+    struct ofi_op *free;   /* operations to use; refilled from spare */
     struct ofi_op *claims; /* claimed messages, by context */
     struct ofi_slab *slabs;
     uint32_t slab_count;
 };
 
-/* An operation: free, then under way, then an entry of a completion queue. */
+/* An operation: free, then in flight, then an entry of a completion queue. */
 struct ofi_op {
-    struct fabemu_req req; /* req.context is the user's */
+    struct fabemu_req req; /* req.context belongs to the user */
     struct ofi_op *next;   /* in the pool, the claims or a completion queue */
     struct ofi_ep *ep;
-    struct ofi_cq *cq;              /* NULL: nowhere to report to */
+    struct ofi_cq *cq;              /* NULL: not reported */
     struct ofi_cntr *cntr;          /* or NULL */
-    void *buf;                      /* receives: what the entry says */
+    void *buf;                      /* receives: for the entry */
     size_t room;                    /* receives: bytes of the buffer */
     uint64_t flags;                 /* of the entry: FI_SEND | FI_TAGGED and the like */
-    struct fabemu_message *message; /* while among the claims */
+    struct fabemu_message *message; /* while in the claims */
     int error;                      /* a positive FI_E number, or 0 */
-    bool wanted;                    /* an entry even if nothing went wrong */
+    bool wanted;                    /* report also success */
     enum ofi_kind kind;
-    _Atomic bool cancellable;                /* a receive that is posted: fi_cancel() may try */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* of what was injected and is not sent at once */
+    _Atomic bool cancellable;                /* a posted receive: fi_cancel() may try */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that is not sent immediately */
 };
 
 struct ofi_slab {
@@ -224,7 +223,7 @@ struct ofi_slab {
     struct ofi_op op[OFI_SLAB_OPS];
 };
 
-/* What every send and receive call boils down to. */
+/* Arguments of any send or receive call. */
 struct ofi_xfer {
     enum ofi_kind kind;
     const struct iovec *iov;
@@ -235,7 +234,7 @@ struct ofi_xfer {
     uint64_t data; /* with FI_REMOTE_CQ_DATA */
     uint64_t flags;
     void *context;
-    bool silent; /* fi_inject(): never an entry */
+    bool silent; /* fi_inject(): no entry */
 };
 
 static inline void ofi_lock_init(struct ofi_lock *lock, const struct ofi_domain *domain)
@@ -262,8 +261,8 @@ static inline void ofi_unlock(struct ofi_lock *lock)
 }
 
 /*
- * S1 pairs with S2: who takes the stack sees what its pushers wrote, the link
- * included. Lock-free; only whole stacks are taken, so there is no ABA.
+ * S1 pairs with S2: a thread that takes the stack sees everything that its pushers wrote, including
+ * the link. Only whole stacks are taken, so there is no ABA problem.
  */
 static inline void ofi_stack_push(struct ofi_stack *stack, struct ofi_op *op)
 {
@@ -281,17 +280,17 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
     return atomic_exchange_explicit(&stack->top, NULL, memory_order_acquire); /* S2 */
 }
 
-/* prov.c: libfabric writes to its context and nothing else changes. */
+/* prov.c: modified only by libfabric, in its context field */
 extern struct fi_provider ofi_prov;
 
-/** ofi_errno - the FI_E number, positive, for a negative errno of fabemu. */
+/** ofi_errno - the positive FI_E number for a negative errno of fabemu. */
 int ofi_errno(int err);
 
-/** ofi_tell - one line on stderr, the first that this process has to say, and no other. */
+/** ofi_tell - print a line on stderr; later calls of the process print nothing. */
 void ofi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * ofi_socket_check - does somebody listen at $FABEMU_SOCKET? Tells why not, where it is set.
+ * ofi_socket_check - does a fabric listen at $FABEMU_SOCKET? If it is set, prints why not. Errors:
  * -FI_ENODATA.
  */
 int ofi_socket_check(void);
@@ -304,10 +303,10 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 /** ofi_addr_parse - @node: decimal or NULL; @service: decimal 0 to 32766 or NULL. -FI_ENODATA. */
 int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret);
 
-/** ofi_addr_hash - names the fabric in addresses, one run of it; never 0. */
+/** ofi_addr_hash - identifies one run of the fabric in addresses; never 0. */
 uint64_t ofi_addr_hash(const struct fabemu_info *info);
 
-/** ofi_addr_copy - as fi_getname() and fi_av_lookup() hand addresses out. -FI_ETOOSMALL. */
+/** ofi_addr_copy - copy as for fi_getname() and fi_av_lookup(). Errors: -FI_ETOOSMALL. */
 int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
@@ -327,10 +326,10 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
-/** ofi_av_peer - where @addr leads. -FI_EINVAL, it is not in the table. Lock-free. */
+/** ofi_av_peer - the target of @addr. Errors: -FI_EINVAL, it is not in the table. Lock-free. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
-/** ofi_av_find - the fi_addr_t of who sent from @from's queue of this kind; FI_ADDR_NOTAVAIL. */
+/** ofi_av_find - the fi_addr_t of the sender with @from's queue of this kind; FI_ADDR_NOTAVAIL. */
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from);
 
 /* cq.c */
@@ -340,27 +339,27 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 /** ofi_cq_forget - drop the entries of an endpoint that is being closed. */
 void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep);
 
-/** ofi_cq_poll_missed - a poll found nothing: after a few of them, let others run. */
+/** ofi_cq_poll_missed - a poll found nothing: after a few of them, give the processor away. */
 void ofi_cq_poll_missed(struct ofi_cq *cq);
 
 /* wait.c */
-/* A call that blocks. */
+/* State of a call that blocks. */
 struct ofi_wait {
     struct fabemu *fab;
-    int64_t until_ms; /* INT64_MAX: without limit */
-    unsigned rounds;  /* that found nothing, in a row */
+    int64_t until_ms; /* INT64_MAX: no limit */
+    unsigned rounds;  /* empty ones in a row */
 };
 
-/** ofi_wait_begin - for @timeout_ms; less than 0: without limit. */
+/** ofi_wait_begin - @timeout_ms: below 0: no limit. */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
 
 /**
- * ofi_wait_step - step the adapter; if there is nothing for it to do, let others run.
- * False: the time is over, and nothing was done.
+ * ofi_wait_step - step the adapter, or give the processor away if there is nothing to do. False:
+ * the time has passed, and nothing was done.
  */
 bool ofi_wait_step(struct ofi_wait *wait);
 
-/** ofi_wait_sleep - the same where nothing can be polled: a short sleep. */
+/** ofi_wait_sleep - the same if nothing can be polled: sleep briefly. */
 bool ofi_wait_sleep(const struct ofi_wait *wait);
 
 /* cntr.c */
@@ -375,28 +374,27 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 
 /* op.c */
 /**
- * ofi_op_get - an operation from the pool, with everything but its request set.
- * NULL: no memory, or too many are under way. Thread: any.
+ * ofi_op_get - an operation from the pool, initialised except for its request. NULL: no memory, or
+ * too many. Thread: any.
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
-/** ofi_op_put - give back an operation that was not posted. */
+/** ofi_op_put - return an operation that was not posted. */
 void ofi_op_put(struct ofi_op *op);
 
-/** ofi_op_read - give back an operation whose entry was read. Thread: a caller of libfabric. */
+/** ofi_op_read - return an operation whose entry was read. Thread: a caller of libfabric. */
 void ofi_op_read(struct ofi_op *op);
 
 /**
- * ofi_op_finish - count it, and report it or give it back.
- *
- * It is no longer the caller's. Lock-free: callbacks use it under the adapter's lock.
+ * ofi_op_finish - count a completed operation, and report it or return it to the pool. The caller
+ * no longer owns it. Lock-free: callbacks call it under the adapter's lock.
  */
 void ofi_op_finish(struct ofi_op *op);
 
-/** ofi_op_sends_pending - is any operation but receives under way? For closing. */
+/** ofi_op_sends_pending - is an operation other than a receive in flight? For closing. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
-/** ofi_op_abort_all - have all operations over, callbacks included. For closing. */
+/** ofi_op_abort_all - abort all operations; no callback runs afterwards. For closing. */
 void ofi_op_abort_all(struct ofi_ep *ep);
 
 /** ofi_op_cancel - see fi_cancel(). */
@@ -404,13 +402,16 @@ ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
 
 void ofi_op_pool_free(struct ofi_ep *ep);
 
-/** ofi_op_claim - remember what the user claimed, under the context of @op. */
+/** ofi_op_claim - remember the claimed @message under the context of @op. */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
-/** ofi_op_claimed - take the operation that remembers it; NULL: nothing has this context. */
+/** ofi_op_claimed - take the operation that remembers it; NULL: none has this context. */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */
-/** ofi_send - start a send. -FI_EAGAIN, no room: progress, try again; -FI_EMSGSIZE; -FI_EINVAL. */
+/**
+ * ofi_send - start a send. -FI_EAGAIN, no space: make progress, try again; -FI_EMSGSIZE;
+ * -FI_EINVAL.
+ */
 ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
 /** ofi_recv - post a receive. */
@@ -425,28 +426,29 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer);
  */
 ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/** ofi_discard_claims - give up what was claimed and never received. For closing. */
+/** ofi_discard_claims - discard claimed messages that were not received. For closing. */
 void ofi_discard_claims(struct ofi_ep *ep);
 
 /**
- * ofi_iov - @xfer's pieces in fabemu's form: at least one, maybe empty.
- * Errors: -FI_EINVAL, too many; -FI_EFAULT, one at address 0; -FI_EMSGSIZE, more than memory has.
+ * ofi_iov - @xfer's pieces in fabemu's form: at least one, which may be empty.
+ * Errors: -FI_EINVAL, too many; -FI_EFAULT, one at address 0; -FI_EMSGSIZE, above SIZE_MAX.
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
 /**
- * ofi_data_check - if these flags of an operation ask for completion data: is that allowed?
- * -FI_EOPNOTSUPP, the domain was opened with a cq_data_size of 0.
+ * ofi_data_check - if @flags request completion data: is that allowed? Errors: -FI_EOPNOTSUPP, the
+ * domain was opened with a cq_data_size of 0.
  */
 int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 
-/** ofi_iov_copy - all pieces, one behind the other. */
+/** ofi_iov_copy - copy all pieces into one buffer. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /* rma.c */
 /**
- * ofi_notice_await - let @op, of kind OFI_COUNT_NOTICE, await the next write to its endpoint that
- * carries completion data, and become its entry. The endpoint is enabled and its queues are open.
+ * ofi_notice_await - let @op, of kind OFI_COUNT_NOTICE, wait for the next write to its endpoint
+ * that carries completion data, and become its entry. The endpoint is enabled and its queues are
+ * open.
  */
 void ofi_notice_await(struct ofi_op *op);
 
@@ -471,7 +473,7 @@ static inline struct ofi_ep *ofi_ep_of(struct fid_ep *ep)
     return container_of(ep, struct ofi_ep, ep_fid);
 }
 
-/** ofi_fid_init - what begins every object that the user gets. */
+/** ofi_fid_init - initialise the common part of every object. */
 static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, struct fi_ops *ops)
 {
     fid->fclass = class;
@@ -479,13 +481,15 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
     fid->ops = ops;
 }
 
-/** ofi_waits_by_polling - may a queue or a counter be waited for so? Nothing else is here. */
+/**
+ * ofi_waits_by_polling - does this kind of waiting need no wait object? Others are not supported.
+ */
 static inline bool ofi_waits_by_polling(enum fi_wait_obj wait_obj)
 {
     return wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC || wait_obj == FI_WAIT_YIELD;
 }
 
-/* References count open objects; only closing looks at them, hence relaxed. */
+/* Reference counts of open objects; only closing checks them, hence relaxed. */
 static inline void ofi_hold(_Atomic uint32_t *refs)
 {
     atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.c - the operations of an endpoint: their pool, their end, their cancelling.
+ * op.c - the operations of an endpoint: their pool, completion and cancelling.
  *
- * The pool grows by slabs as more are under way or unread than ever before, and
- * never shrinks: in the steady state a message allocates nothing. Operations are
- * handed out under the endpoint's lock; they come back by a push that any thread
- * may do, a callback under the adapter's lock included, or, where calls are
- * serialized, straight from who has read an entry.
+ * The pool grows by slabs when more operations than ever are in flight or unread, and never
+ * shrinks: in the steady state a message allocates nothing. Operations are taken under the
+ * endpoint's lock. They return by a push, which any thread may do, including a callback under the
+ * adapter's lock; or, if calls are serialized, directly from the reader of the entry.
  */
 #include "nic/ofi/ofi.h"
 
 #include <stdlib.h>
 
-/* By whichever thread steps the adapter, under the adapter's lock. */
+/* Called by the thread that steps the adapter, under the adapter's lock. */
 static void op_done(struct fabemu_req *req)
 {
     struct ofi_op *op = container_of(req, struct ofi_op, req);
@@ -80,7 +79,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
-    op->req.data = 0; /* a receive that is cancelled learns none */
+    op->req.data = 0; /* a cancelled receive has none */
     op->req.seat = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
@@ -107,7 +106,7 @@ void ofi_op_put(struct ofi_op *op)
     ofi_stack_push(&op->ep->spare, op);
 }
 
-/* Where calls are serialized the caller may take and give back without a locked instruction. */
+/* If calls are serialized the caller may use the free list without an atomic instruction. */
 void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -138,7 +137,7 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op);
 }
 
-/* The entry's flags tell operations that wait for a peer from the rest. */
+/* The flags of the entry identify operations that wait for a peer. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -149,7 +148,7 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return false;
 }
 
-/* Those that look complete, too: their callback may still be running. */
+/* Also aborts operations that look complete: their callback may still be running. */
 void ofi_op_abort_all(struct ofi_ep *ep)
 {
     for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -157,7 +156,7 @@ void ofi_op_abort_all(struct ofi_ep *ep)
             fabemu_abort(ep->domain->fab, &slab->op[i].req);
 }
 
-/* A posted receive with this context. Under lock, so none is handed out anew meanwhile. */
+/* Find a posted receive with this context. Under the lock, so that none is reused meanwhile. */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
     for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -172,9 +171,9 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 }
 
 /*
- * A search through the pool: cancelling is rare, and no message pays for it. The
- * lock keeps what is found from being handed out for another receive; whether it
- * can still be cancelled is the adapter's to say.
+ * Searches the pool, because cancelling is rare and messages should not pay for it. The lock keeps
+ * the operation from being reused for another receive; the adapter decides whether it can still be
+ * cancelled.
  */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov.c - what libfabric loads: the provider `fabemu`, libfabemu-fi.so.
+ * prov.c - entry point for libfabric: the provider `fabemu`, libfabemu-fi.so.
  *
- * libfabric finds it by FI_PROVIDER_PATH and is kept to it by
- * FI_PROVIDER=fabemu. The environment that it reads itself:
+ * FI_PROVIDER_PATH lets libfabric find it; FI_PROVIDER=fabemu excludes other providers. The
+ * provider reads:
  *
- *   FABEMU_SOCKET  the control socket of the fabric. Not set, or nobody listens:
- *                  fi_getinfo() answers -FI_ENODATA, and says why: in the first case
- *                  with FI_LOG_LEVEL=info, in the second on stderr.
- *   FABEMU_NODE    the node to take; otherwise the MPI launcher's rank, or any.
+ *   FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens,
+ *                  fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
+ *                  FI_LOG_LEVEL=info, in the second on stderr.
+ *   FABEMU_NODE    the node to request; otherwise the MPI launcher's rank, or any.
  *
- * fi_getinfo() takes no node: the process attaches when it opens a domain, and
- * all its domains share one adapter.
+ * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
+ * share one adapter.
  */
 #include "nic/ofi/ofi.h"
 
@@ -27,7 +27,7 @@ static void prov_cleanup(void)
 {
 }
 
-/* Not const: libfabric keeps its own notes in context. */
+/* Not const: libfabric modifies its context. */
 struct fi_provider ofi_prov = {
     .version = FI_VERSION(1, 0),
     .name = OFI_NAME,
@@ -37,10 +37,10 @@ struct fi_provider ofi_prov = {
 };
 
 /*
- * fi_getinfo() skips a provider whose fi_version is below the version that the program asks for,
- * and that may be as high as the version of the running library. So return the library's own
- * version. Later versions add fields only at the ends of structures, and new capabilities are
- * refused like any that we do not have.
+ * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
+ * which may be that of the running library. So return the library's version. Later versions add
+ * fields only at the end of structures, and unknown capabilities are refused like other unsupported
+ * ones.
  */
 FI_EXT_INI
 {
@@ -57,14 +57,13 @@ int ofi_errno(int err)
     case EPIPE:
         return FI_EOTHER;
     default:
-        return -err; /* libfabric's numbers below 256 are errno's */
+        return -err; /* libfabric's numbers below 256 are those of errno */
     }
 }
 
 /*
- * In the user's own words: MPI libraries print only the call that failed. Open
- * MPI tries from several components, each with a fabric object of its own, so
- * once is once a process: the one flag here that no object holds.
+ * MPI libraries print only which call failed, so print the reason. Open MPI tries from several
+ * components with a fabric object each, so "once" means once per process: hence the static flag.
  */
 void ofi_tell(const char *format, ...)
 {
@@ -88,7 +87,7 @@ static int socket_connect(const struct sockaddr_un *at)
     if (fd < 0)
         return -errno;
     if (connect(fd, (const struct sockaddr *)at, sizeof *at) && errno != EAGAIN)
-        err = -errno; /* EAGAIN: there, with a full backlog */
+        err = -errno; /* EAGAIN: it listens, but its backlog is full */
     close(fd);
     return err;
 }

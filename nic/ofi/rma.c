@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - libfabric's reads and writes of registered memory: get and put.
+ * rma.c - libfabric's reads and writes of registered memory: get and put, with one remote piece.
  *
- * One remote piece. A write is complete when it is acknowledged, so it has the
- * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read.
+ * A write is complete when it is acknowledged, as FI_DELIVERY_COMPLETE requires. FI_INJECT is
+ * ignored for reads.
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
- * queue. At the target one operation of each endpoint awaits notices: it becomes the entry, and
- * when the entry is read it awaits the next notice. The adapter keeps notices that arrive
- * meanwhile, so a program that does not read its completion queue loses nothing. If nothing awaits
- * notices (see ep_await_data() in ep.c), the write is refused and completes with FI_EOPNOTSUPP.
+ * queue. At the target, one operation of each endpoint waits for notices: it becomes the entry, and
+ * when the entry is read it waits for the next notice. The adapter keeps notices that arrive
+ * meanwhile, so a program that does not read its completion queue loses nothing. If no operation
+ * waits for notices (see ep_await_data() in ep.c), the write is refused and completes with
+ * FI_EOPNOTSUPP.
  */
 #include "nic/ofi/ofi.h"
 
@@ -20,7 +21,7 @@ struct rma_remote {
     fi_addr_t addr;
     uint64_t offset;
     uint64_t key;
-    size_t bytes; /* as many as the local side has, or RMA_AS_LOCAL: not said */
+    size_t bytes; /* must equal the local size; RMA_AS_LOCAL: not given */
 };
 #define RMA_AS_LOCAL SIZE_MAX
 

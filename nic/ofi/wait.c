@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * wait.c - calls that block, until there is what they wait for or their time is over.
- */
+/* wait.c - waiting in blocking calls, with a time limit */
 #include "nic/ofi/ofi.h"
 
 #include <time.h>

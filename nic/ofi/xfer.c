@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xfer.c - sends and receives, whichever of libfabric's calls they came by.
+ * xfer.c - sends and receives of all of libfabric's calls.
  *
- * After an operation is posted it may complete, be read and be used again by
- * other threads at any moment: it is not touched any more.
+ * A posted operation may complete, be read and be reused by other threads at any moment, so it is
+ * not accessed after posting.
  */
 #include "nic/ofi/ofi.h"
 
@@ -43,7 +43,7 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces)
             memcpy(at, iov[i].base, iov[i].bytes);
 }
 
-/* What a call returns. Out of room is the only error that is worth another try. */
+/* The result of a call. Only -FI_EAGAIN is worth another try, after progress. */
 static ssize_t xfer_result(struct ofi_ep *ep, int err)
 {
     if (err == -EAGAIN)
@@ -82,16 +82,16 @@ static const void *xfer_gather(char *buf, const struct fabemu_iov *iov, unsigned
     return buf;
 }
 
-/* The buffer is free on return; an operation is only needed for what the user is to be told. */
+/* The buffer may be reused on return. An operation is needed only to report or count the send. */
 static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                            const struct fabemu_dest *dest, const struct fabemu_iov *iov,
                            unsigned pieces, size_t bytes)
 {
-    bool told = (!xfer->silent && ep->tx.cq) || ep->cntr[OFI_COUNT_SEND];
+    bool reported = (!xfer->silent && ep->tx.cq) || ep->cntr[OFI_COUNT_SEND];
     struct ofi_op *op = NULL;
     char buf[FABEMU_INJECT_BYTES];
 
-    if (told) {
+    if (reported) {
         op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
         if (!op)
             return -FI_EAGAIN;
@@ -105,7 +105,7 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     return xfer_result(ep, err);
 }
 
-/* The rest, which is complete later. Injected: out of the operation's own copy. */
+/* Post a send that completes later. Injected data is sent from the operation's own copy. */
 static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                          const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
                          size_t bytes)
@@ -146,10 +146,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/*
- * Whom to receive from, and which process of its node. A source is only looked at with
- * FI_DIRECTED_RECV.
- */
+/* The source of a receive, and its incarnation. A source is used only with FI_DIRECTED_RECV. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *seat)
 {
@@ -170,7 +167,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     return 0;
 }
 
-/* O2 pairs with O1 in op.c: who finds the operation cancellable sees its context. */
+/* O2 pairs with O1 in op.c: a thread that finds the operation cancellable sees its context. */
 static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
 {
     op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
@@ -205,7 +202,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_result(ep, err);
 }
 
-/* The answer to a peek is an entry, always: a hit's as if received, a miss's FI_ENOMSG. */
+/* A peek always gives an entry: as if the message had been received, or with FI_ENOMSG. */
 static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
     op->req.tag = found->tag;
@@ -222,7 +219,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
 {
-    op->cq = NULL; /* the peek has told, whatever comes of this */
+    op->cq = NULL; /* the peek has reported it */
     op->cntr = NULL;
     if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
         ofi_op_put(op);
@@ -265,7 +262,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        ofi_cq_poll_missed(ep->rx.cq); /* who polls by peeking never finds the queue empty */
+        ofi_cq_poll_missed(ep->rx.cq); /* a caller that polls by peeking finds an entry each time */
     xfer_peek_answer(answer, &found, err);
     return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * json.h - JSON objects, one a line, over a stream socket, with descriptors: what the fabric's
  * control socket speaks (docs/control.md). Both of its ends use this: the fabric and the commands,
- * which never block (apps/control/conn.h), and libfabemu, which does (nic/host/control/line.c).
+ * which never block (apps/control/conn.h), and libfabemu, which does (nic/host/control/control.c).
  */
 #ifndef EMU_JSON_H
 #define EMU_JSON_H

@@ -125,8 +125,8 @@ class LimitsTest(FabemuCase):
         finally:
             os.kill(other.pid, signal.SIGCONT)
         self.assertEqual(err,
-                         f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed "
-                              "in 500 ms that it has all that was sent to it; some may be lost\n")
+                         f"fabemu: node 2 detaches and node {nodes[other.pid]} has not confirmed "
+                              "that it received everything (waited 500 ms); data may be lost\n")
         self.assertEqual(self.status("u")["report"]["processes"]["unheard"], 1)
 
     def test_goodbyes_not_answered__no_more_than_there_are_nodes(self):

@@ -272,7 +272,7 @@ class PartedTest(FabemuCase):
         self.part()
         for name, error in ("barrier", "Broken pipe"), ("receive", "No route to host"):
             self.assertEqual([self.line(process) for process in both],
-                             [f"{name}: {error}: no way leads to node {peer}\n" for peer in (2, 0)])
+                             [f"{name}: {error}: no route leads to node {peer}\n" for peer in (2, 0)])
         # also what the barrier has left behind
         self.assertTrue(until(lambda: self.status("u")["report"]["links"]["parted"]))
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
@@ -280,8 +280,8 @@ class PartedTest(FabemuCase):
         for process in both:
             _, err = process.communicate("\n", timeout=30)
             self.assertEqual(process.returncode, 0)
-            self.assertRegex(err, "no way leads to node [02]: "
-                                  "what node [02] had under way with node [02] fails")
+            self.assertRegex(err, "no route leads to node [02]: "
+                                  "pending operations of node [02] with node [02] fail")
 
     def test_partition__may_last_where_the_bound_is_off(self):
         both = self.pair("--bound", "no-link=off")

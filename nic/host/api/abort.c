@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * abort.c - an operation ends before its time, because the application wants it.
- */
+/* abort.c - fabemu_abort(): cancel an operation under way */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -15,11 +13,15 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/* Segments that come for it later find another generation of its id. */
+/*
+ * The operation's id changes its generation, so segments that still arrive for it are dropped as
+ * stale.
+ */
 static void transfer_abort(struct fabemu *fab, struct nic_op *op)
 {
     if (op->state == NIC_OP_STREAM)
-        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
+        /* the receiver must not wait for more data */
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     nic_op_end(fab, op, -ECANCELED);
 }
 
@@ -29,8 +31,8 @@ static void recv_abort(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * What waits in the network's adapter is taken back from there; when there is no room to say so,
- * the operation goes on, and is tried again.
+ * The test waits in the link engine, which must be told to drop it. If the up ring has no space for
+ * that, the test goes on and fabemu_abort() tries again.
  */
 static void test_abort(struct fabemu *fab, struct nic_op *op)
 {
@@ -65,7 +67,7 @@ int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
     for (unsigned rounds = 0;; rounds++) {
         if (nic_gone(fab))
             return nic_fail_gone();
-        nic_lock(fab); /* under the lock no operation is half completed */
+        nic_lock(fab); /* under the lock no completion is half done */
         if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
             op_abort(fab, nic_op_of(req));
         nic_unlock(fab);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach.c - which fabrics this process is attached to, and what they say of others.
+ * attach.c - attach to fabrics, detach from them, and handle the events that a fabric sends.
  *
- * The list below is the library's one mutable global: a process has one adapter a fabric however
- * many libraries in it attach (a libfabric provider and an MPI component do not know of each
- * other).
+ * The list of attached adapters is the library's only mutable global. A libfabric provider and an
+ * MPI component in one process do not know of each other and must share one adapter per fabric.
  */
 #include "nic/fabemu.h"
 
@@ -16,24 +15,22 @@
 #include <unistd.h>
 
 #include "emu/util/json.h"
-#include "nic/host/api/leave.h"
 #include "nic/host/api/life.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/break.h"
 #include "nic/host/peer/meet.h"
-#include "nic/host/progress/step.h"
-#include "nic/host/progress/thread.h"
+#include "nic/host/progress/progress.h"
 
-/* longer than any socket's: one that is cut is still too long */
+/* Longer than any socket path, so that a path that is cut to this length is still too long. */
 #define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fabemu *registry; /* under registry_lock */
+static struct fabemu *registry; /* protected by registry_lock */
 static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
 
-/* A forked child has no adapter: its parent's is not for two. */
+/* A forked child loses its adapters: two processes cannot share one. */
 static void registry_before_fork(void)
 {
     pthread_mutex_lock(&registry_lock);
@@ -54,7 +51,7 @@ static void registry_in_child(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* The process ends, and is attached still: that is no detaching, but neither was it killed. */
+/* The process ends while still attached. Tell the fabric that this was an exit and not a crash. */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
     if (pthread_mutex_trylock(&registry_lock))
@@ -69,15 +66,15 @@ static void registry_init(void)
     pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
 }
 
-/* --- what the fabric says of others: on the watcher's thread ------------------------ */
+/* --- events from the fabric: called on the watcher's thread ------------------------ */
 
-/* FABEMU_ANY_NODE: the fabric has no node of that number. */
+/* Returns FABEMU_ANY_NODE if the fabric has no node of that number. */
 static uint32_t node_of(const struct fabemu *fab, int64_t number)
 {
     return number >= 0 && number < fab->info.nodes ? (uint32_t)number : FABEMU_ANY_NODE;
 }
 
-/* Under the adapter's lock. */
+/* The caller holds the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups = json_object_object_get(event, "groups");
@@ -103,7 +100,7 @@ static void event_groups_broken(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A process died. Which one it was is in the edge: step, and see. */
+/* A process died. The host interface says which one: nic_step() reads that. */
 static void event_node_died(struct fabemu *fab, struct json_object *event)
 {
     nic_lock(fab);
@@ -112,7 +109,9 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A segment between two processes, of which this may be one, is lost, and nobody sends it again. */
+/*
+ * The network lost a segment between two processes (this may be one of them) and nobody resends it.
+ */
 static void event_lost(struct fabemu *fab, struct json_object *event)
 {
     const char *why = emu_json_text(event, "why", "");
@@ -132,7 +131,10 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* No way has led to these nodes for too long. First why, then what ends of that. */
+/*
+ * These nodes have been unreachable for too long. Fail their peers first, so that the reason is
+ * known, and then their groups.
+ */
 static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *nodes = json_object_object_get(event, "nodes");
@@ -162,7 +164,7 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
 
 /* --- attach and detach -------------------------------------------------------------- */
 
-/* A number from the environment, -1: there is none. */
+/* Returns a number from the environment, or -1. */
 static int env_number(const char *name)
 {
     const char *text = getenv(name);
@@ -175,7 +177,7 @@ static int env_number(const char *name)
     return !*end && value >= 0 && value <= INT32_MAX ? (int)value : -1;
 }
 
-/* This process's rank, as its launcher says. */
+/* Returns this process's rank as exported by its launcher, or -1. */
 static int rank_given(void)
 {
     int rank = env_number("PMIX_RANK");
@@ -220,9 +222,9 @@ static int attach_new(struct fabemu **ret, const char *path)
         nic_control_detach(control, 0);
         return nic_fail(err,
                         err == -EPROTO
-                            ? "the fabric's edge does not fit this library (%s): use the "
+                            ? "the fabric's host interface does not fit this library (%s): use the "
                               "libfabemu that came with this fabemu%s"
-                            : "cannot map the fabric's edge: %s%s",
+                            : "cannot map the fabric's host interface: %s%s",
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
@@ -313,7 +315,7 @@ void fabemu_detach(struct fabemu *fab)
     bool last;
 
     if (fab->pid != getpid())
-        return; /* a forked child: the adapter is its parent's */
+        return; /* a forked child: the adapter belongs to its parent */
     pthread_mutex_lock(&registry_lock);
     last = --fab->refs == 0;
     if (last) {
@@ -328,9 +330,11 @@ void fabemu_detach(struct fabemu *fab)
         return;
     unheard = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    emu_hostif_nic_leave(&fab->edge); /* from now on others' segments may be written there */
+    emu_hostif_nic_leave(&fab->edge); /* from here on segments for another process may arrive */
     nic_unlock(fab);
-    /* The thread lives until then, as the fabric asks how long it waited for a core. */
+    /*
+     * The adapter's thread still runs here because the fabric reads how long it waited for a core.
+     */
     nic_control_detach(fab->control, unheard);
     nic_thread_stop(fab->thread);
     nic_close(fab);

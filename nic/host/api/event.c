@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * event.c - the calls on counted events.
- */
+/* event.c - the calls on counted events */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -36,7 +34,7 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_lock(fab);
     nic_region_forget_event(fab, event);
     nic_event_end(fab, nic_event_of(event));
-    nic_unlock(fab); /* which takes it off fab->fired */
+    nic_unlock(fab); /* takes it off fab->fired */
 }
 
 int fabemu_event_add(struct fabemu_event *event, uint64_t n)

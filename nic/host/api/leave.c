@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leave.c - an adapter parts from all that it has met.
+ * leave.c - disconnect an adapter from all its peers.
  *
- * An operation completes when its buffer may be used again; then its segments may still be in the
- * up ring, in the network, or kept for their turn at the other end. So a process that detaches
- * waits until they have arrived. It asks each peer (NIC_BYE_ASK), which answers once it has all
- * (bye.c).
+ * An operation completes when its buffer may be reused. Its segments may then still be in the up
+ * ring, in the network, or in the receiver's reorder buffer. So a process that detaches sends a
+ * query (NIC_BYE_ASK) to each peer, and each peer answers once it has received everything (bye.c).
+ * Nothing that had completed on either side is lost, whichever process gets the node next.
  *
- * So nothing that had completed on either side is lost, whoever is given the node next. The
- * question is said again until it is answered: one may overtake another. Whoever leaves takes the
- * answers to all its questions as well, so that nothing comes for an empty node. Both may leave at
- * once: a process that has answered needs nothing more from the other. Its answers to us may still
- * be on their way then, and questions that it asked again before our answer came: it says how many
- * (NIC_BYE_DONE). These are waited for as long as an answer alone is worth
- * (fab->farewell_limit_ns); what comes later is counted as dropped, and carries nothing.
+ * The query is repeated until it is answered; queries and answers may overtake each other. A
+ * process that detaches also waits for the answers to all its queries, so that no segment arrives
+ * at an empty node. Both processes may detach at once. A process that has answered needs nothing
+ * more from its peer, but its answers may still be on their way, and so may queries that it
+ * repeated before our answer came. NIC_BYE_DONE says how many there are. The process waits for
+ * these at most as long as for a peer that merely does not answer (fab->farewell_limit_ns). Later
+ * ones are counted as dropped; they carry no data.
  */
-#include "nic/host/api/leave.h"
+#include "nic/host/api/life.h"
 
 #include <stdio.h>
 
@@ -26,30 +26,28 @@
 #include "nic/host/base/op.h"
 #include "nic/host/peer/bye.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/progress/receive.h"
-#include "nic/host/progress/step.h"
-#include "nic/host/progress/wait.h"
+#include "nic/host/progress/progress.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS  50000000u
-#define LINES_MAX    4u /* lines on stderr; the last one counts the rest */
+#define LINES_MAX    4u /* lines on stderr; one more counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer->sendq.next && peer->life && peer->node != fab->info.node;
 }
 
-/* Have all answers come that there will be to our questions? */
+/* Have all answers to our queries arrived? */
 static bool peer_gave_all(const struct nic_peer *peer)
 {
     return peer->asked == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
 }
 
 /*
- * And all its questions? Where it leaves, too, it says how many there are: with its answer to us,
- * or once it has ours.
+ * Have all its queries arrived? A peer that detaches at the same time says how many there are: in
+ * its answer to us, or in NIC_BYE_DONE once it has our answer.
  */
 static bool peer_asked_all(const struct nic_peer *peer)
 {
@@ -58,7 +56,7 @@ static bool peer_asked_all(const struct nic_peer *peer)
     return (int16_t)(peer->asks - peer->asks_all) >= 0 && (peer->done_came || !peer->done_told);
 }
 
-/* Does no way lead from it to here, as the fabric says? Then a moment brings nothing of it. */
+/* Does the fabric say that no route leads here from the peer? Then waiting is useless. */
 static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t words = emu_hostif_nic_seat(&fab->edge, peer->node) |
@@ -68,10 +66,10 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
 }
 
 /*
- * It leaves at the same time and has our answer, which is all that matters. But its own answers may
- * be on their way, or questions that it had asked again before ours came, and what finds nobody
- * here is counted as dropped: worth a moment, even if it is gone. Not so one that has said nothing,
- * or of which nothing can come.
+ * Should we wait a moment for segments of a peer that needs nothing more from us? Its answers, or
+ * queries that it repeated before our answer arrived, may still be on their way, and the fabric
+ * would count them as dropped at an empty node. Not for a peer that has sent nothing, or that
+ * cannot reach us.
  */
 static bool peer_says_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
@@ -83,8 +81,8 @@ static bool peer_says_more(const struct fabemu *fab, const struct nic_peer *peer
 }
 
 /*
- * Has it all of ours, and we all of its? Once it has answered it has said of each send that it has
- * all of it. A word that the answer has overtaken still comes, and ends the send with success.
+ * Have both sides everything? A peer that answers our query has sent a FIN for each send that it
+ * has received. The answer may overtake a FIN, which then still completes the send.
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -92,7 +90,7 @@ static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
                                        !nic_op_any(fab, peer->node, nic_bulk_awaits_word));
 }
 
-/* Is anything on its way out to it that the question could not count yet? */
+/* Is something for the peer not yet in the up ring, so that a query could not count it? */
 static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer)
 {
     if (!emu_list_empty(&peer->sendq))
@@ -104,8 +102,8 @@ static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer
 }
 
 /*
- * Has it confirmed all that was sent to it? Then nothing of ours can be lost, whether it answers or
- * not.
+ * Has the peer confirmed everything that was sent to it? Then nothing is lost even if it never
+ * answers.
  */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -136,7 +134,7 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
-    nic_receive_resume(fab); /* nothing waits for a queue to be opened any more */
+    nic_receive_resume(fab); /* stop waiting for queues to be opened */
 }
 
 bool nic_leave_step(struct fabemu *fab)
@@ -152,8 +150,8 @@ bool nic_leave_step(struct fabemu *fab)
         if (peer_is_done(fab, peer))
             continue;
         /*
-         * A peer that has confirmed all that was sent to it can only have something left to say.
-         * It is asked for a shorter time: a stopped process is not to keep a program from ending.
+         * A peer that has confirmed everything can only have something left to send. Wait a shorter
+         * time for it: a stopped process must not keep a program from ending.
          */
         done = done && !peer->answered_bye && peer_has_all(fab, peer) &&
                now - fab->bye_began_ns >= fab->farewell_limit_ns;
@@ -168,13 +166,13 @@ bool nic_leave_step(struct fabemu *fab)
     return done && nic_in_fabric(fab);
 }
 
-/* It has answered, so it has all of ours; but what it had sent until then has not come. */
+/* The peer has received all of our data, but not all of its data has arrived here. */
 static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer_is_met(fab, peer) && peer->answered_bye && peer->rx_next != peer->last;
 }
 
-/* Somebody there may lack something: it has not answered, or the network gave up. */
+/* The peer may lack some of our data: it has not answered, or the network dropped a segment. */
 static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
 {
     bool silent = peer_is_met(fab, peer) && !peer->answered_bye;
@@ -183,35 +181,34 @@ static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *pee
            ((silent && !peer_has_all(fab, peer)) || peer->unreported_seat == peer->first);
 }
 
-static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
+static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
 {
     unsigned long long ms = limit_ns / 1000000u;
-    uint32_t amiss = 0;
+    uint32_t unconfirmed = 0;
 
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         bool unread = peer_is_unread(fab, &fab->peers[node]);
 
-        if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || amiss++ >= LINES_MAX)
+        if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || unconfirmed++ >= LINES_MAX)
             continue;
         if (unread)
-            fprintf(
-                stderr,
-                "fabemu: node %u leaves, and has not had in %llu ms all that node %u sent to it; "
-                "some may be lost\n",
-                fab->info.node, ms, node);
+            fprintf(stderr,
+                    "fabemu: node %u detaches and has not received everything that node %u sent "
+                    "to it (waited %llu ms); data may be lost\n",
+                    fab->info.node, node, ms);
         else
             fprintf(stderr,
-                    "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
-                    "all that was sent to it; some may be lost\n",
+                    "fabemu: node %u detaches and node %u has not confirmed that it received "
+                    "everything (waited %llu ms); data may be lost\n",
                     fab->info.node, node, ms);
     }
-    if (amiss > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u leaves, and the same holds for %u more nodes\n",
-                fab->info.node, amiss - LINES_MAX);
-    return amiss;
+    if (unconfirmed > LINES_MAX)
+        fprintf(stderr, "fabemu: node %u detaches, and the same holds for %u more nodes\n",
+                fab->info.node, unconfirmed - LINES_MAX);
+    return unconfirmed;
 }
 
-/* Has the bound passed? Time without a core does not count. */
+/* Has the bound passed? Time in which processes had no core does not count. */
 static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
                           uint64_t limit_ns)
 {
@@ -225,7 +222,7 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
     uint64_t began = emu_now_ns(), starved = emu_hostif_nic_starved(&fab->edge, began);
-    uint32_t amiss, moved, seen;
+    uint32_t unconfirmed, moved, seen;
     unsigned idle = 0;
     bool done = false;
 
@@ -245,7 +242,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
             nic_sleep(fab, seen);
     }
     nic_lock(fab);
-    amiss = leave_tell(fab, limit_ns);
+    unconfirmed = leave_report(fab, limit_ns);
     nic_unlock(fab);
-    return amiss;
+    return unconfirmed;
 }

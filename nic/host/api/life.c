@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * life.c - an adapter begins on an edge, and ends.
- */
+/* life.c - create and free an adapter */
 #include "nic/host/api/life.h"
 
 #include <errno.h>
@@ -15,14 +13,14 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/progress/watch.h"
+#include "nic/host/progress/progress.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
 #define EAGER_DEFAULT 8192u
 
-/* By fabemu_info.acknowledged. */
+/* Indexed by fabemu_info.acknowledged. */
 static const struct nic_transport transports[] = {
     {.reports_delivery = false, .has_engine = false},
     {.reports_delivery = true, .has_engine = true},
@@ -42,7 +40,10 @@ static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
     return value > most ? most : (uint32_t)value;
 }
 
-/* What the fabric has told; 0 is the default, and the user may want another for this process. */
+/*
+ * The fabric's bounds, or the default where it gave none. The user may override two of them for
+ * this process.
+ */
 static void nic_init_bounds(struct fabemu *fab)
 {
     struct fabemu_bounds *bounds = &fab->info.bounds;
@@ -95,7 +96,7 @@ static void nic_init(struct fabemu *fab)
     atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_relaxed);
 }
 
-/* What it has allocated is the caller's to free, also after an error. */
+/* On an error the caller frees what was allocated. */
 static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
 {
     if (info->node != fab->edge.shared->node || info->nodes != fab->edge.shared->nodes)
@@ -129,7 +130,7 @@ int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct
 close_edge:
     free(fab->queues);
     free(fab->peers);
-    fab->edge.bell = -1; /* stays the caller's */
+    fab->edge.bell = -1; /* remains the caller's */
     emu_hostif_nic_close(&fab->edge);
 free_fab:
     free(fab);

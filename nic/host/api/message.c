@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * message.c - the calls that open and close queues, send, receive, probe and cancel.
- */
+/* message.c - the calls that open and close queues, send, receive, probe and cancel */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -11,9 +9,8 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
-#include "nic/host/progress/receive.h"
-#include "nic/host/progress/step.h"
+#include "nic/host/peer/meet.h"
+#include "nic/host/progress/progress.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
@@ -21,9 +18,9 @@
 /* --- queues ------------------------------------------------------------------------- */
 
 #define ANY_FIRST 256u
-#define ANY_LAST  65534u /* 65535 is no queue to the libfabric provider */
+#define ANY_LAST  65534u /* the libfabric provider uses 65535 for "no queue" */
 
-/* Messages that came early become ordinary unexpected ones. */
+/* Messages that arrived before the queue was opened become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
@@ -66,8 +63,8 @@ uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
 }
 
 /*
- * Round robin, so that an id is used again as late as possible: a segment for its last owner must
- * not be taken for the next one's.
+ * Choose ids round robin, so that an id is reused as late as possible: a segment for the previous
+ * owner of an id must not reach the next one.
  */
 static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
 {
@@ -166,10 +163,9 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * A message cannot be injected now, and no operation waits in its place: the caller tries again.
- * Connect to a peer that is not open. If the window is full, check once a second whether the
- * process still answers, as the watch does for operations. Record the message that was offered:
- * the fabric is told of it.
+ * A message cannot be injected now; no operation is queued, and the caller tries again. Connect to
+ * a peer that is not open. If the window is full, check once a second whether the process still
+ * answers, as nic_watch() does for operations. Record the message so that the fabric can report it.
  */
 static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct nic_send *send)
 {
@@ -244,14 +240,15 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->named = req->seat != 0;
     op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
-    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX); /* what comes decides */
+    /* the size is not known yet */
+    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX);
     nic_op_iov(op, iov, iovs);
     return 0;
 }
 
 /*
- * After one that is gone we ask for its successor, and where nobody ever was for the first: if
- * there is none, the receive ends.
+ * Post a receive from one node. If that node's process is gone, or nobody was ever there, ask for
+ * the next one: if none comes, the receive fails.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
@@ -279,7 +276,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
         return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
                         fab->info.nodes);
-    if (!iovs) { /* an empty buffer, which a longer message does not fit */
+    if (!iovs) { /* an empty buffer; a longer message is truncated */
         iov = &nothing;
         iovs = 1;
     }

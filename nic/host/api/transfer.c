@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * transfer.c - puts, gets and atomics of ours.
- */
+/* transfer.c - the calls for puts, gets and atomics */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -42,7 +40,7 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
     return op;
 }
 
-/* @notice: a put's, or NULL. */
+/* @notice: of a put; may be NULL. */
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
                          uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
                          const struct fabemu_notice *notice, struct fabemu_req *req)

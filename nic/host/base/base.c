@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * base.c - what knows nothing of adapters: random numbers, the error line, threads.
- */
+/* base.c - random numbers, the error line, and threads: independent of adapters */
 #include "nic/host/base/base.h"
 
 #include <errno.h>
@@ -25,7 +23,7 @@ uint64_t nic_random(void)
 
 /* --- the error line ----------------------------------------------------------------- */
 
-static _Thread_local char error_line[256]; /* fabemu_error() is a thread's own */
+static _Thread_local char error_line[256];
 
 int nic_fail(int err, const char *format, ...)
 {
@@ -53,7 +51,7 @@ const char *nic_remedy(int err)
 
 int nic_fail_gone(void)
 {
-    return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    return nic_fail(-ENOTCONN, "this process is not attached to a fabric (any more)");
 }
 
 const char *fabemu_error(void)

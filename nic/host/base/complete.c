@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.c - requests complete, events count that, and what an event was to begin is due.
+ * complete.c - complete requests, count completions in events, and start the operations armed on
+ * them.
  *
- * An event keeps its armed operations in the order of their thresholds. A count only marks the
- * event as fired; what is due begins at the end of this turn of the adapter's lock (nic_unlock()),
- * one after the other: a chain of operations that complete at once is a loop there, not a
- * recursion.
+ * An event keeps its armed operations in the order of their thresholds. Counting only marks the
+ * event as fired; operations that are due start in nic_unlock(), one after the other. So a chain of
+ * operations that complete immediately is a loop there and not a recursion.
  */
 #include "nic/host/base/complete.h"
 
@@ -22,7 +22,7 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING); /* not twice */
     fab->completions++;
     if (status == -EPIPE)
-        memcpy(((struct nic_epitaph *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
+        memcpy(((struct nic_failure *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
     /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
     if (event)
@@ -38,7 +38,7 @@ static struct fabemu_event *event_of(struct nic_event *ev)
     return emu_list_entry(ev, struct fabemu_event, opaque);
 }
 
-/* The first that is armed, if it is due; or NULL. */
+/* Returns the first armed operation if it is due, or NULL. */
 static struct nic_post *event_due(struct nic_event *ev)
 {
     const struct fabemu_event *event = event_of(ev);

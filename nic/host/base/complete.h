@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.h - requests complete, events count that, and what an event was to begin is due.
+ * complete.h - complete requests, count completions in events, and start the operations armed on
+ * them.
  *
- * Owner: what a request and an event say to the application (status, count); the lists of open and
- * fired events. Lock: held, but for nic_event_check(). Callers: everybody who ends an operation. Up
- * from here it goes by what the caller has left in the request: post->begin(), req->done().
+ * Lock: held, except for nic_event_check(). The layers above are called through pointers in the
+ * request: post->begin(), req->done().
  */
 #ifndef NIC_COMPLETE_H
 #define NIC_COMPLETE_H
 
 #include "nic/host/base/adapter.h"
 
-/* What every operation of the application's begins with. */
+/* The first member of every operation of the application. */
 struct nic_post {
-    struct emu_list link; /* armed: event's */
+    struct emu_list link; /* in the event's armed list */
     struct fabemu_req *req;
-    int (*begin)(struct fabemu *fab, struct nic_post *post); /* on an error nothing has begun */
+    /* after an error nothing has started */
+    int (*begin)(struct fabemu *fab, struct nic_post *post);
 } __attribute__((may_alias));
 
-/* In the caller's event. */
+/* In the caller's struct fabemu_event. */
 struct nic_event {
     struct emu_list open;  /* in fab->events */
     struct emu_list fired; /* in fab->fired */
@@ -32,26 +33,26 @@ static inline struct nic_event *nic_event_of(struct fabemu_event *event)
     return (struct nic_event *)(void *)event->opaque;
 }
 
-/* What is left in the caller's request of an operation that a broken group has ended, -EPIPE. */
-struct nic_epitaph {
+/* Left in the caller's request when a broken group has ended its operation with -EPIPE. */
+struct nic_failure {
     char why[NIC_WHY_BYTES];
 } __attribute__((may_alias));
-static_assert(sizeof(struct nic_epitaph) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
+static_assert(sizeof(struct nic_failure) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
 /**
- * nic_complete - the request is over; its memory is the caller's again. With -EPIPE it keeps what
- * fab->broken_why says.
+ * nic_complete - complete the request; its memory belongs to the caller again. With -EPIPE it keeps
+ * a copy of fab->broken_why.
  */
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
 /** nic_event_check - may a request of @fab name these events? Errors: -EINVAL. Lock: none. */
 int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
-/** nic_event_counts - @event has counted @n more, or has failed with @status. */
+/** nic_event_counts - add @n to the count of @event, or fail it with @status. */
 void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status);
-/** nic_event_arm - @post begins when @ev has counted so far. */
+/** nic_event_arm - start @post when @ev has reached its threshold. */
 void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post);
-/** nic_event_run - start what is due. */
+/** nic_event_run - start the operations that are due. */
 void nic_event_run(struct fabemu *fab);
-/** nic_event_end - the event is closed: what is armed on it ends. */
+/** nic_event_end - close the event: cancel the operations that are armed on it. */
 void nic_event_end(struct fabemu *fab, struct nic_event *ev);
 void nic_event_release(struct fabemu *fab);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * lock.c - the adapter's lock: taken and let go, and what happens then; posting.
- */
+/* lock.c - take and release the adapter's lock; post operations */
 #include "nic/host/base/lock.h"
 
 #include <errno.h>
@@ -32,7 +30,7 @@ bool nic_trylock(struct fabemu *fab)
     return true;
 }
 
-/* Is there anything that is to go to the up ring? */
+/* Does anything wait to go to the up ring? */
 static bool nic_has_more(const struct fabemu *fab)
 {
     return !emu_list_empty(&fab->bulk) || !emu_list_empty(&fab->ready) ||
@@ -40,24 +38,24 @@ static bool nic_has_more(const struct fabemu *fab)
            !emu_list_empty(&fab->setting);
 }
 
-static void nic_say(_Atomic bool *what, bool is)
+static void hint_set(_Atomic bool *what, bool is)
 {
     if (atomic_load_explicit(what, memory_order_relaxed) != is)
         atomic_store_explicit(what, is, memory_order_relaxed);
 }
 
 /*
- * What those learn who do not take the lock: does something wait for room in the up ring, of which
- * the fabric does not wake us? And would a step do nothing but look?
+ * Set the hints for threads that do not take the lock: does something wait for space in the up ring
+ * (the fabric does not wake us for that), and would a step do nothing but check for input?
  */
-static void nic_tell(struct fabemu *fab)
+static void hints_update(struct fabemu *fab)
 {
     bool more = nic_has_more(fab);
-    bool rests = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
+    bool idle = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
 
-    nic_say(&fab->stalled,
-            more && fab->edge.up_tail - fab->edge.up_head >= EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
-    nic_say(&fab->calm, rests && (!fab->loop || fab->loop->head == fab->loop->tail));
+    hint_set(&fab->stalled,
+             more && fab->edge.up_tail - fab->edge.up_head >= EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
+    hint_set(&fab->calm, idle && (!fab->loop || fab->loop->head == fab->loop->tail));
 }
 
 void nic_unlock(struct fabemu *fab)
@@ -68,7 +66,7 @@ void nic_unlock(struct fabemu *fab)
     if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
     emu_hostif_nic_publish(&fab->edge);
-    nic_tell(fab);
+    hints_update(fab);
     if (fab->completed != fab->completions) {
         fab->completed = fab->completions;
         wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);

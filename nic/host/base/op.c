@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.c - operations under way, and the table that names them on the wire.
+ * op.c - operations under way, and the table of their ids.
  *
- * An id is 20 bits of table index and 12 bits of generation, so that a late or invented segment
- * names nothing rather than someone else's memory. Successive processes of a node begin with
+ * An id is 20 bits of table index and 12 bits of generation, so that a late or forged segment names
+ * no operation rather than another one's memory. Successive processes of a node start with
  * different generations.
  */
 #include "nic/host/base/op.h"
@@ -25,7 +25,7 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
 {
     static const struct nic_op_traits traits[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true, .message = true},
-        [NIC_OP_RECV] = {.fails = true, .message = true}, /* given up by the other side */
+        [NIC_OP_RECV] = {.fails = true, .message = true}, /* cancelled by the sender */
         [NIC_OP_PUT] =
             {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
         [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},
@@ -193,8 +193,8 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
         struct nic_op *op = fab->slots[i].op;
 
         if (op &&
-            op->state != NIC_OP_ARMED && /* one that is just being begun finds out by itself */
-            (node == FABEMU_ANY_NODE || op->node == node))
+            /* an operation that is just being started notices by itself */
+            op->state != NIC_OP_ARMED && (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
     }
 }
@@ -214,7 +214,7 @@ int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs)
     for (unsigned i = 0; i < iovs && !err; i++) {
         err = nic_buffer_check(iov[i].base, iov[i].bytes);
         if (!err && __builtin_add_overflow(sum, iov[i].bytes, &sum))
-            err = nic_fail(-EMSGSIZE, "so many bytes do not fit memory");
+            err = nic_fail(-EMSGSIZE, "the pieces are larger than the address space");
     }
     return err;
 }
@@ -288,7 +288,7 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
     int status = fabemu_req_status(req);
 
     if (status == -EPIPE) {
-        snprintf(text, bytes, "%s", ((const struct nic_epitaph *)(const void *)req->opaque)->why);
+        snprintf(text, bytes, "%s", ((const struct nic_failure *)(const void *)req->opaque)->why);
         return;
     }
     if (status != -EHOSTUNREACH || op->node >= fab->info.nodes) {
@@ -322,7 +322,6 @@ bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t byte
 bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     uint64_t word = node < fab->info.nodes ? emu_hostif_nic_seat(&fab->edge, node) : 0;
-
     bool parted = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTED;
 
     if (word & EMU_SEAT_NO_LINK)

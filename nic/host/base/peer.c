@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.c - the table of peers, and what can be said of one by looking.
+ * peer.c - the table of peers
  *
- * A process that asks more often than an honest one does not get an answer each time
- * (nic_peer_may_answer()). The network loses nothing, so answers that a process does not take
- * would hold up everything else that this adapter sends.
+ * A process that queries more often than the protocol does gets no answer each time
+ * (nic_peer_may_answer()). The network drops nothing, so answers that such a process does not take
+ * would block everything else that this adapter sends.
  */
 #include "nic/host/base/peer.h"
 
@@ -14,7 +14,10 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
-/* Between hellos that answer: in the long run they go no more often than an honest process asks. */
+/*
+ * Minimum average interval between hellos that answer: the interval at which the protocol repeats
+ * hellos.
+ */
 #define ANSWER_GAP_NS 50000000u
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
@@ -40,10 +43,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/*
- * Is there a process at the node that we have exchanged hellos with, or may? One that has said
- * goodbye does not count.
- */
+/* Is the process with which we have exchanged hellos, or may, still attached? */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_hostif_nic_seat(&fab->edge, peer->node);
@@ -63,7 +63,7 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
     return !emu_hostif_nic_seat(&fab->edge, peer->node);
 }
 
-/* A process that gets no answer asks again, or this adapter says hello to it. */
+/* If we do not answer, the process repeats its query, or we send it a hello. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = emu_now_ns();
@@ -74,7 +74,7 @@ bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
     return true;
 }
 
-/* Acknowledgments may overtake each other: an older one says nothing new. */
+/* Acknowledgments may overtake each other: an older one changes nothing. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 {
     if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
@@ -84,8 +84,8 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 }
 
 /*
- * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it
- * was before that (N3, N4).
+ * Relaxed: a counter. It increases before the completion (N3, N4), so a caller that learns of a
+ * failure from the completion sees it counted.
  */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node)
 {
@@ -141,22 +141,22 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
     else if (emu_hostif_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
-        snprintf(text, bytes, "the network gave up what was sent to node %u", node);
+        snprintf(text, bytes, "the network dropped a segment to node %u for good", node);
     else if (fab->peers[node].broke == NIC_BROKE_LOST && fab->peers[node].lost)
         snprintf(text, bytes, "%s", fab->peers[node].lost);
     else if (fab->peers[node].broke == NIC_BROKE_PARTED)
-        snprintf(text, bytes, "no way leads to node %u", node);
+        snprintf(text, bytes, "no route leads to node %u", node);
     else if (fab->peers[node].broke == NIC_BROKE_TOLD)
-        snprintf(text, bytes, "the network gave up what node %u had sent", node);
+        snprintf(text, bytes, "the network dropped a segment from node %u for good", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)
         peer_why_silent(fab, &fab->peers[node], text, bytes);
     else if (fab->peers[node].first > emu_seat_first(emu_hostif_nic_seat(&fab->edge, node)))
-        snprintf(text, bytes, "the process of node %u has left", node); /* and said goodbye */
+        snprintf(text, bytes, "the process of node %u has left", node); /* it has disconnected */
     else
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
 }
 
-/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
+/* MPI libraries report only that an operation failed, so name the node on stderr. */
 void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
@@ -166,9 +166,9 @@ void nic_peer_report(struct fabemu *fab, uint32_t node)
     if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;
     if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
-        return; /* it is gone: the fabric says that */
+        return; /* it is gone; the fabric reports that */
     peer->reported = true;
     nic_peer_why(fab, node, why, sizeof why);
-    fprintf(stderr, "fabemu: %s: what node %u had under way with node %u fails\n", why,
+    fprintf(stderr, "fabemu: %s: pending operations of node %u with node %u fail\n", why,
             fab->info.node, node);
 }

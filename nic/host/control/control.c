@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.c - the client's end of the control socket (docs/control.md).
+ * control.c - the client side of the control socket (docs/control.md).
  *
- * A thread reads the socket: replies go to the one who asked, events to whom the watch was begun
- * for. The connection is the life of the node, both ways: when it ends without our detach, the
- * fabric has died, and a process that would wait for it for ever is ended with one line instead.
+ * A thread reads the socket: replies go to the thread that sent the request, events to the function
+ * given to nic_control_watch(). While the connection lasts, the process owns its node. If it closes
+ * without a detach, the fabric has died; then this process ends with one line on stderr, because it
+ * would otherwise wait for the fabric forever.
  */
 #include "nic/host/control/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,34 +27,130 @@
 
 #include "emu/hostif/bounds.h"
 #include "emu/hostif/hostif.h"
+#include "emu/util/json.h"
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
-#include "nic/host/control/line.h"
 
-/* Before the fabric has told its bounds. */
+/* Limits before the fabric has sent its bounds. */
 #define ATTACH_TIMEOUT_S 20
-#define DETACH_UNTOLD_MS 2000
+#define DETACH_EARLY_MS  2000
+
+#define LINE_MAX_BYTES (16u << 20)
+
+struct control_line {
+    int fd;
+    struct emu_json_buf in;   /* received, not yet parsed */
+    int passed[EMU_JSON_FDS]; /* file descriptors received; -1: none */
+    bool no_room;             /* a descriptor was lost because this process has too many */
+};
 
 struct nic_control {
-    struct fabemu *fab; /* for the events, which go there: */
+    struct fabemu *fab; /* first argument of event() */
     void (*event)(struct fabemu *fab, const char *name, struct json_object *object);
     pthread_t watcher;
     bool watched;
     _Atomic bool detaching;
-    const char *why; /* the watcher's: what the fabric said last about its end */
+    const char *why; /* why the fabric ended, as it said last; used by the watcher */
 
-    struct nic_line line; /* what comes in: attach's, then the watcher's */
-    bool seated;          /* attach's: the fabric has given us a node */
-    uint64_t detach_ms;   /* attach's: fabemu_bounds.detach_ms */
+    struct control_line line; /* read by attach, later by the watcher */
+    bool seated;              /* attach: the fabric has given us a node */
+    uint64_t detach_ms;       /* fabemu_bounds.detach_ms */
 
-    pthread_mutex_t ask; /* one request at a time */
+    pthread_mutex_t ask; /* held during a request: there is one at a time */
     pthread_mutex_t lock;
     pthread_cond_t replied;
-    struct json_object *reply; /* under lock */
+    struct json_object *reply; /* protected by lock */
     bool waiting, closed;
 };
 
-/* 0 for a reply that is ok; otherwise the fabric's errno, its line in fabemu_error(). */
+/* --- lines of JSON on the socket ---------------------------------------------------- */
+
+/*
+ * Move @fd above standard input, output and error. A program that has closed one of these may still
+ * write to it, and must not write to our socket. Returns -1 with errno if no descriptor is free.
+ */
+static int above_standard(int fd)
+{
+    int moved, err;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    err = errno;
+    close(fd);
+    errno = err;
+    return moved;
+}
+
+static void line_keep_fds(struct control_line *line, const struct emu_json_fds *came)
+{
+    line->no_room |= came->lost;
+    for (int i = 0; i < EMU_JSON_FDS; i++) {
+        int fd = above_standard(came->fd[i]);
+
+        line->no_room |= came->fd[i] >= 0 && fd < 0;
+        if (line->passed[i] < 0)
+            line->passed[i] = fd;
+        else if (fd >= 0)
+            close(fd);
+    }
+}
+
+/* Wait until the socket is readable, or until @end_ms. Errors: -ETIMEDOUT. */
+static int line_await(const struct control_line *line, int64_t end_ms)
+{
+    struct pollfd come = {line->fd, POLLIN, 0};
+    int64_t left_ms = end_ms == INT64_MAX ? 0 : end_ms - emu_now_ms();
+
+    if (end_ms == INT64_MAX)
+        return 0; /* read() itself waits */
+    while (left_ms > 0 && poll(&come, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) <= 0)
+        left_ms = end_ms - emu_now_ms();
+    return left_ms > 0 ? 0 : -ETIMEDOUT;
+}
+
+/*
+ * Read the next line of JSON, until emu_now_ms() reaches @end_ms; INT64_MAX: no limit. Errors:
+ * -ETIMEDOUT; -EPIPE, the connection is closed; -EPROTO, the line is not a JSON object; -EMSGSIZE,
+ * it is too long; -errno.
+ */
+static int line_next(struct control_line *line, int64_t end_ms, struct json_object **ret)
+{
+    struct emu_json_fds came;
+    int got;
+
+    while (!(got = emu_json_next(&line->in, LINE_MAX_BYTES, ret))) {
+        ssize_t n = line_await(line, end_ms);
+
+        if (!n)
+            n = emu_json_read(&line->in, line->fd, &came, 0);
+        if (n < 0)
+            return (int)n;
+        line_keep_fds(line, &came);
+        if (!n)
+            return -EPIPE;
+    }
+    return got > 0 ? 0 : got == -EBADMSG ? -EPROTO : got;
+}
+
+/* Send @request and drop its reference. Errors: -errno. */
+static int line_send(const struct control_line *line, struct json_object *request)
+{
+    struct emu_json_buf out = {.bytes = 0};
+    int err = emu_json_put(&out, request, LINE_MAX_BYTES);
+
+    while (!err && out.bytes) {
+        ssize_t n = emu_json_send(&out, line->fd, out.bytes, NULL, 0);
+
+        err = n < 0 ? (int)n : 0;
+    }
+    emu_json_free(&out);
+    return err;
+}
+
+/* --- attach ------------------------------------------------------------------------- */
+
+/* Returns 0 for a reply that is ok; otherwise the fabric's errno, and sets fabemu_error(). */
 static int reply_check(struct json_object *reply)
 {
     struct json_object *ok;
@@ -62,10 +162,8 @@ static int reply_check(struct json_object *reply)
     if (err <= 0 || err > 4095)
         err = EPROTO;
     return nic_fail((int)-err, "%s",
-                    emu_json_text(reply, "error", "the fabric refuses without giving a reason"));
+                    emu_json_text(reply, "error", "the fabric refused without giving a reason"));
 }
-
-/* --- attach ------------------------------------------------------------------------- */
 
 static int control_connect(const char *path)
 {
@@ -76,7 +174,7 @@ static int control_connect(const char *path)
     if (strlen(path) >= sizeof to.sun_path)
         return nic_fail(-ENAMETOOLONG, "the socket's path is too long: %s", path);
     strcpy(to.sun_path, path);
-    fd = nic_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    fd = above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* limits connect(), too */
@@ -91,7 +189,7 @@ static int control_connect(const char *path)
                     path);
 }
 
-/* 16 hexadecimal digits; a fabric that tells none has its name hashed (FNV-1a). */
+/* The id has 16 hexadecimal digits. If the fabric sent none, hash its name (FNV-1a). */
 static uint64_t fabric_id(const char *text, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -104,10 +202,10 @@ static uint64_t fabric_id(const char *text, const char *name)
 }
 
 /*
- * A bound in milliseconds. Null means off, and so does a number whose nanoseconds would overflow.
- * Without a number above 0 the default applies.
+ * Returns a bound in milliseconds. JSON null means no limit, and so does a number whose nanoseconds
+ * would overflow. Without a number above 0 the default applies.
  */
-static uint64_t bound_told(struct json_object *bounds, const char *field, uint64_t otherwise)
+static uint64_t bound_of(struct json_object *bounds, const char *field, uint64_t preset)
 {
     int64_t ms = emu_json_number(bounds, field, 0);
     struct json_object *value;
@@ -115,7 +213,7 @@ static uint64_t bound_told(struct json_object *bounds, const char *field, uint64
     if (json_object_object_get_ex(bounds, field, &value) && !value)
         return FABEMU_FOREVER;
     if (ms <= 0)
-        return otherwise;
+        return preset;
     return ms <= INT64_MAX / 1000000 ? (uint64_t)ms : FABEMU_FOREVER;
 }
 
@@ -123,9 +221,9 @@ static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
 {
     struct json_object *bounds = json_object_object_get(reply, "bounds");
 
-#define TOLD(field, name, ms, what) ret->field##_ms = bound_told(bounds, #field "_ms", ms);
-    EMU_BOUNDS_LIBRARY(TOLD)
-#undef TOLD
+#define READ(field, name, ms, what) ret->field##_ms = bound_of(bounds, #field "_ms", ms);
+    EMU_BOUNDS_LIBRARY(READ)
+#undef READ
 }
 
 /* Errors: -EPROTO, a field is missing or invalid. */
@@ -153,12 +251,12 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
     return 0;
 }
 
-/* The next line that is not an event. Errors: as nic_line_next(). */
+/* Read the next line that is not an event. Errors: as line_next(). */
 static int control_reply(struct nic_control *c, int64_t end_ms, struct json_object **ret)
 {
     int err;
 
-    while (!(err = nic_line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", ""))
+    while (!(err = line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", ""))
         json_object_put(*ret);
     return err;
 }
@@ -177,8 +275,8 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
         json_object_object_add(ask, "rank", json_object_new_int(job->rank));
     if (job->ranks >= 0)
         json_object_object_add(ask, "ranks", json_object_new_int(job->ranks));
-    err = nic_line_send(&c->line, ask);
-    if (!err || err == -EPIPE) /* who has closed already has said why */
+    err = line_send(&c->line, ask);
+    if (!err || err == -EPIPE) /* a fabric that has closed may have sent the reason */
         err = control_reply(c, end_ms, &reply);
     if (err == -EAGAIN) /* the fabric does not read */
         err = -ETIMEDOUT;
@@ -187,10 +285,10 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
     err = reply_check(reply);
     c->seated = !err;
     if (!err && c->line.no_room)
-        err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s",
+        err = nic_fail(-EMFILE, "no file descriptor is free for the fabric's host interface%s",
                        nic_remedy(-EMFILE));
     else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
-        err = nic_fail(-EPROTO, "the fabric handed over no edge");
+        err = nic_fail(-EPROTO, "the fabric sent no host interface");
     if (!err) {
         err = reply_info(reply, info);
         if (!err)
@@ -201,7 +299,9 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
     return err;
 }
 
-/* No watcher reads yet. Waits for the fabric's answer, so that the node is free when we return. */
+/*
+ * Detach while no watcher reads. Waits for the fabric's answer, so that the node is free on return.
+ */
 static void control_give_back(struct nic_control *c)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
@@ -210,7 +310,7 @@ static void control_give_back(struct nic_control *c)
     if (c->detach_ms != FABEMU_FOREVER)
         end_ms = emu_now_ms() + (int64_t)c->detach_ms;
     json_object_object_add(ask, "cmd", json_object_new_string("detach"));
-    if (!nic_line_send(&c->line, ask) && !control_reply(c, end_ms, &reply))
+    if (!line_send(&c->line, ask) && !control_reply(c, end_ms, &reply))
         json_object_put(reply);
 }
 
@@ -238,7 +338,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     if (!c)
         return -ENOMEM;
     memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
-    c->detach_ms = DETACH_UNTOLD_MS;
+    c->detach_ms = DETACH_EARLY_MS;
     c->why = "its control socket closed";
     pthread_mutex_init(&c->ask, NULL);
     pthread_mutex_init(&c->lock, NULL);
@@ -259,7 +359,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     return 0;
 }
 
-/* A process that cannot be seen, as from another container, has no session, or number 0. */
+/* The PID of a fabric in another container is not visible: it reads 0, or has no session. */
 bool nic_control_apart(const struct nic_control *control)
 {
     struct ucred fabric;
@@ -282,9 +382,9 @@ static void control_event(struct nic_control *c, const char *event, struct json_
     if (strcmp(event, "shutdown") == 0) {
         c->why = "it was shut down";
     } else if (strcmp(event, "stopped") == 0) {
-        c->why = "it gave this process up, which was stopped for too long";
+        c->why = "it detached this process, which was stopped for too long";
     } else if (strcmp(event, "cut_off") == 0) {
-        c->why = "it cut this process off, which did not take its segments";
+        c->why = "it detached this process, which did not receive its segments";
         if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
             control_end(c);
     } else {
@@ -298,7 +398,7 @@ static void *control_watch(void *argument)
     struct json_object *object;
     int err;
 
-    while (!(err = nic_line_next(&c->line, INT64_MAX, &object))) {
+    while (!(err = line_next(&c->line, INT64_MAX, &object))) {
         const char *event = emu_json_text(object, "event", "");
 
         if (*event) {
@@ -340,7 +440,7 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* When @limit_ms have passed from now. */
+/* Returns the time @limit_ms from now. */
 static struct timespec time_after(uint64_t limit_ms)
 {
     struct timespec until;
@@ -355,7 +455,7 @@ static struct timespec time_after(uint64_t limit_ms)
     return until;
 }
 
-/* Send, and wait for the reply until @limit_ms passed. */
+/* Send a request and wait for the reply for at most @limit_ms. */
 static int control_ask(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
                        struct json_object **reply)
 {
@@ -367,7 +467,7 @@ static int control_ask(struct nic_control *c, struct json_object *request, uint6
     pthread_mutex_lock(&c->lock);
     c->waiting = true;
     pthread_mutex_unlock(&c->lock);
-    err = nic_line_send(&c->line, request);
+    err = line_send(&c->line, request);
     pthread_mutex_lock(&c->lock);
     while (!err && !c->reply && !c->closed) {
         if (limited)
@@ -423,7 +523,7 @@ void nic_control_exits(struct nic_control *c)
     static const char line[] = "{\"cmd\":\"exits\"}\n";
 
     if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->ask))
-        return; /* a request of another thread is on its way: no other line may go between */
+        return; /* another thread is sending a request; lines must not interleave */
     send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     pthread_mutex_unlock(&c->ask);
 }

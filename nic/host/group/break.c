@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * break.c - a group breaks: who tells the others, and how those who only wait hear of it.
+ * break.c - a group breaks: how the members that only wait are notified.
  *
- * With acknowledgments a group breaks where the network gives up a segment of it. The member whose
- * segment that was tells the others, again and again until all know. But a member that only waits
- * has no segment that could fail. So one of the members that wait probes about once a second, with
- * a multicast that all must acknowledge. A member that receives another's probe sends none of its
- * own.
+ * With acknowledgments a group breaks when the network drops one of its segments for good. The
+ * sender of that segment notifies the other members, repeatedly until all know. A member that only
+ * waits sends no segment that could be dropped, so one of the waiting members probes about once a
+ * second, with a multicast that all must acknowledge. A member that receives another's probe delays
+ * its own.
  */
 #include "nic/host/group/break.h"
 
@@ -19,7 +19,6 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 #include "nic/host/group/broadcast.h"
-#include "nic/host/group/dispatch.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/stream.h"
 #include "nic/host/group/word.h"
@@ -47,7 +46,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
     group_break(g);
 }
 
-/* The first reason stays. N7 pairs with N8: who sees that there is one sees it whole. */
+/* Keep the first reason. N7 pairs with N8: a thread that sees has_why sees all of why. */
 static void group_told(struct fabemu_group *g, const char *why)
 {
     if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
@@ -79,7 +78,7 @@ void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end 
 
 /* --- the network gave a segment up -------------------------------------------------- */
 
-/* An operation's, named by its id: is it under way? */
+/* Is the operation that @seg names by its id under way? */
 static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
@@ -90,11 +89,11 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
                                         : nic_condition_of(op)->group == g;
 }
 
-/* Is @seg missing from something that is under way? The group's alarm is not. */
+/* Does an operation under way need @seg? None needs the alarm. */
 static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
 {
     if (kind == EMU_SET)
-        return true; /* the adapter does not have it: conditionals would not be what they seem */
+        return true; /* the link engine lacks the word: conditionals would be wrong */
     if (kind == EMU_TEST)
         return op_needs(g->fab, g, seg);
     if (kind != EMU_MULTICAST || seg->hdr.op == NIC_MULTICAST_STREAM)
@@ -143,11 +142,11 @@ void fabemu_group_break(struct fabemu_group *group)
         nic_group_ask_break(group);
 }
 
-/* --- who only waits ----------------------------------------------------------------- */
+/* --- probes of members that only wait ----------------------------------------------- */
 
 /*
- * A probe was seen, ours or another member's. The next is sent after one to two gaps, at random, so
- * that members do not all probe at once.
+ * A probe was seen, ours or another member's. Send the next after one to two intervals, at random,
+ * so that members do not all probe at once.
  */
 static void group_probed(struct fabemu_group *g)
 {
@@ -174,7 +173,7 @@ static void group_probe(struct fabemu_group *g)
 void nic_group_watch(struct fabemu *fab)
 {
     if (!fab->transport.reports_delivery)
-        return; /* a probe would have no answer */
+        return; /* a probe would get no reply */
     for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
         for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
             if (g->alarm == NIC_ALARM_LOST) {
@@ -187,7 +186,7 @@ void nic_group_watch(struct fabemu *fab)
     }
 }
 
-/* --- news of the others ------------------------------------------------------------- */
+/* --- alarms and probes of other members --------------------------------------------- */
 
 void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg)
 {

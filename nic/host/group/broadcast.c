@@ -2,11 +2,11 @@
 /*
  * broadcast.c - broadcast puts: their segments, sent and received, and the call.
  *
- * A broadcast put is not of the group's stream: its segments are multicasts with a mark of their
- * own (wire.h), each says where it belongs, and the network tells when all members have it. Any
- * number of members may be at it, NIC_BROADCAST_WINDOW segments of each at a time. The last segment
- * of a put waits for all the others to be told. Source: QsNet III §IV-A; that the last one waits is
- * ours.
+ * A broadcast put is not part of the group's stream: its segments are multicasts of their own kind
+ * (wire.h), each names its destination, and the network reports when all members have it. Any
+ * number of members may send at a time, each up to NIC_BROADCAST_WINDOW segments. The last segment
+ * of a put is sent after all others were reported as delivered. Source: QsNet III §IV-A; holding
+ * back the last one is our addition.
  */
 #include "nic/host/group/broadcast.h"
 
@@ -19,10 +19,10 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
-#include "nic/host/group/dispatch.h"
+#include "nic/host/group/group.h"
 
 static_assert(FABEMU_BROADCAST_LAST_BYTES == NIC_BROADCAST_BYTES, "fabemu.h");
-static_assert(NIC_BROADCAST_WINDOW <= 64, "told has a bit for each");
+static_assert(NIC_BROADCAST_WINDOW <= 64, "acked has a bit for each");
 
 static uint32_t broadcast_segs(const struct nic_broadcast_put *put)
 {
@@ -36,7 +36,7 @@ static uint32_t broadcast_out(const struct nic_broadcast_put *put)
     return put->sent - put->base - (uint32_t)__builtin_popcountll(put->acked);
 }
 
-/* May the next segment be sent, if there is room for it? */
+/* May the next segment be sent, apart from space in the ring? */
 static bool broadcast_may_send(const struct fabemu_group *g, const struct nic_broadcast_put *put)
 {
     uint32_t segs = broadcast_segs(put);
@@ -119,10 +119,7 @@ void nic_broadcast_abandon(struct nic_broadcast_put *put)
     put->group->broadcast_out -= broadcast_out(put);
 }
 
-/*
- * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far
- * that all have it?
- */
+/* Is the segment @ahead of the base in flight to group @group, and not reported as delivered? */
 static bool broadcast_awaits(const struct nic_broadcast_put *put, uint32_t group, uint8_t ahead)
 {
     return put->group->id == group && ahead < put->sent - put->base &&
@@ -183,7 +180,8 @@ static int broadcast_begin(struct fabemu *fab, struct nic_post *post)
     int err = 0;
 
     if (!region)
-        return nic_fail(-EINVAL, "no such symmetric region of this group");
+        return nic_fail(-EINVAL, "the key names no symmetric region of this group that contains "
+                                 "the range and allows writing");
     if (g->broken || g->members == 1) {
         if (!g->broken)
             nic_broadcast_write(fab, region, put->offset, op->iov[0].base, op->bytes, true);

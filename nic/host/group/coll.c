@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * coll.c - the calls for collectives, and counts of them for the report.
- */
-#include "nic/host/group/coll.h"
+/* coll.c - the calls for collectives, and their counts for the report */
+#include "nic/host/group/group.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +10,6 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
-#include "nic/host/group/dispatch.h"
 #include "nic/host/group/stream.h"
 
 static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&
@@ -85,7 +82,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     return nic_coll_post(group, req, &c);
 }
 
-/* @result: does this member get one? */
+/* @result: this member gets the result. */
 static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
                            size_t count)
 {
@@ -95,12 +92,12 @@ static int reduction_check(const void *in, const void *out, bool result, unsigne
     if (!emu_combine_ok(op, type))
         return nic_fail(-EINVAL, "operation %u does not apply to type %u", op, type);
     if (count > SIZE_MAX / size)
-        return nic_fail(-EINVAL, "so many elements do not fit memory");
+        return nic_fail(-EINVAL, "the vector is larger than the address space");
     err = nic_buffer_check(in, count * size);
     return err || !result ? err : nic_buffer_check(out, count * size);
 }
 
-/* @c says who sends and who gets the result; the rest comes from the call's arguments. */
+/* @c says who sends and who gets the result; the other arguments come from the call. */
 static int reduction_post(struct fabemu_group *group, struct nic_coll *c, const void *in, void *out,
                           size_t count, unsigned op, unsigned type, struct fabemu_req *req)
 {
@@ -181,7 +178,7 @@ void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 }
 
 static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS && FABEMU_WHYS == EMU_HOSTIF_REASONS,
-              "the counters of emu/hostif/hostif.h have other dimensions");
+              "dimensions of the counters in emu/hostif/hostif.h");
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {

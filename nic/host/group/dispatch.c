@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * dispatch.c - what a group sends in its turn, and which part of it an arriving segment is for.
- */
-#include "nic/host/group/dispatch.h"
+/* dispatch.c - send what a group has to send, and dispatch the segments that arrive for groups */
+#include "nic/host/group/group.h"
 
 #include "nic/host/base/wire.h"
 #include "nic/host/group/break.h"
@@ -10,9 +8,9 @@
 #include "nic/host/group/stream.h"
 #include "nic/host/group/word.h"
 
-/* --- segments to send --------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
-/* To all the others: nothing more will come of this group. */
+/* Notify all other members that the group is broken. */
 static uint32_t alarm_send(struct fabemu_group *g)
 {
     struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
@@ -62,9 +60,9 @@ uint32_t nic_group_transmit(struct fabemu *fab)
     return sent;
 }
 
-/* --- segments that come ------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
-/* A multicast that is not of the stream. */
+/* A multicast outside the stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     if (!fab->transport.has_engine || seg->hdr.op > NIC_MULTICAST_PROBE)
@@ -75,7 +73,9 @@ static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
         nic_broadcast_receive(fab, seg);
 }
 
-/* Is a token due? A member that waits for a window to open is on the list already. */
+/*
+ * Queue the group if a token is due. A member that waits for its window to open is queued already.
+ */
 static void group_token(struct fabemu *fab, struct fabemu_group *g)
 {
     if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * group.c - the table of groups.
- */
+/* group.c - the table of groups */
 #include "nic/host/group/group.h"
 
 #include <errno.h>
@@ -36,7 +34,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     return g;
 }
 
-/* What is known of why it broke; a node is named, or what the fabric says names the place. */
+/* Print why the group broke. The line names a node, switch or cable. */
 static void group_explain(const struct fabemu_group *g, char *text, size_t bytes)
 {
     uint32_t own = g->fab->info.node;
@@ -46,17 +44,18 @@ static void group_explain(const struct fabemu_group *g, char *text, size_t bytes
     else if (g->lost != FABEMU_ANY_NODE)
         snprintf(text, bytes, "the member of its group on node %u died", g->lost);
     else if (g->parted != FABEMU_ANY_NODE)
-        snprintf(text, bytes, "no way leads to node %u", g->parted);
+        snprintf(text, bytes, "no route leads to node %u", g->parted);
     else if (g->gave_up != FABEMU_ANY_NODE)
-        snprintf(text, bytes, "the network gave up what node %u%s had sent to its group",
+        snprintf(text, bytes, "the network dropped a segment of node %u%s to its group for good",
                  g->gave_up, g->gave_up == own ? ", this one," : "");
     else if (g->broke_off == own)
-        snprintf(text, bytes, "node %u, this one, has broken off its group", own);
+        snprintf(text, bytes, "node %u, this one, has broken its group", own);
     else if (g->broke_off != FABEMU_ANY_NODE)
-        snprintf(text, bytes, "the member of its group on node %u has left it, or met an error",
+        snprintf(text, bytes, "the member of its group on node %u has left it or met an error",
                  g->broke_off);
     else
-        snprintf(text, bytes, "a member of its group is gone, as node %u, this one, was told", own);
+        snprintf(text, bytes, "a member of its group is gone, as reported to node %u, this one",
+                 own);
 }
 
 int nic_group_status(struct fabemu_group *g)
@@ -72,7 +71,7 @@ static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
         nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, post.link), status);
 }
 
-/* What is not of the stream. */
+/* End the operations outside the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status)
 {
     ops_end(g->fab, &g->asking, status);
@@ -82,7 +81,7 @@ void nic_group_end_ops(struct fabemu_group *g, int status)
     g->broadcast_out = 0;
 }
 
-/* The group's symmetric regions go. */
+/* Drop the group's symmetric regions. */
 static void regions_release(struct fabemu_group *g)
 {
     struct nic_region *next;
@@ -160,7 +159,7 @@ void nic_group_known(struct fabemu *fab, uint32_t id)
 {
     for (uint32_t i = 0; i < broken_kept(fab); i++)
         if (fab->broken_ids[i] == id)
-            fab->broken_ids[i] = UINT32_MAX; /* no group's */
+            fab->broken_ids[i] = UINT32_MAX; /* no group has this id */
 }
 
 static bool group_was_broken(const struct fabemu *fab, uint32_t id)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * member.c - the calls that make, join and leave a group.
- */
+/* member.c - the calls that create, join and leave a group */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -40,7 +38,7 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
     if (group >= 0 && group <= UINT32_MAX)
         *id = (uint32_t)group;
     else
-        err = nic_fail(-EPROTO, "the fabric named no group");
+        err = nic_fail(-EPROTO, "the fabric's reply names no group");
     json_object_put(reply);
     return err;
 }
@@ -57,8 +55,7 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
 }
 
 /*
- * Tell the fabric that this process does something with a group: joins it as one of @members, or
- * leaves it (0).
+ * Notify the fabric that this process joins a group as one of @members, or leaves or breaks it (0).
  */
 static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
@@ -88,8 +85,8 @@ void nic_group_ask_break(const struct fabemu_group *g)
 }
 
 /*
- * Asks the fabric whether this process may join. A wrong count of members is taken for a refusal to
- * join. The fabric was never told of a group of one: -ENOENT is success then.
+ * Ask the fabric whether this process may join. It treats a wrong number of members as a refusal to
+ * join. The fabric does not know groups of one: for these -ENOENT is success.
  */
 static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
@@ -98,7 +95,10 @@ static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
     return err == -ENOENT && members == 1 ? 0 : err;
 }
 
-/* The group is in the table while the fabric is asked: what comes meanwhile is kept. */
+/*
+ * Enter the group into the table before asking the fabric, so that segments which arrive meanwhile
+ * are kept.
+ */
 static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
     struct fabemu_group *g;
@@ -118,7 +118,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     }
     nic_unlock(fab);
     if (err == -ENOMEM) {
-        group_ask_leave(fab, id); /* it has not joined, so the others are not to wait for it */
+        group_ask_leave(fab, id); /* it has not joined: the others must not wait for it */
         nic_fail(err, "no memory for group %u", id);
     }
     *ret = g;
@@ -148,7 +148,7 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
     int err;
 
     if (members < 1)
-        return nic_fail(-EINVAL, "a group has members");
+        return nic_fail(-EINVAL, "a group has at least one member");
     if (nic_gone(fab))
         return nic_fail_gone();
     err = group_begin_join(fab, id, &g);
@@ -170,7 +170,7 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
     nic_unlock(g->fab);
 }
 
-/* Is there an alarm of ours that has not come to all others? Who leaves sends it no more. */
+/* Is our alarm not yet delivered to all? After the leave it is not sent any more. */
 static bool group_owes_alarm(struct fabemu_group *g)
 {
     bool owes;
@@ -182,8 +182,8 @@ static bool group_owes_alarm(struct fabemu_group *g)
 }
 
 /*
- * Until the fabric has answered the id is taken: what still comes for it goes to the group that it
- * was meant for.
+ * The group stays in the table until the fabric has answered, so that late segments for the id
+ * reach the group that they were meant for.
  */
 void fabemu_group_leave(struct fabemu_group *g)
 {
@@ -192,7 +192,7 @@ void fabemu_group_leave(struct fabemu_group *g)
     if (nic_gone(fab))
         return;
     if (g->members > 1 && group_owes_alarm(g))
-        nic_group_ask_break(g); /* the fabric tells them */
+        nic_group_ask_break(g); /* the fabric notifies the others instead */
     if (g->members > 1)
         group_ask_leave(fab, g->id);
     nic_lock(fab);

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream.c - collectives that the switches carry out: one stream of numbered segments a group.
+ * stream.c - collectives in the switches: one stream of numbered segments per group.
  *
- * The operations of a group are one stream of segments (emu/packet/seg.h). This file
- * counts operation segments without the tokens: half window h has usable() of them,
- * and the number of segment i on the wire is seq_of(i). Three marks move along
- * the stream:
- *   cur     the lowest half window in which a segment is not complete here
+ * The operations of a group form one stream of segments (emu/packet/seg.h). This file counts
+ * segments of operations without the tokens: a half window has usable() of them, and the number of
+ * segment i on the wire is seq_of(i). Three positions move along the stream:
+ *   cur     the lowest half window with a segment that is not complete here
  *   issued  tokens that this member has sent: one for each half window below cur
- *   done    tokens that came back: a half window h is open to senders when h - 2 < done
- * so done <= issued <= cur. Whatever arrives lies in half window cur or cur + 1, because its
- * sender has seen token h - 2 come back, and that takes this member's token. Segments are bound
- * to their operation while they lie in these two; one that comes before its operation (or before
- * this process joined) is stashed.
+ *   done    tokens that returned: half window h is open to senders when h - 2 < done
+ * so done <= issued <= cur. Every arriving segment is in half window cur or cur + 1, because its
+ * sender has seen token h - 2 return, which includes this member's token. Segments are bound to
+ * their operation while they are in these two; a segment that arrives before its operation is
+ * posted (or before this process has joined) goes to the reorder buffer.
  *
- * A segment is complete when its result is here or, for a member that only contributes, when it is
- * in the up ring.
+ * A segment is complete when its result has arrived or, for a member that only contributes, when it
+ * is in the up ring.
  *
- * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses differ, and
- * pipelines large ones, the copy out behind the next segment: so does this stream. The buffer is
- * the down ring, or the stash for who has not posted yet; what is bound goes from the ring straight
- * to where it belongs.
+ * QsNet III §IV-A broadcasts into a buffer of the library if the members' addresses differ, and
+ * pipelines large broadcasts: each segment is copied out while the next one arrives. So does this
+ * stream. The buffer is the down ring, or the reorder buffer for members that have not posted yet.
+ * Bound segments are copied from the ring straight to their destination.
  */
 #include "nic/host/group/stream.h"
 
@@ -37,20 +36,22 @@ static uint32_t half_numbers(const struct fabemu_group *g)
     return g->window / 2;
 }
 
-/* Segments of operations in a half window; the last number is the token's. */
+/* Segments of operations per half window; the last number is the token's. */
 static uint32_t usable(const struct fabemu_group *g)
 {
     return half_numbers(g) - 1;
 }
 
-/* The half window of segment @index: a division by one of two constants is a multiplication. */
+/*
+ * The half window of segment @index. Division by one of two constants compiles to a multiplication.
+ */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
     return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
                                    : index / (EMU_WINDOW_WIDE / 2 - 1);
 }
 
-/* One number more for each token before it. */
+/* Each token before it adds one to the number. */
 static uint64_t seq_of(const struct fabemu_group *g, uint64_t index)
 {
     return index + half_of(g, index);
@@ -63,10 +64,11 @@ static uint64_t token_seq(const struct fabemu_group *g, uint64_t half)
 
 static bool is_token(const struct fabemu_group *g, uint32_t seq)
 {
-    return (seq & usable(g)) == usable(g); /* as bits: all of those within a half window */
+    /* usable() has the bits of a position in a half window */
+    return (seq & usable(g)) == usable(g);
 }
 
-/* How far the half window of @seq is ahead of @half: the number on the wire has 32 bits. */
+/* How many half windows @seq is ahead of @half; the number on the wire has 32 bits. */
 static uint32_t halves_ahead(const struct fabemu_group *g, uint32_t seq, uint64_t half)
 {
     return (seq / half_numbers(g) - (uint32_t)half) & (UINT32_MAX / half_numbers(g));
@@ -82,7 +84,7 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
     return half < g->done + 2;
 }
 
-/* --- members that do not agree ------------------------------------------------------ */
+/* --- mismatches: members that call different operations ----------------------------- */
 
 static struct emu_pending_what what_of(uint8_t kind, uint8_t op, uint8_t type, uint32_t root,
                                        uint64_t bytes)
@@ -106,7 +108,7 @@ uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *
     return (uint32_t)seq_of(g, c->first + c->done);
 }
 
-/* The number, from 1, of the operation that segment @index is of; 0: it is not remembered. */
+/* The number, from 1, of the operation that segment @index belongs to; 0: not remembered. */
 static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 {
     for (uint64_t n = g->begun; n && g->begun - n < NIC_GROUP_RECENT; n--)
@@ -116,9 +118,9 @@ static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * @seg, of segment @index, shows that who sent it does something else than this member: the fabric
- * is told at once, of the first one. A segment that came twice shows nothing.
- * @bytes: that this member wants of it.
+ * @seg shows that its sender has called another operation than this member for segment @index.
+ * Report the first mismatch to the fabric at once. A duplicate segment shows nothing.
+ * @bytes: size that this member expects.
  */
 static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
                        const struct emu_seg *seg)
@@ -146,7 +148,7 @@ static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* The fabric is told of it. */
+/* Report the completion to the fabric. */
 static void coll_show(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
                       struct emu_finished_shared *ring)
 {
@@ -166,7 +168,7 @@ static void coll_show(const struct fabemu_group *g, const struct nic_coll *c, ui
     emu_finished_write(ring, &finished);
 }
 
-/* It is counted; and its time, if it was timed. */
+/* Count the collective, and its duration if it was timed. */
 static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_hostif_shared *shared = g->fab->edge.shared;
@@ -196,7 +198,7 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
         nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* @count segments of one half window, from @index on. */
+/* @count segments of one half window, from @index on, are complete. */
 static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
                               uint32_t count)
 {
@@ -217,13 +219,13 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
     return left < c->step ? (size_t)left : c->step;
 }
 
-/* Is it a contribution, or made of some, and this member's is not in it? */
+/* Is the segment a contribution (or several combined) that lacks this member's own? */
 static inline bool is_of_others(const struct emu_hdr *hdr)
 {
     return hdr->kind == EMU_REDUCE;
 }
 
-/* @bytes of @seg are the k-th segment's result, or what others contribute to it. */
+/* Store the k-th segment's result, or combine the others' contribution into it. */
 static inline void result_store(const struct nic_coll *c, uint64_t k, const struct emu_seg *seg,
                                 size_t bytes)
 {
@@ -235,12 +237,12 @@ static inline void result_store(const struct nic_coll *c, uint64_t k, const stru
         return;
     }
     in = c->in + k * c->step;
-    if (in != out) /* its own first, then the others' */
+    if (in != out) /* own contribution first, then the others' */
         emu_copy(out, in, bytes);
     emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
 }
 
-/* The k-th segment's result is here. */
+/* The k-th segment's result has arrived. */
 static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k,
                           const struct emu_seg *seg)
 {
@@ -249,7 +251,7 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
 
     if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
-        c->status = -EPROTO; /* the members do not agree on what they do */
+        c->status = -EPROTO; /* the members called different operations */
         clash_note(g, c->first + k, bytes, seg);
         return;
     }
@@ -272,7 +274,7 @@ static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
     g->stash[at] = *seg;
 }
 
-/* A segment of the stream for a bound index. */
+/* A segment for an index that is bound. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
     struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];
@@ -298,13 +300,16 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Where the half window of @index ends: the first index beyond it. */
+/* The first index after the half window of @index. */
 static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 {
     return (half_of(g, index) + 1) * usable(g);
 }
 
-/* Of @count segments in one half window, from @index on, those that came before their time. */
+/*
+ * Take segments from the reorder buffer: those of @count from @index on, in one half window, that
+ * arrived early.
+ */
 static void stash_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
     uint32_t at = slot_of(g, (uint32_t)seq_of(g, index));
@@ -319,8 +324,8 @@ static void stash_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 }
 
 /*
- * @count segments of @c in one half window, from @index on; it may be over after its last. Nobody
- * owns what only goes out.
+ * Bind @count segments of @c, from @index on, in one half window. This may complete and free @c.
+ * Segments that are only sent have no owner.
  */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
@@ -331,7 +336,7 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
     stash_take(g, index, count);
 }
 
-/* The next one in the stream; NULL: @c is the last. */
+/* The next collective in the stream; NULL: @c is the last. */
 static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_list *next = c->post.link.next;
@@ -356,7 +361,7 @@ static void group_bind(struct fabemu_group *g)
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* Tokens that are back, where this member's has gone, too. */
+/* Advance done over tokens that have returned and that this member has sent. */
 static void tokens_done(struct fabemu_group *g)
 {
     while (g->done < g->issued && g->token_back[g->done % NIC_TOKENS]) {
@@ -388,7 +393,7 @@ static void sending_next(struct fabemu_group *g)
     g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, post.link);
 }
 
-/* The k-th segment of @c. False: no room. */
+/* Send the k-th segment of @c. False: no space. */
 static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
 {
     struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
@@ -404,8 +409,9 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 }
 
 /*
- * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a
- * member that only contributes are complete with that. Returns how many; 0: no room, or no window.
+ * Send at most @most consecutive segments of g->sending, in one half window, if it is open. For a
+ * member that only contributes they are complete then. Returns how many; 0: no space, or the window
+ * is closed.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -415,7 +421,7 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 
     if (!half_open(g, half_of(g, index)))
         return 0;
-    if (g->bound <= index) /* cur may have moved: what is sent must be bound */
+    if (g->bound <= index) /* cur may have moved; segments must be bound before they are sent */
         group_bind(g);
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
     count = least(count, most);
@@ -445,7 +451,7 @@ uint32_t nic_stream_send(struct fabemu_group *g)
     return sent + tokens_send(g);
 }
 
-/* Is it to be timed? What the library does for itself is not counted at all. */
+/* Choose whether to time @c. Operations that the library itself posted are not counted. */
 static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
 {
     uint32_t *calls = &g->calls[c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
@@ -502,7 +508,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         segment_take(g, index, seg);
     } else if (nic_group_may_be_early(&seg->hdr)) {
         group_stash(g, seg);
-    } else { /* not without our contribution */
+    } else { /* a result cannot exist without our contribution */
         g->fab->counts.malformed++;
     }
 }
@@ -515,7 +521,7 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
-/* Of the segments of @c from its @k-th on, all of one half window: so many may be taken at once. */
+/* How many segments of @c from the @k-th on, in one half window, may be received in a run. */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {
     uint64_t end = least(c->sends ? c->sent : c->segs, c->bytes / c->step);
@@ -531,7 +537,7 @@ static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
            (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
 }
 
-/* Is @seg the same for the number @seq? */
+/* Is @seg like the segment with header @like, with number @seq? */
 static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, uint32_t seq)
 {
     return seg->hdr.dst == like->dst && seg->hdr.seq == seq && seg->hdr.kind == like->kind &&
@@ -539,8 +545,8 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
 }
 
 /*
- * What is asked of a segment is asked of the first of a run; of the others, whether they are like
- * it and whether its operation waits for them.
+ * The first segment of a run is checked completely. The others only need to be like it, and their
+ * operation must wait for them.
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {
@@ -568,11 +574,11 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
     return run;
 }
 
-/* --- the end ------------------------------------------------------------------------ */
+/* --- breaking ----------------------------------------------------------------------- */
 
 /*
- * A half window whose token is back has arrived everywhere, whatever the network thinks of a
- * segment of it.
+ * If the token of a half window has returned, all its segments have arrived everywhere, even if the
+ * network reports one as dropped.
  */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {

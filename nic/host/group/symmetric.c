@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * symmetric.c - regions under the same key at all members of a group: the call that registers one.
- */
+/* symmetric.c - register regions under the same key at all members of a group */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -9,8 +7,7 @@
 #include "emu/util/combine.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
-#include "nic/host/group/coll.h"
-#include "nic/host/group/dispatch.h"
+#include "nic/host/group/group.h"
 #include "nic/host/rx/region.h"
 
 static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
@@ -19,7 +16,7 @@ static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
     nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* All have the key. */
+/* All members have the key. */
 static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 {
     if (c->status) {
@@ -31,7 +28,7 @@ static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 }
 
 /*
- * The members have told each other what they would register. Nobody may use the key before all know
+ * The members have agreed on a key and on the size. Nobody may use the key before all members know
  * it.
  */
 static void region_agreed(struct fabemu_group *g, struct nic_coll *c)
@@ -72,7 +69,7 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
     int err = nic_region_check(addr, bytes, access);
 
     if (!err && req->after)
-        err = nic_fail(-EINVAL, "a registration is not armed");
+        err = nic_fail(-EINVAL, "a registration cannot be armed");
     if (err)
         return err;
     if (nic_gone(g->fab))

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * word.c - words of a group, and conditionals on them: the calls, the segments to the adapter's
- * engine, and its answers.
+ * word.c - words of a group and conditionals on them: the calls, the segments to the link engine,
+ * and its answers.
  *
- * Words lie in the adapter (emu/packet/seg.h); here is only what was set last, until the adapter
- * has it. A value goes to the up ring at once, and when that is full before anything else does
- * (nic_claim_up()), so nothing that we say overtakes it. One that is set again meanwhile is sent
- * once: as if the first had been there for a moment in which nobody looked.
+ * The words are in the link engine (emu/packet/seg.h); this process keeps the values set last until
+ * the engine has them. A value goes to the up ring at once or, if that is full, before all other
+ * segments (nic_claim_up()), so that nothing overtakes it. A word that is set twice meanwhile is
+ * sent once, which looks as if nobody had tested the first value.
  *
- * A conditional that is asked until it is true waits in the adapter, which has slots for a hundred
- * or so. When they are taken it asks once and says false; then the conditional waits here, and is
- * asked again a little later, in turn with all others. So any number may wait.
+ * A conditional that is repeated until it is true waits in the link engine, which has about a
+ * hundred slots. If all are taken, the engine tests once and answers false; then the conditional
+ * waits here and is sent again a little later, in turn with all others. So any number may wait.
  */
 #include "nic/host/group/word.h"
 
@@ -21,13 +21,13 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
-#include "nic/host/group/dispatch.h"
+#include "nic/host/group/group.h"
 
-/* 1 ms: then conditionals that the adapter had no slot for are asked again. */
+/* Delay before conditionals for which the link engine had no slot are sent again: 1 ms. */
 #define AGAIN_NS 1000000u
 
-/* Say something of @condition to the adapter. False: no room. */
-static bool condition_say(const struct nic_condition *condition, enum emu_test_until until)
+/* Send @condition to the link engine, or take it back. False: no space. */
+static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,
                            .word = condition->word,
@@ -50,7 +50,7 @@ uint32_t nic_condition_send(struct fabemu_group *g)
         struct nic_condition *condition =
             emu_list_entry(g->asking.next, struct nic_condition, op.post.link);
 
-        if (!condition_say(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
+        if (!condition_put(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
         condition->op.state = NIC_OP_WAITING;
         emu_list_del(&condition->op.post.link);
@@ -62,10 +62,10 @@ uint32_t nic_condition_send(struct fabemu_group *g)
 bool nic_condition_take_back(const struct nic_condition *condition)
 {
     return condition->op.state != NIC_OP_WAITING || !condition->until ||
-           condition->group->members == 1 || condition_say(condition, EMU_TEST_TAKE_BACK);
+           condition->group->members == 1 || condition_put(condition, EMU_TEST_TAKE_BACK);
 }
 
-/* It was false, and the adapter had no slot for it. */
+/* The test was false, and the link engine had no slot for it. */
 static void condition_rest(struct nic_condition *condition)
 {
     struct fabemu_group *g = condition->group;
@@ -103,14 +103,14 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
         nic_op_end(fab, op, seg->hdr.op == EMU_TEST_TRUE ? 0 : -EAGAIN);
 }
 
-static_assert(FABEMU_WORDS == EMU_WORDS, "fabemu.h");
+static_assert(FABEMU_WORDS == EMU_WORDS, "same number");
 static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&
                   (int)FABEMU_TEST_REACHED == (int)EMU_TEST_REACHED,
-              "fabemu.h");
+              "same values");
 
 /* --- setting ------------------------------------------------------------------------ */
 
-/* In a group of one nobody else has to be asked. */
+/* In a group of one, check the conditionals here. */
 static void set_alone(struct fabemu_group *g)
 {
     struct emu_list *at, *next;
@@ -201,7 +201,7 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
     struct nic_condition *condition;
 
     if (!err && how > (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL))
-        err = nic_fail(-EINVAL, "no such way to test");
+        err = nic_fail(-EINVAL, "invalid flags for a test");
     if (err)
         return err;
     condition = nic_condition_of(nic_op_new(req, NIC_OP_TEST, FABEMU_ANY_NODE, test_begin));

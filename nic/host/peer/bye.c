@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bye.c - goodbyes that come: the questions of who leaves, and the answers to ours.
+ * bye.c - disconnect: answer the queries of a process that detaches, and receive the answers to
+ * ours.
  *
- * Who is asked (NIC_BYE_ASK) answers once it has dispatched all requests that the question counts,
- * has all bulk data that it fetches, and knows what became of its own. The answer counts its own
- * requests: whoever leaves takes these as well. From its answer on it sends no more to the one that
- * leaves, but to its successor. The answer to the last one that left is kept: a question that is
- * said again gets it again.
+ * A process that receives NIC_BYE_ASK answers once it has dispatched all requests that the query
+ * counts, has all bulk data that it fetches, and has the results of its own requests. The answer
+ * counts its own requests, so that the process that detaches receives these, too. After its answer
+ * it sends only to the node's next incarnation. The answer to the last process that disconnected is
+ * kept and repeated when a query is repeated.
  */
 #include "nic/host/peer/bye.h"
 
@@ -14,26 +15,25 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
+#include "nic/host/peer/meet.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
 /*
- * Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for
- * the last.
+ * Burst of answers to a process without a handshake: more than its queries in 10 s, since it waits
+ * for the last answer.
  */
 #define BYE_AHEAD 256u
 
 /*
- * Is @op a receive that waits for DATA, or a send that waits for its FIN? The FIN is on its way,
- * and may be overtaken by the news that the peer is gone.
+ * Is @op a receive that waits for DATA, or a send that waits for a FIN? The FIN may be overtaken by
+ * the disconnect.
  */
 static bool op_is_owed(const struct nic_op *op)
 {
     return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_word(op);
 }
 
-/* False: there is no room now. */
 bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
 {
     bye->life = fab->life;
@@ -41,7 +41,7 @@ bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye 
     return nic_answer(fab, peer, bye, sizeof *bye);
 }
 
-/* The same of an answer. */
+/* Send an answer. False: no space now. */
 static bool bye_give(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
 {
     bye->came = peer->asks;
@@ -53,7 +53,10 @@ static bool bye_give(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_
     return true;
 }
 
-/* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
+/*
+ * The peer detaches and says how many requests it has sent. If some have not arrived, it repeats
+ * the query later.
+ */
 static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_bye *ask)
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
@@ -70,10 +73,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
     nic_peer_departed(fab, peer, peer->life + 1, true);
 }
 
-/*
- * A question under a check that is not the pair's: it was answered, or comes from one that we do
- * not know.
- */
+/* A query with a check that is not the pair's: it was answered before, or its sender is unknown. */
 static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_bye *ask)
 {
@@ -87,9 +87,9 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
         bye.head.check = peer->bye_tx;
         bye.sent = peer->bye_sent;
         bye_give(fab, peer, &bye);
-    } else if (peer->life) { /* we are in another epoch, or it is gone */
+    } else if (peer->life) { /* we are in another epoch, or the peer is gone */
         nic_peer_unknown(fab, peer);
-    } else { /* a hello of it may still come: it is too late to meet */
+    } else { /* its hello may still arrive, too late for a handshake */
         fab->counts.stranger++;
         bye.kind = NIC_BYE_UNKNOWN;
         bye.head.check = ask->head.check;
@@ -101,8 +101,8 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
 }
 
 /*
- * Something of a goodbye has come, from whoever it is; its successor's numbers begin anew. False:
- * it was overtaken by its successor's, and nobody waits for an answer any more.
+ * The first segment of a disconnect from a later incarnation resets the counts. False: @life is
+ * older, and nobody waits for an answer any more.
  */
 static bool bye_from(struct nic_peer *peer, uint64_t life)
 {
@@ -114,7 +114,7 @@ static bool bye_from(struct nic_peer *peer, uint64_t life)
     return true;
 }
 
-/* It asks no more: it has our answer, or has answered us. */
+/* The peer sends no more queries: it has our answer, or has answered us. */
 static void bye_asks_no_more(struct nic_peer *peer, const struct nic_wire_bye *bye)
 {
     peer->asks_told = true;
@@ -128,8 +128,9 @@ static void bye_done(struct nic_peer *peer, const struct nic_wire_bye *bye)
 }
 
 /*
- * We have its answer, and say once that we ask no more: it may want to leave, and not before our
- * last question. Who has had an answer of ours has been told.
+ * We have the peer's answer: notify it once that we send no more queries, because it may want to
+ * detach, too, and then waits for our last query. A peer that has received an answer from us knows
+ * already.
  */
 static void bye_say_done(struct fabemu *fab, struct nic_peer *peer)
 {
@@ -172,7 +173,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (!nic_wire_read(fab, seg, &bye, sizeof bye))
         return;
     if (bye.life > emu_seat_first(emu_hostif_nic_seat(&fab->edge, peer->node)) ||
-        !bye_from(peer, bye.life)) { /* nobody has been there with that life, yet or any more */
+        !bye_from(peer, bye.life)) { /* no such incarnation, yet or any more */
         fab->counts.stranger++;
         return;
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gone.c - a process is gone, or the pair's streams broke off: all that was with it ends.
+ * gone.c - a process is gone, or the pair's streams broke: end all operations with it.
  *
- * Which process is at a node the fabric writes into each edge (emu_seat_state()), so a hello of one
- * that is gone is known however it was overtaken, nobody says hello to an empty node, and all that
- * was with a process ends as soon as anybody here looks: when an operation begins, and in each step
- * after somebody has gone (emu_hostif_nic_endings()). An operation that begins after that is with
- * the node's next process, so news of an end never comes too late.
+ * The fabric writes the incarnation of each node into every host interface (emu_seat_state()). So a
+ * hello from a process that is gone is recognised even if it was overtaken, no hello goes to an
+ * empty node, and operations with a process end as soon as its departure is seen here: when an
+ * operation starts, and in each step after a process has gone (emu_hostif_nic_endings()). Later
+ * operations are with the node's next process, so a late report never hits them.
  *
- * A pair breaks when the network gives up a segment of it, whatever that carried: then their
- * numbers have a hole, or an answer is missing that somebody waits for. The process whose segment
- * it was ends all that is under way with the other, begins the next epoch, and says hello until it
- * is answered. A process that hears of a later epoch does the same (meet.c).
+ * The pair's streams break when the network drops one of its segments for good: then the request
+ * numbers have a gap, or an answer is missing. The sender of the segment ends all operations with
+ * the peer, starts the next epoch, and sends hellos until the peer answers. A process that receives
+ * a hello of a later epoch does the same (meet.c).
  */
 #include "nic/host/peer/gone.h"
 
@@ -20,15 +20,12 @@
 
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
-#include "nic/host/peer/hello.h"
+#include "nic/host/peer/meet.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-/*
- * End all queued operations: they were for the process that is at the node, or that has just left
- * it.
- */
+/* End all queued operations: they were for the process that is, or last was, at the node. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))
@@ -50,7 +47,7 @@ static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
     }
 }
 
-/* The process that we knew there is no more. */
+/* Forget the process at the node. */
 static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_message_break(fab, peer, -EHOSTUNREACH);
@@ -66,8 +63,8 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The pair's streams break off here. Completions say it; where there are none, the
- * next operation does: what was sent and had completed may not have arrived.
+ * The pair's streams break here. Pending operations report it by their status. If there are none,
+ * the next operation must: data whose send had completed may not have arrived.
  */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 {
@@ -82,7 +79,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     peer->unreported_seat = fab->leaving || fab->completions == before ? life : 0;
 }
 
-/* A process that ends without a goodbye may lack whatever it has not acknowledged. */
+/* A process that ends without a disconnect may lack everything that it has not acknowledged. */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
 {
     uint64_t life = peer->life ? peer->life : peer->unreported_seat;
@@ -99,10 +96,10 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, first, goodbye);
-    peer->must_notify = false; /* nobody is there to be told */
+    peer->must_notify = false; /* nobody is left to be notified */
     peer->unreported_seat = lost && fab->completions == before ? life : 0;
     if (greeted)
-        nic_peer_connect(fab, peer); /* the next one */
+        nic_peer_connect(fab, peer); /* the node's next process */
 }
 
 void nic_peer_look_all(struct fabemu *fab)
@@ -138,7 +135,7 @@ void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
         nic_peer_connect(fab, peer);
 }
 
-/* The same as nic_peer_given_up(), and it is for us to tell. */
+/* As nic_peer_break(), and we must notify the peer. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_peer_break(fab, peer);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gone.h - a process is gone, or the pair's streams broke off: all that was with it ends.
- *
- * Owner: a peer's `first`, `unreported_seat`, `must_notify`. Lock: held. Callers: who begins an
- * operation, who hears of an end.
+ * gone.h - a process is gone, or the pair's streams broke: end all operations with it. Lock: held.
  */
 #ifndef NIC_GONE_H
 #define NIC_GONE_H
@@ -12,31 +9,31 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_peer_departed - all with a lower seat than @first are gone from the node of @peer: what was
- * with them ends.
+ * nic_peer_departed - incarnations below @first are gone from the node of @peer: end all operations
+ * with them. @goodbye: the process had disconnected.
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
-/** nic_peer_fail_queue - end what is queued: it is for who is there now, or was until now. */
+/** nic_peer_fail_queue - end the queued requests. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
-/** nic_peer_break - the pair's streams break off here, as the other side or the network says. */
+/** nic_peer_break - the pair's streams break, as the peer or the network reports. */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_break_off - the same, and it is for us to tell the other side. */
+/** nic_peer_break_off - the same, but we must notify the peer. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_cancel - end what is queued for it, of which nothing has been sent. */
+/** nic_peer_cancel - end queued requests to a peer to which nothing has been sent. */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_look_all - somebody is gone: look at all that we know. */
+/** nic_peer_look_all - a process is gone: check all peers. */
 void nic_peer_look_all(struct fabemu *fab);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_refuses - the rest of nic_peer_begin(), for a peer that is not known to be there. */
+/** nic_peer_refuses - slow path of nic_peer_begin(), for a peer that may be gone. */
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
 /**
- * nic_peer_request - @op, a request, begins and is queued; connects to the peer if need be. If
+ * nic_peer_request - start and queue the request @op; connect to the peer if needed. If
  * nic_peer_begin() refuses it, it ends with -EHOSTUNREACH.
  */
 void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
-/** nic_peer_look - see who is at the node. */
+/** nic_peer_look - check whether the process at the node has changed. */
 static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t first = emu_seat_first(emu_hostif_nic_seat(&fab->edge, peer->node));
@@ -46,9 +43,9 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /**
- * nic_peer_begin - @op begins: with which process is it? Sets op->seat.
- * Errors: -EHOSTUNREACH, with the one that it names, which is not there; or something was lost and
- * nobody told.
+ * nic_peer_begin - start @op: sets op->seat to the incarnation that it is with.
+ * Errors: -EHOSTUNREACH: the incarnation that it names is not there, or data sent before was lost
+ * and no operation has reported that.
  */
 static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.c - two processes meet: hellos that come, hellos of ours that nobody answers, epochs.
+ * meet.c - handshake: send, repeat and receive hellos; epochs.
  *
- * Each epoch has a check value of its own, so a late segment of an earlier epoch is refused like a
- * stranger's. Two processes that break at once, or one that breaks twice, agree on the later epoch.
+ * Before the first request two processes exchange hellos (one round trip). A node may have been
+ * given to another process, whose request numbers start again, so a process accepts segments only
+ * from an incarnation that it knows.
+ *
+ * Each epoch has its own check value, so a late segment of an earlier epoch is refused like one of
+ * an unknown process. If both processes break the pair at the same time, or one breaks it twice,
+ * they agree on the later epoch.
  */
 #include "nic/host/peer/meet.h"
 
@@ -13,20 +18,76 @@
 
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/* So many hellos answer at once: who says hello anew asks more often at first. */
+/*
+ * Burst of hellos that answer: a process that starts a handshake repeats its hello faster at first.
+ */
 #define ANSWER_AHEAD 16u
 
-#define NEWS_NS 50000000u /* that the fabric's news may be later than a hello: as hellos repeat */
+/* Burst of hellos to a process that sent none: it must learn once that our epoch differs. */
+#define ANSWER_AHEAD_STRANGER 4u
+
+/* How much later than a hello the fabric's report of a drop may arrive: as hellos repeat. */
+#define NEWS_NS 50000000u
+
+void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO,
+                                   .want = want,
+                                   .life = fab->life,
+                                   .known = peer->life,
+                                   .epoch = peer->epoch};
+
+    if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
+        peer->hello_pending = nic_reports_on(fab, peer->node);
+}
+
+void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t now = emu_now_ns();
+
+    if (emu_listed(&peer->connect))
+        return;
+    peer->hello_gap_ns = NIC_HELLO_FIRST_NS;
+    peer->hello_ns = now + peer->hello_gap_ns;
+    peer->hello_began_ns = now;
+    peer->hello_away_ns = 0;
+    peer->hello_at = fab->edge.up_tail; /* or later, if there is no room */
+    peer->hello_taken = emu_hostif_nic_taken(&fab->edge);
+    emu_list_add(&fab->connecting, &peer->connect);
+    nic_peer_say_hello(fab, peer, true);
+}
+
+void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
+{
+    fab->counts.stranger++;
+    if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
+        nic_peer_say_hello(fab, peer, false);
+}
+
+void fabemu_greet(struct fabemu *fab, uint32_t node)
+{
+    if (nic_gone(fab) || node >= fab->info.nodes || node == fab->info.node)
+        return;
+    nic_lock(fab);
+    nic_peer_connect(fab, nic_peer(fab, node));
+    nic_unlock(fab);
+}
+
+void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (!peer->hello_pending && !emu_listed(&peer->connect) && peer->node != fab->info.node)
+        nic_peer_say_hello(fab, peer, true);
+}
 
 /*
- * No answer came. A process that we have met may be stopped, or cut off: the pair breaks,
- * and may meet again. Where we have never met anybody, the process may only be busy with others:
- * sends fail, receives go on waiting. Where nobody ever was, receives end, too.
+ * No answer came. A process that we know may be stopped or unreachable: the pair breaks, and may
+ * handshake again. An unknown process may just be busy: sends fail, receives keep waiting. If no
+ * process was ever there, receives fail, too.
  */
 static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -47,8 +108,8 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum ni
 }
 
 /*
- * How long to say hello. The successor of a process that is gone either comes soon, or is there
- * already and gets the usual time to answer.
+ * How long to repeat hellos. If the node is empty, its next process should come soon; once it is
+ * there it gets the usual time to answer.
  */
 static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -60,8 +121,8 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * What this process has sent before stands before the first hello, thousands of segments maybe. As
- * long as the fabric takes these, however slowly, nobody else is silent.
+ * Segments that this process posted earlier precede the first hello in the up ring, possibly
+ * thousands. While the fabric is still taking these, however slowly, the peer is not silent.
  */
 static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
@@ -74,12 +135,12 @@ static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t
 }
 
 /*
- * The time since the last scan that does not count as silence of others. It is the longer of two
+ * The time since the last scan that does not count as silence of peers. It is the longer of two
  * times: for how long this process did not run, by its own clock (it may have been stopped); and
- * for how long processes or the fabric had no core, as counted by the fabric's manager. Of both a
- * part counts as silence, so that the wait ends: an eighth of the bound for each late scan, and the
- * part that emu_starved_ns() leaves. The manager's count may come after this process has noticed
- * the same time itself; no time is subtracted twice.
+ * for how long processes or the fabric had no core, as counted by the fabric's manager. A part of
+ * both still counts as silence, so that the wait ends: an eighth of the bound for each late scan,
+ * and the part that emu_starved_ns() leaves. The manager's count may arrive after this process has
+ * noticed the same time itself; no time is subtracted twice.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -121,7 +182,7 @@ static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t
     if (peer->hello_gap_ns < NIC_HELLO_LAST_NS)
         peer->hello_gap_ns *= 2;
     peer->hello_ns = now + peer->hello_gap_ns;
-    if (!peer->hello_pending) /* the network repeats it for us */
+    if (!peer->hello_pending) /* else the network repeats it */
         nic_peer_say_hello(fab, peer, true);
 }
 
@@ -149,8 +210,8 @@ static bool epoch_before(uint32_t epoch, uint32_t than)
 }
 
 /*
- * Does this hello carry the checks of the current epoch? The network may report hellos that this
- * node's previous process sent.
+ * Does this segment carry the checks of the current epoch? The network may report segments of this
+ * node's previous process.
  */
 static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
                             const struct emu_seg *seg)
@@ -178,8 +239,8 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
-        return;        /* all has ended that waited for it */
-    if (!peer->life) { /* we do not know it, and do not get there */
+        return;        /* all operations that waited for it have ended */
+    if (!peer->life) { /* no handshake yet, and the peer is unreachable */
         peer_connect_over(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
     }
@@ -189,7 +250,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     nic_peer_connect(fab, peer);
 }
 
-/* Others may wait for what @peer had under way: fabemu_losses(). */
+/* Record the drop for third processes that may wait for @peer: fabemu_losses(). */
 static void peer_loses(struct fabemu *fab, struct nic_peer *peer, uint64_t seat, const char *why)
 {
     char *lost = strdup(why);
@@ -203,9 +264,10 @@ static void peer_loses(struct fabemu *fab, struct nic_peer *peer, uint64_t seat,
 }
 
 /*
- * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it
- * was of an epoch that is over here, and the other side sees to its own. A lost hello comes again.
- * Of a process that has a successor nobody waits for anything any more.
+ * The fabric reports a drop to both processes of the pair. The segment was sent before @at_ns: if
+ * we have broken the pair since, it was of an epoch that has ended here, and the peer handles its
+ * own side. A lost hello is repeated. If one of the processes has a successor, nobody waits for it
+ * any more.
  */
 void nic_peer_lost(struct fabemu *fab, const struct nic_loss *loss)
 {
@@ -231,8 +293,9 @@ void nic_peer_lost(struct fabemu *fab, const struct nic_loss *loss)
 }
 
 /*
- * Where nothing is acknowledged the fabric tells both sides of what it has lost, and why. A hello
- * of the other side's next epoch may come before that news: it is taken when it comes again.
+ * Should this hello be ignored for now? Without acknowledgments the fabric reports each drop and
+ * its cause to both processes. A hello of the peer's next epoch may arrive before that report; it
+ * is accepted when it is repeated.
  */
 static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_hello *hello)
@@ -256,11 +319,14 @@ void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer)
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
     if (peer->broke == NIC_BROKE_PARTED)
-        peer->broke = NIC_BROKE_NOT; /* there is a way again */
+        peer->broke = NIC_BROKE_NOT; /* reachable again */
     peer->open = true;
     peer->unanswered = false;
     if (peer->must_notify) {
-        /* What it sent until it knew was a stranger's: nobody is to wait for that. */
+        /*
+         * The peer took our segments for an unknown process's until now: fail receives that wait
+         * for them.
+         */
         peer->must_notify = false;
         nic_queue_passed(fab, peer->node, UINT64_MAX, false);
     }
@@ -269,7 +335,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
         emu_list_add(&fab->ready, &peer->ready);
 }
 
-/* The process there says which epoch of the pair it is in. */
+/* The hello says which epoch of the pair the peer is in. */
 static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
                        const struct nic_wire_hello *hello)
 {
@@ -295,13 +361,13 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 
     nic_peer_look(fab, peer);
     if (hello->life != peer->first) {
-        fab->counts.stranger++; /* overtaken by its end or its goodbye */
+        fab->counts.stranger++; /* overtaken by its end or its disconnect */
         return;
     }
     if (peer_awaits_news(fab, peer, hello))
         return;
     if (fab->leaving && !peer->life)
-        return; /* it is too late to meet */
+        return; /* too late for a handshake */
     peer_learn(fab, peer, hello);
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
@@ -311,5 +377,5 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
         nic_peer_say_hello(fab, peer, !peer->open && emu_listed(&peer->connect));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_acked || peer->rx_consumed != peer->rx_consumed_acked))
-        nic_ack(fab, peer); /* it may be what it waits for */
+        nic_ack(fab, peer); /* the peer may wait for it */
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.c - tells the fabric what this process has pending.
+ * pending.c - report to the fabric what this process has pending.
  *
- * The watch comes here about once a second. Operations carry no time of their own, since that would
- * cost each of them a look at a clock: the first look that finds one writes it down. A list is
- * looked through from its oldest end, and not far.
+ * nic_watch() calls this about once a second. Operations carry no start time, since that would cost
+ * each of them a read of the clock: the first sample that finds an operation records it. Lists are
+ * sampled from their oldest entry on, to a limited depth.
  */
-#include "nic/host/progress/pending.h"
+#include "nic/host/progress/progress.h"
 
 #include <string.h>
 
@@ -15,20 +15,20 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-#define LOOK_AT 64u /* operations of one list */
+#define LOOK_AT 64u /* operations per list */
 
-/* One look. */
+/* One pass over the pending operations. */
 struct look {
     struct fabemu *fab;
     struct emu_pending *pending;
     uint64_t now_ns;
-    uint64_t moved; /* grows with all that moves or completes */
-    bool fresh;     /* something is seen for the first time */
+    uint64_t moved; /* sum that grows with all progress */
+    bool fresh;     /* something was found for the first time */
 };
 
-/* --- operations with one other process ---------------------------------------------- */
+/* --- operations with one peer ------------------------------------------------------- */
 
-/* Since when @op is known to be there. Milliseconds, modulo 2^32; 0 stands for never. */
+/* When @op was first sampled. In milliseconds modulo 2^32; 0 stands for never. */
 static uint64_t op_since_ns(struct look *look, struct nic_op *op)
 {
     uint32_t now_ms = (uint32_t)(look->now_ns / 1000000u);
@@ -40,7 +40,7 @@ static uint64_t op_since_ns(struct look *look, struct nic_op *op)
     return look->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
-/* @op, if it is older than what stands in @oldest. */
+/* Enter @op into @oldest if it is older. */
 static void op_look(struct look *look, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {
@@ -66,13 +66,13 @@ static enum emu_pending_kind op_kind(const struct nic_op *op)
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
         [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
-        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC, /* else a peer's, or a group's */
+        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC, /* others are a peer's or a group's */
     };
 
     return kinds[op->kind];
 }
 
-/* A long message that has asked, and of which the receiver wants nothing yet, has no receive. */
+/* A long message whose RTS is not answered has no matching receive. */
 static enum emu_pending_state op_state(const struct nic_op *op)
 {
     bool asks = op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved < op->bytes;
@@ -119,7 +119,7 @@ static void peers_look(struct look *look)
     }
 }
 
-/* Messages that nobody has asked for. */
+/* Messages without a receive. */
 static void unexpected_look(struct look *look, const struct fabemu_queue *queue)
 {
     struct emu_pending *pending = look->pending;
@@ -148,8 +148,8 @@ static void queues_look(struct look *look)
 }
 
 /*
- * A short message that is offered again and again is no operation, but somebody waits for it; until
- * one has gone to that peer.
+ * A message that fabemu_inject() cannot send is no operation, but its caller waits for it until one
+ * has been sent to that peer.
  */
 static void offer_look(struct look *look)
 {
@@ -186,7 +186,7 @@ static uint64_t group_under_way(const struct fabemu_group *g)
     return count;
 }
 
-/* The oldest collective under way. Its first segment names it, so its age is its own. */
+/* The oldest collective under way. Its first segment identifies it across samples. */
 static void group_look_coll(struct look *look, struct fabemu_group *g, struct emu_pending_group *to)
 {
     const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
@@ -219,7 +219,7 @@ static void group_look(struct look *look, struct fabemu_group *g)
         group_look_coll(look, g, to);
 }
 
-/* Those with a collective under way (@busy), or the others. */
+/* Groups with a collective under way (@busy), or the others. */
 static void groups_look(struct look *look, bool busy)
 {
     for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
@@ -234,7 +234,7 @@ static void groups_look(struct look *look, bool busy)
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------- */
+/* --- all ---------------------------------------------------------------------------- */
 
 void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * progress.h - step the adapter: receive, check on peers, send; wait for that; the adapter's thread.
- */
+/* progress.h - step the adapter (receive, check on peers, send) and wait; its thread */
 #ifndef NIC_PROGRESS_H
 #define NIC_PROGRESS_H
 
@@ -13,7 +11,7 @@
 uint32_t nic_step(struct fabemu *fab);
 /** nic_poll - nic_step(), unless another thread holds the lock. */
 uint32_t nic_poll(struct fabemu *fab);
-/** nic_poll_app - nic_poll() for the application: counts the poll, and locks only if there is work. */
+/** nic_poll_app - nic_poll() for the application: counts polls; locks only if there is work. */
 uint32_t nic_poll_app(struct fabemu *fab);
 
 /* --- receive.c: the lock is held ---------------------------------------------------- */

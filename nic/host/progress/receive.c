@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - what the down ring brings: checked, put in order, given to its handler.
+ * receive.c - receive from the down ring: check segments, put requests in order, call their
+ * handlers.
  *
- * Everything goes to memory at once (the buffer posted for it, an unexpected message, a stash), so
- * the network never waits for the application.
+ * Every segment is copied to memory immediately (a posted buffer, an unexpected message, a reorder
+ * buffer), so that the network never waits for the application.
  */
-#include "nic/host/progress/receive.h"
+#include "nic/host/progress/progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,11 +14,10 @@
 
 #include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
-#include "nic/host/group/dispatch.h"
+#include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
 #include "nic/host/peer/bye.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
 #include "nic/host/peer/meet.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/serve.h"
@@ -26,15 +26,15 @@
 #include "nic/host/tx/up.h"
 
 /*
- * Segments a step takes. Who has completed nothing by them yields, in Open MPI, which on some hosts
+ * Segments per step. In Open MPI a step that completes nothing ends in a yield, which on some hosts
  * takes as long as 100 segments.
  */
 #define NIC_RECEIVE_BURST 1024u
-#define NIC_RECEIVE_TELL  64u /* after so many it gives their room back */
+#define NIC_RECEIVE_TELL  64u /* the ring's slots are returned after this many */
 
 /* --- requests: in order ------------------------------------------------------------- */
 
-/* Handle a request whose turn it is. */
+/* Handle the request with the next number. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     peer->rx_next++;
@@ -92,8 +92,9 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /*
- * Would it park a message more than may be? Then it and all behind it stay early, and the window
- * stops the sender. Who leaves takes all, up to the last: nobody opens that queue any more.
+ * Would this request add a message to a closed queue beyond the limit? Then it and all later ones
+ * stay in the reorder buffer, and the window stops the sender. While we disconnect everything is
+ * accepted, because nobody will open the queue.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
@@ -165,12 +166,12 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!nic_wire_read(fab, seg, &cts, sizeof cts))
         return;
     op = nic_op_find(fab, cts.id, peer->node);
-    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for it */
+    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for this operation */
         nic_op_end(fab, op, -ECANCELED);
         op = NULL;
     }
     if (!op) {
-        if (cts.bytes) /* aborted here, awaited there */
+        if (cts.bytes) /* aborted here, but the peer waits */
             nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
     }
@@ -189,7 +190,7 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/* May a FIN end @op? With success when all of it was moved. */
+/* May a FIN end @op? With success only when all of it was moved. */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
@@ -198,7 +199,7 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
                   : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
-/* Did the target of a put or get only have too much to serve? */
+/* Did the target of a put or get only have too many transfers to serve? */
 static bool fin_asks_again(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
@@ -217,7 +218,7 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         fab->counts.malformed++;
     } else if (op && fin_asks_again(op, fin.status)) {
         op->state = NIC_OP_ARMED;
-        op->named = true; /* the same process */
+        op->named = true; /* with the same process */
         nic_peer_request(fab, peer, op);
     } else if (op) {
         nic_op_end(fab, op, fin.status);
@@ -244,8 +245,6 @@ static void receive_result(struct fabemu *fab, struct nic_peer *peer, const stru
     nic_op_end(fab, op, 0);
 }
 
-/* All DATA has come for an operation. */
-
 static void recv_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     nic_fin(fab, peer, op->remote, 0);
@@ -258,7 +257,7 @@ static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     nic_op_end(fab, op, 0);
 }
 
-/* The kinds that DATA may come for. */
+/* Kinds of operation that receive DATA; called when all of it has arrived. */
 static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
                                            struct nic_op *op) = {
     [NIC_OP_RECV] = recv_has_all,
@@ -266,7 +265,7 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
     [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 
-/* A piece of DATA has come for @op, @n bytes that belong at @offset. */
+/* A piece of DATA for @op arrived: @n bytes at @offset. */
 static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
                             uint64_t n)
 {
@@ -279,14 +278,14 @@ static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu
     op->moved += n;
 }
 
-/* Is @op one that DATA comes for, with room for @n bytes at @offset? */
+/* Does @op receive DATA, and does it have space for @n bytes at @offset? */
 static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
 {
     return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&
            n <= op->bytes - offset && n <= op->bytes - op->moved;
 }
 
-/* Returns the operation that it was for, if that waits for more; else NULL. */
+/* Returns the operation if it still needs more DATA, else NULL. */
 static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
                                    const struct emu_seg *seg)
 {
@@ -312,7 +311,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
         fab->counts.malformed++;
         return NULL;
     }
-    if (emu_listed(&peer->connect)) /* who sends what we wait for is there */
+    if (emu_listed(&peer->connect)) /* a process that sends DATA to us has answered */
         nic_peer_opened(fab, peer);
     data_put(op, offset, seg, n);
     if (op->moved < op->bytes)
@@ -321,7 +320,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
     return NULL;
 }
 
-/* What is the same of the pieces of a stream, and the number of the next one. */
+/* The next piece of a stream: equal to the last one except for its number. */
 struct data_next {
     struct emu_hdr_words hdr;
     uint64_t data; /* struct nic_wire_data */
@@ -336,7 +335,7 @@ static inline struct data_next data_next_of(const struct emu_seg *seg)
     return ret;
 }
 
-/* So many full pieces from number @seq on do not end @op. */
+/* How many full pieces from number @seq on may arrive without completing @op. */
 static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 {
     uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
@@ -348,9 +347,9 @@ static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 }
 
 /*
- * The pieces right behind @before, a full one for @op: as long as each is the next one of the same
- * stream it differs from that in its number alone, and what was checked then holds. At most @most,
- * popped; they do not end @op. Returns how many.
+ * Receive the pieces right behind @before, which was a full piece for @op. A piece that differs
+ * from its predecessor in its number only passes the same checks. Pops at most @most; they do not
+ * complete @op. Returns how many.
  */
 static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
                          uint32_t most)
@@ -373,7 +372,7 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
     return run;
 }
 
-/* --- all ---------------------------------------------------------------------------- */
+/* --- dispatch ----------------------------------------------------------------------- */
 
 static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
@@ -392,7 +391,10 @@ static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_se
            seg->hdr.src < fab->info.nodes && seg->hdr.dst == fab->info.node;
 }
 
-/* DATA at the front of the ring, and what follows it of its stream: how much, popped. 0: none. */
+/*
+ * Receive DATA at the front of the ring and the pieces of its stream that follow. Returns how many
+ * were popped; 0: the first segment is not DATA.
+ */
 static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
 {
     struct nic_op *op;
@@ -435,7 +437,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
             nic_peer_unknown(fab, peer);
         return;
     }
-    if (!peer->open || emu_listed(&peer->connect)) /* who knows this check knows us */
+    if (!peer->open || emu_listed(&peer->connect)) /* a process that uses this check knows us */
         nic_peer_opened(fab, peer);
     nic_peer_ack(peer, &head);
     if (head.what <= NIC_REQUEST_LAST)
@@ -450,10 +452,10 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         nic_leave_receive(fab, peer, seg, true);
 }
 
-/* --- what the network says of segments of ours -------------------------------------- */
+/* --- the network's reports on our segments ------------------------------------------ */
 
-/* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
-static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
+/* Is it a segment that we may have sent, to a node or to a group? */
+static bool sent_by_us(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
 {
     return fab->transport.reports_delivery && seg->hdr.src == fab->info.node &&
            seg->hdr.len <= EMU_PAYLOAD_BYTES &&
@@ -465,7 +467,7 @@ static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
     uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
 
-    if (kind > EMU_TEST || !ours(fab, seg, kind)) {
+    if (kind > EMU_TEST || !sent_by_us(fab, seg, kind)) {
         fab->counts.malformed++;
         return;
     }
@@ -476,15 +478,15 @@ static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
         nic_group_given_up(fab, seg);
 }
 
-/* Hellos, broadcast puts and news of a broken group are what we ask to be told of. */
+/* We request reports for hellos, broadcast puts, alarms and probes. */
 static void receive_notice(struct fabemu *fab, const struct emu_seg *seg)
 {
     uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_NOTIFY;
 
-    if (seg->hdr.len || !ours(fab, seg, kind))
+    if (seg->hdr.len || !sent_by_us(fab, seg, kind))
         fab->counts.malformed++;
     else if (kind == EMU_UNICAST)
-        nic_peer_hello_delivered(nic_peer(fab, seg->hdr.dst));
+        nic_peer(fab, seg->hdr.dst)->hello_pending = false;
     else
         nic_group_notice(fab, seg);
 }
@@ -503,7 +505,7 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)
         receive_notice(fab, seg);
-    else if (plain == EMU_UNICAST) /* whose sender asked to be told */
+    else if (plain == EMU_UNICAST) /* its sender requested a report */
         receive_unicast(fab, seg);
     else
         nic_group_receive(fab, seg);
@@ -526,8 +528,7 @@ uint32_t nic_receive(struct fabemu *fab)
         }
         taken += run;
         if (taken % NIC_RECEIVE_TELL == 0)
-            emu_hostif_nic_consumed(
-                &fab->edge); /* the fabric fills these while we empty the next */
+            emu_hostif_nic_consumed(&fab->edge); /* the fabric fills these meanwhile */
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
         struct nic_loop *loop = fab->loop;

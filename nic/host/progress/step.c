@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * step.c - one bounded pass of the adapter, and polling.
- */
-#include "nic/host/progress/step.h"
+/* step.c - one bounded step of the adapter, and polling */
+#include "nic/host/progress/progress.h"
 
 #include "nic/host/base/lock.h"
-#include "nic/host/group/dispatch.h"
+#include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/meet.h"
-#include "nic/host/progress/receive.h"
-#include "nic/host/progress/watch.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/request.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_WATCH_STEPS 64u /* steps and polls between looks at the clock for nic_watch() */
+#define NIC_WATCH_STEPS 64u /* steps and polls between reads of the clock for nic_watch() */
 
 /*
  * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order,
  * then bulk data, transfer by transfer in short bursts that leave slots of the up ring free, so
- * that a small message waits behind little.
+ * that a short message waits behind few segments.
  */
 static uint32_t transmit(struct fabemu *fab)
 {
@@ -45,21 +41,21 @@ static bool has_endings(const struct fabemu *fab)
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
-/* Polls count as steps do: most find nothing to step for. Another thread may lose a count. */
-static uint32_t looks(const struct fabemu *fab)
+/* Polls count as steps do: most polls find nothing to step for. Racing threads may lose a count. */
+static uint32_t steps_and_polls(const struct fabemu *fab)
 {
     return atomic_load_explicit(&fab->steps, memory_order_relaxed) +
            atomic_load_explicit(&fab->polls, memory_order_relaxed);
 }
 
-/* Is it time to look at the clock? The lock is not needed. */
+/* Is it time to read the clock? Needs no lock. */
 static bool watch_is_due(const struct fabemu *fab)
 {
-    return looks(fab) - atomic_load_explicit(&fab->watched, memory_order_relaxed) >=
+    return steps_and_polls(fab) - atomic_load_explicit(&fab->watched, memory_order_relaxed) >=
            NIC_WATCH_STEPS;
 }
 
-/* This step is one more; when it is time, it looks. */
+/* Count this step, and call nic_watch() when it is time. */
 static void watch_now_and_then(struct fabemu *fab)
 {
     uint32_t steps = atomic_load_explicit(&fab->steps, memory_order_relaxed) + 1;
@@ -67,7 +63,7 @@ static void watch_now_and_then(struct fabemu *fab)
     atomic_store_explicit(&fab->steps, steps, memory_order_relaxed);
     if (!watch_is_due(fab))
         return;
-    atomic_store_explicit(&fab->watched, looks(fab), memory_order_relaxed);
+    atomic_store_explicit(&fab->watched, steps_and_polls(fab), memory_order_relaxed);
     nic_watch(fab);
 }
 
@@ -79,10 +75,10 @@ uint32_t nic_step(struct fabemu *fab)
     taken = nic_receive(fab);
     if (fab->edge.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
         emu_hostif_nic_consumed(&fab->edge);
-        /* N1 pairs with N2: who sees this tail sees what its segments completed. */
+        /* N1 pairs with N2: a thread that sees this tail sees the completions by its segments. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
-    if (has_endings(fab)) /* after what those had sent */
+    if (has_endings(fab)) /* after the segments of processes that ended */
         nic_peer_look_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);
@@ -104,8 +100,8 @@ uint32_t nic_poll(struct fabemu *fab)
 }
 
 /*
- * Would a step do nothing? Asked without the lock: what another thread is just about to leave
- * behind is found by the next poll. N2: who has seen the tail has what its segments completed.
+ * Would a step do nothing? Checked without the lock: the next poll finds what another thread is
+ * about to leave. N2: a thread that has seen the tail sees the completions by its segments.
  */
 static bool nothing_to_do(const struct fabemu *fab)
 {
@@ -123,10 +119,11 @@ uint32_t nic_poll_app(struct fabemu *fab)
     uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
     if (nic_gone(fab))
-        return 0; /* the edge is the parent's */
+        return 0; /* the host interface belongs to the parent */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
-        atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
+        /* this thread is awake: nobody must wake it */
+        atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed);
     return nothing_to_do(fab) ? 0 : nic_poll(fab);
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread.c - the adapter's thread: steps it when no thread of the application does.
+ * thread.c - the adapter's thread: steps the adapter when no thread of the application does.
  *
- * Ordinary fabrics: it looks every few milliseconds whether the application polls; only if not it
- * steps, and then sleeps until the fabric wakes it. With --threads device it is the one that steps,
- * first of all.
- * Rejected: always stepping. On a small host every message would wait for a thread switch.
+ * Every few milliseconds it checks whether the application polls. Only if not, it steps, and then
+ * sleeps until the fabric wakes it. With --threads device it always steps, before application
+ * threads. Rejected: always stepping. On a small host every message would wait for a thread switch.
  */
-#include "nic/host/progress/thread.h"
+#include "nic/host/progress/progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,20 +15,18 @@
 #include "emu/util/now.h"
 #include "emu/util/wait.h"
 #include "nic/host/base/base.h"
-#include "nic/host/progress/step.h"
-#include "nic/host/progress/wait.h"
 
-#define THREAD_SPINS 20u /* empty rounds before it sleeps: it is to wake up quickly, not to wait */
+#define THREAD_SPINS 20u /* empty rounds before it sleeps */
 
 struct nic_thread {
     struct fabemu *fab;
     pthread_t id;
     pthread_mutex_t lock;
     pthread_cond_t stopped;
-    bool stop; /* under lock */
+    bool stop; /* protected by lock */
 };
 
-/* Sleep @ns or until told to stop; 0 only asks. */
+/* Sleep @ns or until the thread must stop; 0: only check. */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
     bool stop;
@@ -77,7 +74,7 @@ static void *thread_main(void *argument)
 
         if (always || polls == seen) {
             thread_serve(t);
-        } else { /* the application is at it */
+        } else { /* the application polls */
             seen = polls;
             thread_stops(t, NIC_SLEEP_NS);
         }
@@ -118,7 +115,7 @@ void nic_thread_stop(struct nic_thread *t)
     t->stop = true;
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    emu_hostif_nic_wake(t->fab->edge.shared); /* it may sleep there; at most NIC_SLEEP_NS */
+    emu_hostif_nic_wake(t->fab->edge.shared); /* it may sleep there, for at most NIC_SLEEP_NS */
     pthread_join(t->id, NULL);
     thread_free(t);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * wait.c - waiting for a request, and for what the fabric brings.
- */
-#include "nic/host/progress/wait.h"
+/* wait.c - wait for a request, and for segments from the fabric */
+#include "nic/host/progress/progress.h"
 
 #include <time.h>
 
 #include "emu/util/wait.h"
 #include "nic/host/base/base.h"
-#include "nic/host/progress/step.h"
 
 bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
 {
@@ -24,10 +21,11 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 }
 
 /*
- * Until the fabric brings something, or @most_ns, which is NIC_NAP_NS or more. The caller has
- * yielded in vain before. Also who waits for room, of which nobody tells, or finds a segment that
- * is not due yet, or that another thread is at, gives up its core for a while: a link may be down
- * for seconds, and to yield all that time would be a wait without a bound.
+ * Sleep until a segment arrives, or for @most_ns, which is at least NIC_NAP_NS. The caller has
+ * yielded before without success. The sleep is short if the caller waits for space in the up ring
+ * (the fabric does not wake us for that), or if a segment is not due yet or is being handled by
+ * another thread: a link may be down for seconds, and yielding all that time would be an unbounded
+ * busy wait.
  */
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
@@ -56,24 +54,24 @@ static uint64_t thread_ran_ns(void)
 }
 
 /*
- * A yield gives the core to threads of the same session only, where Linux schedules sessions as
- * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait
- * until the scheduler has had enough of this group. So a thread that does nothing but ask naps now
- * and then. It is known by having hardly run between several questions: one that works there may
- * ask twice in a row, as MPI_Iprobe does, and is not to be held up. What the questions themselves
- * take does not count: a yield alone may take longer than what is work.
+ * With sched_autogroup, Linux schedules each session as a group, and a yield gives the core only to
+ * threads of the same session. The fabric or a peer may be in another session, and would wait until
+ * the scheduler preempts this one. So a thread that only polls sleeps now and then. We recognise it
+ * by its CPU time between several polls: a thread that works between polls may still poll twice in
+ * a row, as MPI_Iprobe does, and must not be delayed. CPU time of the polls themselves does not
+ * count: a single yield may take longer than what counts as work.
  *
- * To be woken costs the worker a call of the system, and this thread its turn: twice the time of an
- * operation that takes 15 us. So where the fabric is in this session, and gets the core that is
- * yielded, the first nap comes later than most of what is waited for.
+ * A wake-up costs the worker a system call, and this thread a scheduling delay: together twice the
+ * time of an operation that takes 15 us. So if the fabric is in this session, and gets the core on
+ * a yield, the first sleep starts later than most waits take.
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    static _Thread_local unsigned in_vain; /* questions of this wait, up to NIC_NAP_PATIENCE */
+    static _Thread_local unsigned in_vain; /* empty polls of this wait, up to NIC_NAP_PATIENCE */
     static _Thread_local struct {
-        uint64_t left_ns;   /* how long the thread had run after the last one; 0: not known */
-        uint64_t worked_ns; /* it has run between them */
-        unsigned asked;     /* so many since its last nap, or work */
+        uint64_t left_ns;   /* the thread's CPU time after the last poll; 0: unknown */
+        uint64_t worked_ns; /* CPU time between polls */
+        unsigned asked;     /* polls since the last sleep, or work */
     } since;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {
@@ -103,7 +101,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
     since.left_ns = thread_ran_ns();
 }
 
-/* Sleep unless @req completed meanwhile. */
+/* Sleep unless @req has completed meanwhile. */
 static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
 {
     uint32_t seen;

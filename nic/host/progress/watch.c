@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - now and then: are those still there whom something here waits for?
+ * watch.c - check regularly that the peers that something here waits for still answer.
  *
- * The hello of peer/hello.c is the keepalive: it is sent about once a second to each peer that
- * something here waits for. A peer from which only a receive waits for data may be silent for as
- * long as it likes, since nobody has asked it for anything. With acknowledgments the network still
- * tells whether such a peer can be reached.
+ * The hello of peer/meet.c is the keepalive: it is sent about once a second to each such peer. A
+ * peer from which only a receive waits may be silent for any time, because nobody has asked it for
+ * anything. With acknowledgments the network still reports whether such a peer can be reached.
  */
 #include "emu/util/now.h"
-#include "nic/host/progress/watch.h"
+#include "nic/host/progress/progress.h"
 
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
-#include "nic/host/peer/hello.h"
-#include "nic/host/progress/pending.h"
+#include "nic/host/peer/meet.h"
 #include "nic/host/rx/queue.h"
 
-/* With acknowledgments: can the nodes be reached that receives are posted from? */
+/* With acknowledgments: probe the nodes from which receives are posted. */
 static void queue_probe(struct fabemu *fab)
 {
     for (uint32_t id = 0; id < NIC_QUEUES; id++) {
@@ -33,7 +31,7 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/* Does anything but an operation wait for the process there? */
+/* Does anything other than an operation wait for the peer? */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)
@@ -57,7 +55,7 @@ void nic_watch(struct fabemu *fab)
         if (op && op->state == NIC_OP_WAITING && op->node < fab->info.nodes)
             nic_peer_connect(fab, nic_peer(fab, op->node));
     }
-    if (fab->transport.reports_delivery) /* elsewhere a process that lives is always heard */
+    if (fab->transport.reports_delivery) /* without, a process that runs always answers */
         queue_probe(fab);
     nic_group_watch(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.c - arriving messages: into the receive that waits for them, or kept.
+ * message.c - arriving messages: copied into the receive that matches, or kept.
  *
- * The segments of one eager message follow each other in the sender's order, so a peer has at most
- * one message under way (peer->filling).
+ * The segments of one eager message arrive in order, so at most one message of a peer is incomplete
+ * (peer->filling).
  */
 #include "nic/host/rx/message.h"
 
@@ -61,7 +61,7 @@ void nic_message_release_pools(struct fabemu *fab)
 
 /* --- matched ------------------------------------------------------------------------ */
 
-/* What the receive learns of its message. op->bytes is still the room that it has. */
+/* Fill the receive's request from its message. op->bytes is still the size of its buffer. */
 static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
                           uint64_t tag, uint64_t data, uint64_t bytes, uint32_t number)
 {
@@ -78,7 +78,7 @@ static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, u
     recv->watched.number = (uint16_t)number;
 }
 
-/* Fetch what waits at the sender under @id. */
+/* Fetch a message that waits at its sender under @id. */
 static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv,
                           uint32_t id, uint64_t bytes)
 {
@@ -139,9 +139,10 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
     if (peer->fill.msg == msg)
-        peer->fill.msg = NULL; /* the rest goes nowhere; consumed when the last of it has come */
+        /* the rest is dropped; acknowledged when the last byte has arrived */
+        peer->fill.msg = NULL;
     else if (msg->rts && nic_peer_is(peer, msg->check))
-        nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will have it */
+        nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will receive it */
     else if (!msg->rts)
         nic_peer_consumed(fab, peer, msg->check, msg->bytes);
     msg_free(fab, msg);
@@ -150,8 +151,8 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 /* --- unmatched ---------------------------------------------------------------------- */
 
 /*
- * NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no
- * refusal.
+ * Keep a message without a receive. NULL: no memory, or too many. While we disconnect this is not
+ * counted as refused, because nobody would have received the message.
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
@@ -191,14 +192,14 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
 
 /* --- the wire ----------------------------------------------------------------------- */
 
-/* In front of what a first segment has of its message. */
+/* Size of the head of a message's first segment. */
 static size_t message_words(const struct emu_seg *seg)
 {
     return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
                                         : sizeof(struct nic_wire_msg);
 }
 
-/* What they say, in whichever of their forms. */
+/* Read that head in either form. */
 static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
 {
     struct nic_wire_short little;
@@ -215,13 +216,15 @@ static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
                                   .bytes = seg->hdr.len - sizeof little};
 }
 
-/* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
+/*
+ * Read and check the head that eager messages and RTS share. NULL: malformed or refused, counted.
+ */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
                                           const struct emu_seg *seg, struct nic_wire_msg *wire)
 {
     struct fabemu_queue *queue = NULL;
 
-    if (peer->filling) { /* it owes us the rest of another */
+    if (peer->filling) { /* the rest of another message is missing */
         nic_message_break(fab, peer, -EPROTO);
         fab->counts.malformed++;
     }
@@ -236,14 +239,14 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     return queue;
 }
 
-/* The sender of an eager message may want to know. @id: 0: no. */
-static void message_tell(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
+/* Send a FIN to the sender of an eager message if it wants one. @id: 0: it does not. */
+static void message_confirm(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {
     if (id)
         nic_fin(fab, peer, id, status);
 }
 
-/* The rest of it is to come. */
+/* The rest of the message is still to come. */
 static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabemu_message *msg,
                        const struct nic_wire_msg *wire, uint64_t got)
 {
@@ -283,7 +286,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
             emu_copy(msg->buf, from, n);
     }
     if (!recv && !msg) {
-        message_tell(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
+        message_confirm(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
         wire.id = 0;
     }
     if (n < wire.bytes) {
@@ -294,10 +297,10 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
         nic_op_end(fab, &recv->op, recv->status);
     else if (msg)
         msg->whole = true;
-    message_tell(fab, peer, wire.id, 0);
+    message_confirm(fab, peer, wire.id, 0);
 }
 
-/* It is under way no longer. Returns where it went. */
+/* The message is no longer arriving. Returns where it went. */
 static struct nic_fill fill_take(struct nic_peer *peer)
 {
     struct nic_fill fill = peer->fill;
@@ -311,7 +314,7 @@ static void fill_end(struct fabemu *fab, struct nic_peer *peer)
 {
     struct nic_fill fill = fill_take(peer);
 
-    message_tell(fab, peer, fill.id, fill.recv || fill.msg ? 0 : -ECANCELED);
+    message_confirm(fab, peer, fill.id, fill.recv || fill.msg ? 0 : -ECANCELED);
     if (fill.msg) {
         fill.msg->whole = true;
         if (fill.msg->recv)
@@ -353,10 +356,10 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-    } else if (!msg->queue->open) { /* nobody has looked there; what is parked has a bound */
+    } else if (!msg->queue->open) { /* messages to closed queues are limited in number */
         fab->parked--;
         msg_free(fab, msg);
-    } else { /* who receives it learns of that, and not in its place what came after it */
+    } else { /* the receive that matches it must fail, not match the next message */
         msg->broken = true;
     }
 }
@@ -376,6 +379,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
                       seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
-        nic_fin(fab, peer, wire.id, -ENOMEM); /* who leaves ends it with its goodbye */
+        /* while we disconnect, our answer to the query ends it */
+        nic_fin(fab, peer, wire.id, -ENOMEM);
     }
 }

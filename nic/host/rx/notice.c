@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notice.c - notices: a put tells the target process that its bytes are there.
+ * notice.c - notices: a put notifies the target process that its bytes are there.
  *
- * Notices have lists of their own in a queue, so that matching of messages does not see them. A
- * receive that always awaits the next notice must not be taken for one in which a process hangs.
+ * Notices have their own lists in a queue, so that message matching does not see them. The receive
+ * of a notice is not reported as pending: a program may always have one posted without hanging in
+ * it.
  */
 #include "nic/host/rx/notice.h"
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * notice.h - notices: a put tells the target process that its bytes are there.
- *
- * Owner: a queue's notices and the receives that await them. Lock: held. Callers: serve.c and
- * receive.c when a put has arrived; the code that closes a queue.
- */
+/* notice.h - notices: a put notifies the target process that its bytes are there. Lock: held. */
 #ifndef NIC_NOTICE_H
 #define NIC_NOTICE_H
 
@@ -21,15 +16,16 @@ struct nic_notice {
     uint64_t bytes; /* of the put */
 };
 
-/** nic_notice_check - does the process take notices at queue @id? Errors: -EOPNOTSUPP. */
+/** nic_notice_check - does queue @id accept notices? Errors: -EOPNOTSUPP. */
 int nic_notice_check(const struct fabemu *fab, uint16_t id);
 /**
- * nic_notice_give - all @bytes of a put from @from are here: @notice completes the oldest receive
- * that awaits one, or is kept. Errors: -ECANCELED, the queue takes no notices any more; -ENOMEM.
+ * nic_notice_give - all @bytes of a put from @from have arrived: @notice completes the oldest
+ * receive that waits for one, or is kept. Errors: -ECANCELED, the queue accepts no notices any
+ * more; -ENOMEM.
  */
 int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
                     const struct fabemu_notice *notice, uint64_t bytes);
-/** nic_notices_end - the queue closes: receives are cancelled, notices dropped. */
+/** nic_notices_end - the queue closes: cancel its receives of notices, drop its notices. */
 void nic_notices_end(struct fabemu_queue *queue);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * queue.c - endpoints for messages: the table of queues, matching, and the end of receives and
- * queues.
- */
+/* queue.c - endpoints for messages: the table of queues, matching, and closing */
 #include "nic/host/rx/queue.h"
 
 #include <errno.h>
@@ -71,14 +68,14 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
     return queue;
 }
 
-/* --- the end of receives and queues ------------------------------------------------- */
+/* --- closing ------------------------------------------------------------------------ */
 
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
 {
     struct nic_op *op = &recv->op;
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
-    if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
+    if (op->state == NIC_OP_WAITING) /* the sender must neither wait nor continue */
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill.recv == recv)
         peer->fill.recv = NULL;
@@ -141,7 +138,7 @@ static void offers_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32
         msg->broken |= !withdrawn;
         if (msg->broken && queue->open)
             continue;
-        if (!queue->open) /* nobody has looked there; what is parked has a bound */
+        if (!queue->open) /* messages to closed queues are limited in number */
             fab->parked--;
         nic_message_drop(fab, msg);
     }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * region.c - registered memory: its table, and the calls on it.
- */
+/* region.c - registered memory: its table, and the calls on it */
 #include "nic/host/rx/region.h"
 
 #include <errno.h>
@@ -33,7 +31,7 @@ static int regions_grow(struct fabemu *fab)
     return 0;
 }
 
-/* Into the table. Errors: -ENOMEM, -ENOSPC. */
+/* Enter the region into the table. Errors: -ENOMEM, -ENOSPC. */
 static int region_place(struct fabemu *fab, struct nic_region *region, uint64_t random)
 {
     uint32_t index = 0;
@@ -72,7 +70,7 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
     return err;
 }
 
-/* Symmetric ones are few. */
+/* Linear search among symmetric regions: they are few. */
 struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
 {
     uint32_t index = (uint32_t)key & KEY_INDEX_MASK;
@@ -87,18 +85,13 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
     return region && region->key == key ? region : NULL;
 }
 
-static bool op_served(const struct nic_op *op)
-{
-    return nic_op_traits(op)->serves;
-}
-
-/* End what is served there: the peers are told. */
+/* End the transfers that are served from the region, and notify the peers. */
 static void region_fail(struct fabemu *fab, const struct nic_region *region, int status)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (!op || !op_served(op) || nic_serve_of(op)->region != region)
+        if (!op || !nic_op_traits(op)->serves || nic_serve_of(op)->region != region)
             continue;
         nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
         nic_op_end(fab, op, status);
@@ -140,8 +133,8 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
 {
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
         (uintptr_t)addr + bytes < bytes)
-        return nic_fail(-EINVAL, "no such access or memory");
-    return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes); /* that is all memory */
+        return nic_fail(-EINVAL, "invalid access flags or address range");
+    return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes); /* SIZE_MAX: all memory */
 }
 
 /* --- the calls ---------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * serve.c - puts, gets and atomics of peers, into and out of memory here.
- *
- * Every access is checked here, at the target, each time.
+ * serve.c - execute puts, gets and atomics of peers on registered memory. Each access is checked
+ * here.
  */
 #include "nic/host/rx/serve.h"
 
@@ -11,13 +10,12 @@
 
 #include "emu/util/combine.h"
 #include "nic/host/base/op.h"
-#include "nic/host/rx/atomic.h"
 #include "nic/host/rx/notice.h"
 #include "nic/host/rx/region.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
-/* Reads and checks a request. NULL: refused, and the peer is told. */
+/* Read and check a request. NULL: refused, and the peer gets the error. */
 static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer,
                                        const struct emu_seg *seg, unsigned access,
                                        struct nic_wire_mem *mem)
@@ -43,10 +41,10 @@ struct put_asked {
     struct nic_wire_mem mem;
     bool has_notice;
     struct fabemu_notice notice;
-    uint64_t behind; /* bytes of the segment after these words */
+    uint64_t behind; /* bytes of the segment after the head */
 };
 
-/* Reads and checks a put. NULL: malformed, or refused (then the peer gets the error). */
+/* Read and check a put. NULL: malformed, or refused (then the peer gets the error). */
 static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
                                     const struct emu_seg *seg, struct put_asked *put)
 {
@@ -77,7 +75,7 @@ static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
     return region;
 }
 
-/* All @bytes of the peer's put @id are here: notify the process, and then the peer. */
+/* All @bytes of the peer's put @id are in memory: notify the process, then the peer. */
 static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
                     struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
 {
@@ -107,7 +105,10 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
-/* An operation that serves the request @mem. NULL: there are too many, and the peer is told. */
+/*
+ * Start an operation that serves request @mem. NULL: there are too many, and the peer gets the
+ * error.
+ */
 static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {
@@ -135,7 +136,7 @@ void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!region)
         return;
     if (!put.mem.bytes) {
-        fab->counts.malformed++; /* a put of 0 bytes is one segment */
+        fab->counts.malformed++; /* a put of 0 bytes needs no RTS */
         return;
     }
     op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &put.mem);
@@ -173,7 +174,124 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
         nic_stream(fab, op);
 }
 
-/* Both kinds of access are given by FABEMU_REMOTE_ATOMIC. */
+/* --- atomics ------------------------------------------------------------------------ */
+
+/*
+ * Every operation is a loop of compare and exchange. Sequentially consistent, because the library
+ * does not know with which accesses of other processes it is combined.
+ */
+typedef uint32_t __attribute__((may_alias)) word32;
+typedef uint64_t __attribute__((may_alias)) word64;
+
+bool fabemu_atomic_ok(unsigned op, unsigned type)
+{
+    if (op >= FABEMU_ATOMIC_OPS)
+        return false;
+    switch (type) {
+    case FABEMU_I32:
+    case FABEMU_U32:
+    case FABEMU_I64:
+    case FABEMU_U64:
+        return true;
+    case FABEMU_F64:
+        return op == FABEMU_ATOMIC_ADD || op >= FABEMU_ATOMIC_SWAP;
+    default:
+        return false;
+    }
+}
+
+static uint64_t add_f64(uint64_t word, uint64_t operand)
+{
+    double sum, more;
+
+    memcpy(&sum, &word, sizeof sum);
+    memcpy(&more, &operand, sizeof more);
+    sum += more;
+    memcpy(&word, &sum, sizeof word);
+    return word;
+}
+
+static bool is_less(unsigned type, uint64_t a, uint64_t b)
+{
+    switch (type) {
+    case FABEMU_I32:
+        return (int32_t)(uint32_t)a < (int32_t)(uint32_t)b;
+    case FABEMU_I64:
+        return (int64_t)a < (int64_t)b;
+    default:
+        return a < b;
+    }
+}
+
+/* The new value of @word. For 32-bit types the upper half of the result is meaningless. */
+static uint64_t atomic_after(unsigned op, unsigned type, uint64_t word, uint64_t operand)
+{
+    switch (op) {
+    case FABEMU_ATOMIC_ADD:
+        return type == FABEMU_F64 ? add_f64(word, operand) : word + operand;
+    case FABEMU_ATOMIC_AND:
+        return word & operand;
+    case FABEMU_ATOMIC_OR:
+        return word | operand;
+    case FABEMU_ATOMIC_XOR:
+        return word ^ operand;
+    case FABEMU_ATOMIC_MIN:
+        return is_less(type, operand, word) ? operand : word;
+    case FABEMU_ATOMIC_MAX:
+        return is_less(type, word, operand) ? operand : word;
+    default:
+        return operand;
+    }
+}
+
+/* Does the operation leave @word unchanged, so that nothing is written? */
+static bool is_read(unsigned op, uint64_t word, uint64_t compare)
+{
+    return op == FABEMU_ATOMIC_FETCH || (op == FABEMU_ATOMIC_CAS && word != compare);
+}
+
+static uint32_t atomic32(unsigned op, unsigned type, word32 *at, uint32_t operand, uint32_t compare)
+{
+    uint32_t word = __atomic_load_n(at, __ATOMIC_SEQ_CST);
+
+    while (!is_read(op, word, compare) &&
+           !__atomic_compare_exchange_n(at, &word, (uint32_t)atomic_after(op, type, word, operand),
+                                        false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        ;
+    return word;
+}
+
+static uint64_t atomic64(unsigned op, unsigned type, word64 *at, uint64_t operand, uint64_t compare)
+{
+    uint64_t word = __atomic_load_n(at, __ATOMIC_SEQ_CST);
+
+    while (!is_read(op, word, compare) &&
+           !__atomic_compare_exchange_n(at, &word, atomic_after(op, type, word, operand), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        ;
+    return word;
+}
+
+/*
+ * Apply @op to the aligned word at @at; returns the previous value. A 32-bit value is in the first
+ * bytes of a 64-bit argument.
+ */
+static uint64_t atomic_apply(unsigned op, unsigned type, void *at, uint64_t operand,
+                             uint64_t compare)
+{
+    uint32_t half[2];
+    uint64_t ret = 0;
+
+    if (emu_type_bytes(type) == sizeof(uint64_t))
+        return atomic64(op, type, at, operand, compare);
+    memcpy(&half[0], &operand, sizeof half[0]);
+    memcpy(&half[1], &compare, sizeof half[1]);
+    half[0] = atomic32(op, type, at, half[0], half[1]);
+    memcpy(&ret, &half[0], sizeof half[0]);
+    return ret;
+}
+
+/* FABEMU_REMOTE_ATOMIC allows both reading and writing. */
 static bool atomic_allowed(const struct nic_region *region, const struct nic_wire_atomic *atomic)
 {
     unsigned needs = 0;
@@ -215,7 +333,7 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    before = nic_atomic(atomic.op, atomic.type, word, atomic.operand, atomic.compare);
+    before = atomic_apply(atomic.op, atomic.type, word, atomic.operand, atomic.compare);
     if (atomic.op != FABEMU_ATOMIC_FETCH)
         nic_region_written(fab, region);
     result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),

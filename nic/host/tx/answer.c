@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * answer.c - small answers to a peer: at once, or first of all when there is room.
+ * answer.c - short answers to peers: sent at once, or before everything else as soon as there is
+ * space
  */
 #include "nic/host/tx/answer.h"
 
@@ -18,13 +19,13 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     seg->hdr.len = len;
     emu_copy(seg->payload, payload, len);
     if (seg->payload[0] == NIC_HELLO && nic_reports_on(fab, dst))
-        seg->hdr.kind |= EMU_NOTIFY; /* nic_peer_connect_again() wants to know */
+        seg->hdr.kind |= EMU_NOTIFY; /* see nic_peer_connect_again() */
     return true;
 }
 
 /*
- * Can we do without it? These are said again; a peer waits for the others, which its requests
- * bound.
+ * May this answer be dropped? These are repeated. A peer waits for the others; the number of its
+ * requests limits theirs.
  */
 static bool answer_may_drop(const uint8_t *payload)
 {
@@ -77,7 +78,7 @@ uint32_t nic_answers_send(struct fabemu *fab)
     return sent;
 }
 
-/* --- what is answered --------------------------------------------------------------- */
+/* --- kinds of answers --------------------------------------------------------------- */
 
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * bulk.c - bulk data: transfers that the other side waits for, in short bursts in turn.
- */
+/* bulk.c - bulk data: transfers that the receiver has accepted, round robin in short bursts */
 #include "nic/host/tx/bulk.h"
 
 #include <string.h>
@@ -9,12 +7,12 @@
 #include "nic/host/base/peer.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_BULK_BURST 32u /* segments a transfer sends in its turn */
+#define NIC_BULK_BURST 32u /* segments per transfer and round */
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
     assert(op->state == NIC_OP_WAITING);
-    if (op->kind != NIC_OP_SEND) /* which was counted with its first segment */
+    if (op->kind != NIC_OP_SEND) /* a send was counted with its first segment */
         nic_peer_sent(fab, nic_peer(fab, op->node), op->bytes);
     emu_list_del(&op->post.link);
     op->state = NIC_OP_STREAM;
@@ -22,8 +20,8 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * All of the message is sent. It is complete now, unless it has an id: then the receiver confirms
- * that id when it has received all.
+ * The whole message is sent. It is complete now, unless it has an id: then the receiver sends a FIN
+ * for that id when it has everything.
  */
 void nic_send_end(struct fabemu *fab, struct nic_op *op)
 {
@@ -38,7 +36,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
     emu_hostif_nic_streamed(&fab->edge);
-    if (nic_op_traits(op)->serves) /* who got it counts what comes */
+    if (nic_op_traits(op)->serves) /* the peer counts the bytes as they arrive */
         nic_op_end(fab, op, 0);
     else
         nic_send_end(fab, op);
@@ -51,7 +49,7 @@ static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op 
                                   .id = op->remote};
 }
 
-/* The header of the next piece of @op, of @len bytes; @hdr: nic_hdr(). */
+/* Header of the next piece of @op, which has @len bytes. @hdr: from nic_hdr(). */
 static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
                                              uint8_t len)
 {
@@ -95,7 +93,7 @@ uint32_t nic_bulk_send(struct fabemu *fab)
         struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
         n = stream_send(fab, op);
-        emu_hostif_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
+        emu_hostif_nic_publish(&fab->edge); /* the fabric forwards these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {

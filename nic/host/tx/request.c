@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * request.c - requests: numbered by peer, in post order, within the peer's window.
- */
+/* request.c - requests: numbered per peer, sent in post order within the peer's window */
 #include "nic/host/tx/request.h"
 
 #include <errno.h>
@@ -11,9 +9,9 @@
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_PEER_BURST 32u /* segments a peer sends in its turn */
+#define NIC_PEER_BURST 32u /* segments per peer and round */
 
-/* Does the message go at once, or does it ask first? Decided when its turn comes. */
+/* Is the message sent eagerly, or with an RTS? Decided when its first segment is sent. */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
                           const struct nic_op *op)
 {
@@ -23,13 +21,13 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
 }
 
-/* May it go as nic_wire_short? */
+/* Does the message qualify for nic_wire_short? */
 static bool send_is_short(const struct nic_send *send)
 {
     return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;
 }
 
-/* The segment of a short message: what is said of it, and all of it. */
+/* The segment of a short message. */
 static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_seg *seg)
 {
     const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
@@ -42,7 +40,7 @@ static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_
     nic_op_read(&send->op, seg->payload + sizeof wire, send->op.bytes);
 }
 
-/* The first @bytes of a message, or none: then it asks. */
+/* The first segment of another message: with @bytes of it, or an RTS without data. */
 static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager,
                         struct emu_seg *seg, uint64_t bytes)
 {
@@ -60,8 +58,8 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
 }
 
 /*
- * The first segment of a message, which has an id unless it is @eager. False: no room, nothing
- * changed.
+ * Send the first segment of a message, which has an id unless it is @eager. False: no space, and
+ * nothing has changed.
  */
 static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
 {
@@ -110,7 +108,7 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-/* Begin a request for a peer's memory: its segment with the first words. NULL: no room. */
+/* Claim a segment for a request on a peer's memory and fill in its first fields. NULL: no space. */
 static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
                                       enum nic_what what, uint16_t queue)
 {
@@ -142,7 +140,7 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/* A short put carries its bytes; a longer one asks first. */
+/* A short put carries its bytes; a longer one sends an RTS first. */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
@@ -160,7 +158,7 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
         nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
         seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
         op->moved = op->bytes;
-        nic_peer_sent(fab, peer, op->bytes); /* a longer one counts in nic_stream() */
+        nic_peer_sent(fab, peer, op->bytes); /* nic_stream() counts a longer one */
     }
     return true;
 }
@@ -198,7 +196,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
-/* One segment of the message. False: no room. */
+/* Send one segment of the message. False: no space. */
 static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     struct nic_send *send = nic_send_of(op);
@@ -215,7 +213,7 @@ static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
     return true;
 }
 
-/* One segment of the request. False: no room. */
+/* Send one segment of the request. False: no space. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     static bool (*const steps[NIC_OP_KINDS])(struct fabemu * fab, struct nic_peer * peer,
@@ -259,7 +257,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
     return peer->open && emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
-           send_first(fab, peer, send, true); /* one segment */
+           send_first(fab, peer, send, true); /* a single segment */
 }
 
 uint32_t nic_requests_send(struct fabemu *fab)
@@ -273,7 +271,7 @@ uint32_t nic_requests_send(struct fabemu *fab)
 
         more = at != last;
         sent += peer_send(fab, peer);
-        if (emu_listed(at)) { /* to the end of the round */
+        if (emu_listed(at)) { /* next round */
             emu_list_del(at);
             emu_list_add(&fab->ready, at);
         }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.h - requests: numbered by peer, in post order, within the peer's window.
- *
- * Owner: peers' queues (`sendq`), the list of peers that have some (`ready`). Lock: held. Callers:
- * what an operation begins with; the step.
+ * request.h - requests: numbered per peer, sent in post order within the peer's window. Lock: held.
  */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
@@ -17,15 +14,15 @@ struct nic_send {
     struct nic_watched watched;
     uint64_t tag, data;
     uint16_t dst_queue, src_queue;
-    bool delivered; /* complete when it is in the receiver's memory */
+    bool delivered; /* complete only when it is in the receiver's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_tell()");
 
-/* A put or get: of a peer's memory. */
+/* A put or get. */
 struct nic_access {
     struct nic_op op;
-    uint64_t key, offset; /* there */
+    uint64_t key, offset; /* in the peer's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
@@ -47,16 +44,19 @@ struct nic_atomic_access {
 NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
 /**
- * nic_request - queue a request and send as much as possible at once. Nothing is sent while the
- * peer is not open. Callers use nic_peer_request() (peer/gone.h).
+ * nic_request - queue a request, and send as much as possible if the peer is open. Callers use
+ * nic_peer_request() (peer/gone.h).
  */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 /**
- * nic_request_now - send a message of one segment past the queue. False: the queue is not empty,
- * the window is full, the peer is not open, or the ring has no room.
+ * nic_request_now - send a message of one segment, bypassing the queue. False: the queue is not
+ * empty, the window is full, the peer is not open, or the ring has no space.
  */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
-/** nic_requests_send - a burst of each peer that has some. Returns segments. */
+/**
+ * nic_requests_send - send a burst to each peer with queued requests. Returns the number of
+ * segments.
+ */
 uint32_t nic_requests_send(struct fabemu *fab);
 
 #endif

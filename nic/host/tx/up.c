@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.c - slots for segments: of the up ring, and of the loop to this process itself; words that are
- * set.
+ * up.c - slots for segments in the up ring and in the loop to this process itself; words of groups
  */
 #include "nic/host/tx/up.h"
 
@@ -10,7 +9,10 @@
 
 #include "emu/util/bits.h"
 
-/* Segments to ourselves need no fabric: they go round in memory, by the same protocol. */
+/*
+ * Segments to this process itself bypass the fabric: they pass through memory, with the same
+ * protocol.
+ */
 struct emu_seg *nic_loop_claim(struct fabemu *fab)
 {
     struct nic_loop *loop = fab->loop;
@@ -28,7 +30,7 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
 
 /* --- a group's words ---------------------------------------------------------------- */
 
-/* By emu_hostif_nic_claim() itself: nic_claim_up() comes here first. */
+/* Calls emu_hostif_nic_claim() directly, because nic_claim_up() flushes the words first. */
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
 {
     struct emu_word set = {.value = words->value[word], .word = word};

@@ -1,37 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.h - slots for segments: of the up ring, and of the loop to this process itself.
+ * up.h - slots for segments in the up ring and in the loop to this process itself.
  *
- * Every segment into the fabric takes its slot here. What a group's member has set goes first, so
- * that nothing that it says afterwards overtakes that.
- *
- * Owner: the up ring's end here, the loop, the list of words to set. Lock: held. Callers: all that
- * send.
+ * Every segment into the fabric gets its slot here. Words that a group member has set are sent
+ * first, so that nothing the member sends later overtakes them. Lock: held.
  */
 #ifndef NIC_UP_H
 #define NIC_UP_H
 
 #include "nic/host/base/adapter.h"
 
-/* A group's words, as this member has set them last. Part of the group. */
+/* The words of a group as this member has set them last. */
 struct nic_words {
-    struct emu_list setting; /* in fab->setting: some of unset */
+    struct emu_list setting; /* in fab->setting, while unset is not 0 */
     uint32_t group;          /* id */
-    uint32_t unset;          /* a bit a word: its value is not in the adapter yet */
+    uint32_t unset;          /* bit per word: its value is not in the link engine yet */
     uint64_t value[EMU_WORDS];
 };
 
-/**
- * nic_word_set - word @word has its value: it goes to the adapter now, or before all else when
- * there is room.
- */
+/** nic_word_set - send the value of @word to the link engine, now or as soon as there is space. */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
-/** nic_word_flush - what was set goes before all else. False: no room for all of it. */
+/** nic_word_flush - send the words that wait. False: no space for all of them. */
 bool nic_word_flush(struct fabemu *fab);
-/** nic_loop_claim - a slot for a segment to this process itself; NULL: no room, or no memory. */
+/** nic_loop_claim - a slot for a segment to this process itself; NULL: no space, or no memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
-/** nic_claim_up - the up ring's slot for a segment into the fabric; NULL: no room. */
+/** nic_claim_up - a slot in the up ring; NULL: no space. */
 static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
@@ -40,8 +34,8 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 }
 
 /**
- * nic_hdr - of a segment to @node, all but seq and len. It says which processes it is between: the
- * fabric tells whose it was if it is lost for good.
+ * nic_hdr - header of a segment to @node, except seq and len. It names both incarnations, so that
+ * the fabric can report whose segment it was if it is dropped for good.
  */
 static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)
 {
@@ -51,13 +45,13 @@ static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t no
                                   .says = emu_hdr_says(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
 }
 
-/** nic_claim_to - a slot for a segment to @node, without its header; NULL: no room. */
+/** nic_claim_to - a slot for a segment to @node, without header; NULL: no space. */
 static inline struct emu_seg *nic_claim_to(struct fabemu *fab, uint32_t node)
 {
     return node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 }
 
-/** nic_claim - the same with the header that nic_hdr() says. */
+/** nic_claim - nic_claim_to(), with nic_hdr(). */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = nic_claim_to(fab, node);
@@ -67,7 +61,7 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
     return seg;
 }
 
-/** nic_bulk_room - is there room in the up ring beyond what is kept for small things? */
+/** nic_bulk_room - has the up ring space beyond the part that is reserved for short segments? */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
     struct emu_hostif_nic *edge = &fab->edge;

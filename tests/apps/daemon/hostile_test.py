@@ -359,7 +359,7 @@ class HostileTest(FabemuCase):
                     self.assertEqual(done.returncode, 1)
         for other in (ABSENT, None, "text", -1, 2**40, []):
             bad.update(cmd="group_create", path=("group",), other=other)
-            self.one_line(self.ended([program, "group"], env), 1, "named no group")
+            self.one_line(self.ended([program, "group"], env), 1, "names no group")
         events = [{"event": name, field: other}
                   for name in ("node_died", "groups_broken", "lost", "nodes_parted", "none")
                   for field in ("groups", "nodes", "node", "by", "from", "to", "why")

@@ -470,9 +470,9 @@ static void over__names_a_node(void)
     } cases[] = {
         {{any, any, any, "switch 3"}, "switch 3"},
         {{1, any, any, ""}, "the member of its group on node 1 died"},
-        {{any, 1, any, ""}, "the member of its group on node 1 has left it, or met an error"},
-        {{any, any, 1, ""}, "no way leads to node 1"},
-        {{any, any, any, ""}, "a member of its group is gone, as node 0, this one, was told"},
+        {{any, 1, any, ""}, "the member of its group on node 1 has left it or met an error"},
+        {{any, any, 1, ""}, "no route leads to node 1"},
+        {{any, any, any, ""}, "a member of its group is gone, as reported to node 0, this one"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -301,7 +301,7 @@ static void connect__is_left_to_the_network(void)
         nic_peer_connect_again(w.fab[0]);
     }
     CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before);
-    nic_peer_hello_delivered(peer); /* nobody is attached there: then it is up to us */
+    peer->hello_pending = false; /* nobody is attached there: then it is up to us */
     peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before + 1);
@@ -617,8 +617,8 @@ static void give_up_one(struct peers *w)
 /* Both sides count it and say why; nobody else does. */
 static void given_up__is_counted_and_explained(void)
 {
-    static const char *const whys[] = {"the network gave up what was sent to node 1",
-                                       "the network gave up what node 0 had sent"};
+    static const char *const whys[] = {"the network dropped a segment to node 1 for good",
+                                       "the network dropped a segment from node 0 for good"};
     struct peers w;
     struct fabemu_req req[2];
     char why[96];

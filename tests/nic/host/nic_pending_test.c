@@ -15,7 +15,7 @@
 #include "tests/world/host/peers.h"
 
 #include "nic/host/base/lock.h"
-#include "nic/host/progress/pending.h"
+#include "nic/host/progress/progress.h"
 
 #define NODES 4u
 #define S_NS  UINT64_C(1000000000)

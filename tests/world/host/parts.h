@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "emu/util/now.h"
-#include "nic/host/api/leave.h"
 #include "nic/host/api/life.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
@@ -17,12 +16,8 @@
 #include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
 #include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
 #include "nic/host/peer/meet.h"
-#include "nic/host/progress/receive.h"
-#include "nic/host/progress/step.h"
-#include "nic/host/progress/thread.h"
-#include "nic/host/progress/wait.h"
+#include "nic/host/progress/progress.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"

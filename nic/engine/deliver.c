@@ -2,7 +2,7 @@
 /* deliver.c - deliver to the host: packets that arrived for it, and reports on its own packets */
 #include <string.h>
 
-#include "nic/engine/timed.h"
+#include "nic/engine/internal.h"
 
 /*
  * Is this segment of @p part of an operation of all members of a group? Segments with EMU_NOTIFY (a
@@ -340,12 +340,6 @@ bool engine_delivers_at_once(struct engine *e, uint32_t count)
     return !e->host.delivery.active && engine_list_empty(&e->send.back) &&
            engine_list_empty(&e->receive.whole) && emu_tx_copies_out(&e->host.out) &&
            emu_tx_has_room(&e->host.out, count);
-}
-
-void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count)
-{
-    engine_hand_run(e, bufs, count);
-    emu_count(&e->counts.received, 1);
 }
 
 bool engine_hand_at_once(struct engine *e, uint32_t buf)

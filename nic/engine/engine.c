@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "emu/util/random.h"
-#include "nic/engine/timed.h"
+#include "nic/engine/internal.h"
 
 uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 {

@@ -91,12 +91,6 @@ bool engine_delivers_at_once(struct engine *e, uint32_t count);
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_deliver_at_once - or: deliver the @count segments of one packet, without flags that the
- * host must not see. Takes their references.
- */
-void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count);
-
-/**
  * engine_hand_at_once - deliver a result made here; takes its reference. False: the clock is not
  * raw, another delivery comes first, or its header must be changed.
  */

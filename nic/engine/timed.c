@@ -7,7 +7,7 @@
  * all segments that the host posted at one time, and nothing depends on how time is divided into
  * windows. A segment has arrived when its last byte has.
  */
-#include "nic/engine/timed.h"
+#include "nic/engine/internal.h"
 
 enum engine_event_kind {
     EVENT_ARRIVE,

@@ -8,153 +8,63 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+/* Defines a function that refuses. */
+#define OFI_NO(type, name, error, ...)            \
+    static inline type ofi_no_##name(__VA_ARGS__) \
+    {                                             \
+        return -(error);                          \
+    }
+
 /* --- any object --- */
-
-static inline int ofi_no_bind(struct fid *fid, struct fid *other, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_control(struct fid *fid, int command, void *arg)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
-                                  void *context)
-{
-    return -FI_ENOSYS;
-}
+OFI_NO(int, bind, FI_ENOSYS, struct fid *fid, struct fid *other, uint64_t flags)
+OFI_NO(int, control, FI_ENOSYS, struct fid *fid, int command, void *arg)
+OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t flags, void **ops,
+       void *context)
 
 /* --- fabrics --- */
-
-static inline int ofi_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info,
-                                    struct fid_pep **pep, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                                   struct fid_wait **set)
-{
-    return -FI_ENOSYS;
-}
-
-/* No object here has a file descriptor to wait on. */
-static inline int ofi_no_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-    return -FI_ENOSYS;
-}
+OFI_NO(int, passive_ep, FI_ENOSYS, struct fid_fabric *fabric, struct fi_info *info,
+       struct fid_pep **pep, void *context)
+OFI_NO(int, wait_open, FI_ENOSYS, struct fid_fabric *fabric, struct fi_wait_attr *attr,
+       struct fid_wait **set)
+OFI_NO(int, trywait, FI_ENOSYS, struct fid_fabric *fabric, struct fid **fids, int count)
 
 /* --- event queues --- */
-
-static inline ssize_t ofi_no_eq_write(struct fid_eq *eq, uint32_t event, const void *buf,
-                                      size_t bytes, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
+OFI_NO(ssize_t, eq_write, FI_ENOSYS, struct fid_eq *eq, uint32_t event, const void *buf,
+       size_t bytes, uint64_t flags)
 
 /* --- domains --- */
-
-static inline int ofi_no_scalable_ep(struct fid_domain *domain, struct fi_info *info,
-                                     struct fid_ep **ep, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                                   struct fid_poll **set)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
-                                 struct fid_stx **stx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr,
-                                 struct fid_ep **ep, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_collective(struct fid_domain *domain, enum fi_collective_op coll,
-                                    struct fi_collective_attr *attr, uint64_t flags)
-{
-    return -FI_EOPNOTSUPP;
-}
+OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
+       struct fid_ep **ep, void *context)
+OFI_NO(int, poll_open, FI_ENOSYS, struct fid_domain *domain, struct fi_poll_attr *attr,
+       struct fid_poll **set)
+OFI_NO(int, stx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_tx_attr *attr,
+       struct fid_stx **stx, void *context)
+OFI_NO(int, srx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_rx_attr *attr,
+       struct fid_ep **ep, void *context)
+OFI_NO(int, collective, FI_EOPNOTSUPP, struct fid_domain *domain, enum fi_collective_op coll,
+       struct fi_collective_attr *attr, uint64_t flags)
 
 /* --- address vectors --- */
-
-static inline int ofi_no_insertsym(struct fid_av *fid, const char *node, size_t nodes,
-                                   const char *service, size_t services, fi_addr_t *fi_addr,
-                                   uint64_t flags, void *context)
-{
-    return -FI_ENOSYS;
-}
+OFI_NO(int, insertsym, FI_ENOSYS, struct fid_av *fid, const char *node, size_t nodes,
+       const char *service, size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 
 /* --- endpoints --- */
+OFI_NO(int, getopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, void *value, size_t *bytes)
+OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
+OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,
+       struct fid_ep **tx, void *context)
+OFI_NO(int, rx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_rx_attr *attr,
+       struct fid_ep **rx, void *context)
+OFI_NO(ssize_t, size_left, FI_ENOSYS, struct fid_ep *ep)
+OFI_NO(int, getpeer, FI_ENOSYS, struct fid_ep *ep, void *addr, size_t *bytes)
+OFI_NO(int, connect, FI_ENOSYS, struct fid_ep *ep, const void *addr, const void *param,
+       size_t bytes)
+OFI_NO(int, listen, FI_ENOSYS, struct fid_pep *pep)
+OFI_NO(int, accept, FI_ENOSYS, struct fid_ep *ep, const void *param, size_t bytes)
+OFI_NO(int, reject, FI_ENOSYS, struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
+OFI_NO(int, shutdown, FI_ENOSYS, struct fid_ep *ep, uint64_t flags)
 
-static inline int ofi_no_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
-{
-    return -FI_ENOPROTOOPT;
-}
-
-static inline int ofi_no_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
-{
-    return -FI_ENOPROTOOPT;
-}
-
-static inline int ofi_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
-                                struct fid_ep **tx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
-                                struct fid_ep **rx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline ssize_t ofi_no_size_left(struct fid_ep *ep)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_getpeer(struct fid_ep *ep, void *addr, size_t *bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_connect(struct fid_ep *ep, const void *addr, const void *param,
-                                 size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_listen(struct fid_pep *pep)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_accept(struct fid_ep *ep, const void *param, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int ofi_no_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
+#undef OFI_NO
 #pragma GCC diagnostic pop
 
 /* The operations of an object that can be closed, and nothing else that every object may do. */

@@ -311,12 +311,8 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
 
-/* fabric.c, domain.c, eq.c */
+/* fabric.c */
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
-int ofi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                    void *context);
-int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
-                void *context);
 
 /* av.c */
 struct ofi_av;

@@ -95,8 +95,8 @@ static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer
 {
     if (!emu_list_empty(&peer->sendq))
         return true;
-    for (const struct emu_list *at = fab->bulk.next; at != &fab->bulk; at = at->next)
-        if (emu_list_entry(at, struct nic_op, post.link)->node == peer->node)
+    emu_each_listed (const struct nic_op, op, &fab->bulk, post.link)
+        if (op->node == peer->node)
             return true;
     return false;
 }

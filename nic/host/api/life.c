@@ -66,6 +66,9 @@ static void nic_init_bounds(struct fabemu *fab)
 static void nic_init(struct fabemu *fab)
 {
     const struct emu_hostif_shared *sh = fab->edge.shared;
+    struct emu_list *const lists[] = {&fab->ready,    &fab->connecting, &fab->bulk,   &fab->ctls,
+                                      &fab->ctl_free, &fab->serving,    &fab->busy,   &fab->setting,
+                                      &fab->again,    &fab->events,     &fab->opened, &fab->fired};
 
     fab->life = fab->info.seat = emu_seat_first(emu_hostif_nic_seat(&fab->edge, fab->info.node));
     fab->transport = transports[fab->info.acknowledged];
@@ -77,18 +80,8 @@ static void nic_init(struct fabemu *fab)
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
-    emu_list_init(&fab->ready);
-    emu_list_init(&fab->connecting);
-    emu_list_init(&fab->bulk);
-    emu_list_init(&fab->ctls);
-    emu_list_init(&fab->ctl_free);
-    emu_list_init(&fab->serving);
-    emu_list_init(&fab->busy);
-    emu_list_init(&fab->setting);
-    emu_list_init(&fab->again);
-    emu_list_init(&fab->events);
-    emu_list_init(&fab->opened);
-    emu_list_init(&fab->fired);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        emu_list_init(lists[i]);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
         emu_list_init(&fab->msg_free[pool]);
     fab->pending.written_ns = fab->pending.quiet_ns = emu_now_ns();

@@ -96,20 +96,17 @@ uint32_t nic_broadcast_send(struct fabemu_group *g, uint32_t most)
 {
     uint32_t sent = 0;
 
-    for (struct emu_list *at = g->broadcasts.next; at != &g->broadcasts; at = at->next) {
-        struct nic_broadcast_put *put = emu_list_entry(at, struct nic_broadcast_put, op.post.link);
-
+    emu_each_listed (struct nic_broadcast_put, put, &g->broadcasts, op.post.link)
         for (; broadcast_may_send(g, put); sent++)
             if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, put))
                 return sent;
-    }
     return sent;
 }
 
 bool nic_broadcast_due(const struct fabemu_group *g)
 {
-    for (const struct emu_list *at = g->broadcasts.next; at != &g->broadcasts; at = at->next)
-        if (broadcast_may_send(g, emu_list_entry(at, struct nic_broadcast_put, op.post.link)))
+    emu_each_listed (const struct nic_broadcast_put, put, &g->broadcasts, op.post.link)
+        if (broadcast_may_send(g, put))
             return true;
     return false;
 }

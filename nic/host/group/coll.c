@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll.c - the calls for collectives, and their counts for the report */
+/* coll.c - the calls for collectives and symmetric regions; counts of collectives for the report */
 #include "nic/host/group/group.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/stream.h"
+#include "nic/host/rx/region.h"
 
 static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&
                   (int)FABEMU_LAND == (int)EMU_LAND && (int)FABEMU_PROD == (int)EMU_PROD,
@@ -38,7 +39,7 @@ static int coll_begin(struct fabemu *fab, struct nic_post *post)
     return 0;
 }
 
-int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
+static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
 {
     struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
 
@@ -58,7 +59,7 @@ int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req)
 {
     struct nic_coll c = {.kind = EMU_BARRIER, .sends = true, .awaits = true};
 
-    return nic_coll_post(group, req, &c);
+    return coll_post(group, req, &c);
 }
 
 int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32_t root_node,
@@ -79,7 +80,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
         c.in = buf;
     else
         c.out = buf;
-    return nic_coll_post(group, req, &c);
+    return coll_post(group, req, &c);
 }
 
 /* @result: this member gets the result. */
@@ -112,7 +113,7 @@ static int reduction_post(struct fabemu_group *group, struct nic_coll *c, const 
     c->step = (uint32_t)(EMU_PAYLOAD_BYTES / size * size);
     c->in = in;
     c->out = c->awaits ? out : NULL;
-    return nic_coll_post(group, req, c);
+    return coll_post(group, req, c);
 }
 
 int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count, unsigned op,
@@ -163,6 +164,86 @@ void fabemu_call_end(struct fabemu *fab)
     nic_lock(fab);
     fab->pending.call.since_ns = 0;
     nic_unlock(fab);
+}
+
+/* --- symmetric regions -------------------------------------------------------------- */
+
+static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
+{
+    nic_region_drop(g->fab, c->region);
+    nic_complete(g->fab, c->post.req, c->status);
+}
+
+/* All members have the key. */
+static void region_ready(struct fabemu_group *g, struct nic_coll *c)
+{
+    if (c->status) {
+        region_refuse(g, c);
+        return;
+    }
+    *c->key = c->region->key;
+    nic_complete(g->fab, c->post.req, 0);
+}
+
+/*
+ * The members have agreed on a key and on the size. Nobody may use the key before all members know
+ * it.
+ */
+static void region_agreed(struct fabemu_group *g, struct nic_coll *c)
+{
+    uint64_t most = c->agree[1], least = ~c->agree[2];
+
+    if (!c->status && most != least)
+        c->status = -EINVAL;
+    if (c->status) {
+        region_refuse(g, c);
+        return;
+    }
+    c->region->key = c->agree[0] | NIC_KEY_SYMMETRIC;
+    c->ended = region_ready;
+    if (g->members == 1) {
+        region_ready(g, c);
+        return;
+    }
+    c->kind = EMU_BARRIER;
+    c->in = c->out = NULL;
+    c->bytes = c->sent = c->done = 0;
+    c->segs = 1;
+    nic_group_start(g, c);
+}
+
+int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, unsigned access,
+                              uint64_t *key, struct fabemu_req *req)
+{
+    struct nic_region init = {.base = addr, .bytes = bytes, .access = access, .group = g};
+    struct nic_coll c = {.kind = EMU_ALLREDUCE,
+                         .op = EMU_MAX,
+                         .type = EMU_U64,
+                         .sends = true,
+                         .awaits = true,
+                         .ended = region_agreed,
+                         .key = key};
+    struct nic_coll *posted = (struct nic_coll *)(void *)req->opaque;
+    int err = nic_region_check(addr, bytes, access);
+
+    if (!err && req->after)
+        err = nic_fail(-EINVAL, "a registration cannot be armed");
+    if (err)
+        return err;
+    if (nic_gone(g->fab))
+        return nic_fail_gone();
+    nic_lock(g->fab);
+    err = nic_region_add(g->fab, &init, &c.region);
+    nic_unlock(g->fab);
+    if (err)
+        return err;
+    c.agree[0] = nic_random();
+    c.agree[1] = bytes;
+    c.agree[2] = ~(uint64_t)bytes;
+    c.in = (const uint8_t *)posted->agree;
+    c.out = (uint8_t *)posted->agree;
+    c.bytes = c.step = sizeof c.agree;
+    return coll_post(g, req, &c);
 }
 
 /* --- counts for the report ---------------------------------------------------------- */

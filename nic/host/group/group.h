@@ -5,7 +5,7 @@
  *
  * Of a group's fields, stream.c changes those of the stream, word.c those of words and
  * conditionals, broadcast.c those of broadcast puts, break.c the alarm and the probe. Lock: held,
- * except for nic_coll_post() and nic_group_check().
+ * except for nic_group_check().
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
@@ -198,7 +198,7 @@ static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t ki
     return seg;
 }
 
-/* --- dispatch.c, coll.c -------------------------------------------------------------- */
+/* --- dispatch.c -------------------------------------------------------------- */
 
 /** nic_group_send - send as much as possible of what the group has to send. Returns segments. */
 uint32_t nic_group_send(struct fabemu_group *g);
@@ -211,10 +211,5 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most);
 /** nic_group_notice - all members have a segment of ours that is outside the stream. */
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
-/**
- * nic_coll_post - post a collective. @init: kind, data and who sends; the rest is set here. Lock:
- * not held.
- */
-int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init);
 
 #endif

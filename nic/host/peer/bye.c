@@ -119,12 +119,7 @@ static void bye_asks_no_more(struct nic_peer *peer, const struct nic_wire_bye *b
 {
     peer->asks_told = true;
     peer->asks_all = bye->asked;
-}
-
-static void bye_done(struct nic_peer *peer, const struct nic_wire_bye *bye)
-{
-    bye_asks_no_more(peer, bye);
-    peer->done_came = true;
+    peer->done_came |= bye->kind == NIC_BYE_DONE;
 }
 
 /*
@@ -187,7 +182,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     else if (bye.kind == NIC_BYE_ANSWER && fab->leaving)
         bye_took_answer(peer, &bye); /* it has our answer already, or has left since */
     else if (bye.kind == NIC_BYE_DONE)
-        bye_done(peer, &bye);
+        bye_asks_no_more(peer, &bye);
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
         bye_answered(fab, peer, &bye, peer->rx_next);
     else

@@ -37,33 +37,17 @@
 /* Handle the request with the next number. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
+    static void (*const handle[NIC_REQUEST_LAST + 1])(struct fabemu * fab, struct nic_peer * peer,
+                                                      const struct emu_seg *seg) = {
+        [NIC_EAGER] = nic_message_eager,    [NIC_SHORT] = nic_message_eager,
+        [NIC_MORE] = nic_message_more,      [NIC_RTS] = nic_message_rts,
+        [NIC_PUT] = nic_memory_put,         [NIC_PUT_NOTICE] = nic_memory_put,
+        [NIC_PUT_RTS] = nic_memory_put_rts, [NIC_PUT_NOTICE_RTS] = nic_memory_put_rts,
+        [NIC_GET] = nic_memory_get,         [NIC_ATOMIC] = nic_memory_atomic,
+    };
+
     peer->rx_next++;
-    switch (seg->payload[0]) {
-    case NIC_EAGER:
-    case NIC_SHORT:
-        nic_message_eager(fab, peer, seg);
-        break;
-    case NIC_MORE:
-        nic_message_more(fab, peer, seg);
-        break;
-    case NIC_RTS:
-        nic_message_rts(fab, peer, seg);
-        break;
-    case NIC_PUT:
-    case NIC_PUT_NOTICE:
-        nic_memory_put(fab, peer, seg);
-        break;
-    case NIC_PUT_RTS:
-    case NIC_PUT_NOTICE_RTS:
-        nic_memory_put_rts(fab, peer, seg);
-        break;
-    case NIC_GET:
-        nic_memory_get(fab, peer, seg);
-        break;
-    case NIC_ATOMIC:
-        nic_memory_atomic(fab, peer, seg);
-        break;
-    }
+    handle[seg->payload[0]](fab, peer, seg);
 }
 
 static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

@@ -21,13 +21,11 @@ static void queue_probe(struct fabemu *fab)
     for (uint32_t id = 0; id < NIC_QUEUES; id++) {
         struct fabemu_queue *queue = fab->queues[id];
 
-        for (struct emu_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
-             at = at->next) {
-            uint32_t node = emu_list_entry(at, struct nic_op, post.link)->node;
-
-            if (node != FABEMU_ANY_NODE)
-                nic_peer_probe(fab, nic_peer(fab, node));
-        }
+        if (!queue)
+            continue;
+        emu_each_listed (const struct nic_op, op, &queue->posted, post.link)
+            if (op->node != FABEMU_ANY_NODE)
+                nic_peer_probe(fab, nic_peer(fab, op->node));
     }
 }
 

@@ -23,13 +23,11 @@ static bool source_matches(struct fabemu_source from, struct fabemu_source want)
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t tag)
 {
-    for (struct emu_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
-        struct nic_recv *recv = emu_list_entry(at, struct nic_recv, op.post.link);
-
+    emu_each_listed (struct nic_recv, recv, &queue->posted, op.post.link) {
         if (!source_matches(from, (struct fabemu_source){recv->op.node, recv->from}) ||
             !tag_matches(tag, recv->tag, recv->ignore))
             continue;
-        emu_list_del(at);
+        emu_list_del(&recv->op.post.link);
         return recv;
     }
     return NULL;
@@ -38,13 +36,10 @@ struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_sourc
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
                                       uint64_t seat, uint64_t tag, uint64_t ignore)
 {
-    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
-        struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
-
+    emu_each_listed (struct fabemu_message, msg, &queue->unexpected, link)
         if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
             (!seat || msg->src_seat == seat) && tag_matches(msg->tag, tag, ignore))
             return msg;
-    }
     return NULL;
 }
 

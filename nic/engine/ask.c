@@ -21,8 +21,8 @@
 #include "nic/engine/internal.h"
 
 /*
- * Per this many conditionals in backoff the backoff time doubles, so that they leave the links to
- * others.
+ * From this number of conditionals in backoff on, the backoff time grows in proportion to their
+ * number, so that they leave the links to others.
  */
 #define ASKS_MANY 4u
 /*
@@ -297,7 +297,7 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
 /* --- the answer --------------------------------------------------------------------- */
 
 /* All members agree. */
-static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uint64_t at_ps)
+static void ask_agreed(struct engine *e, uint16_t i, struct engine_ask *ask, uint64_t at_ps)
 {
     struct engine_coll *barrier = ask->barrier;
 
@@ -327,7 +327,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
         ask_end(e, ask);
         engine_free(e, i, at_ps);
     } else if (agreed) {
-        asked_true(e, i, ask, at_ps);
+        ask_agreed(e, i, ask, at_ps);
     } else {
         if (!ask->barrier) {
             e->send.held -= p->count;

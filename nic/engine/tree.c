@@ -129,7 +129,7 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
 }
 
 /* Was @then more than a window before @now? Numbers are modulo 2^32. */
-static bool is_over(const struct engine_tree *tree, uint32_t then, uint32_t now)
+static bool is_before_window(const struct engine_tree *tree, uint32_t then, uint32_t now)
 {
     return now - then >= tree->window && now - then < UINT32_C(1) << 31;
 }
@@ -139,14 +139,14 @@ static bool is_over(const struct engine_tree *tree, uint32_t then, uint32_t now)
  * forged contribution may have any number. Every half window has a token, so each state is visited
  * in time.
  */
-static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
+static void tree_forget_old(struct engine_tree *tree, uint32_t seq)
 {
     struct engine_coll *state = &tree->state[tree->forgot++ & (tree->window - 1)];
 
-    if (!emu_ports_any(state->have) && is_over(tree, state->hdr.seq, seq))
+    if (!emu_ports_any(state->have) && is_before_window(tree, state->hdr.seq, seq))
         state->used = false;
     for (uint32_t i = 0; i < ENGINE_ROWS; i++)
-        if (is_over(tree, tree->passed[i].to, seq))
+        if (is_before_window(tree, tree->passed[i].to, seq))
             tree->passed[i].from = tree->passed[i].to = seq;
 }
 
@@ -155,7 +155,7 @@ void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
     struct engine_row *row = tree->passed;
     uint32_t i = 0;
 
-    tree_goes_on(tree, seq);
+    tree_forget_old(tree, seq);
     while (i < ENGINE_ROWS && row[i].to != seq)
         i++;
     if (i < ENGINE_ROWS) {
@@ -184,7 +184,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         if (state->hdr.kind == EMU_BARRIER)
-            tree_goes_on(state->group->tree, state->hdr.seq);
+            tree_forget_old(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
         state->group->tree->open += state->hdr.kind != EMU_BARRIER;
@@ -208,7 +208,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
 }
 
 /* Combining takes time; contributions are combined one after the other. */
-static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
+static void combine_add_time(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
 {
     if (e->tree.combine_ps < at_ps)
         e->tree.combine_ps = at_ps;
@@ -216,7 +216,7 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
 }
 
 /* The state is empty again. */
-static void state_over(struct engine_coll *state)
+static void state_clear(struct engine_coll *state)
 {
     state->have = EMU_NO_PORTS;
     state->group->tree->open -= state->hdr.kind != EMU_BARRIER;
@@ -255,7 +255,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
         contribution_drop(e, buf);
         return;
     }
-    combine_takes(e, &state->hdr, at_ps);
+    combine_add_time(e, &state->hdr, at_ps);
     outs = state_outs(e, state);
     if (emu_ports_any(outs))
         state_go(e, state, outs);
@@ -283,7 +283,7 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
 
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
-    combine_takes(e, &state->hdr, at_ps);
+    combine_add_time(e, &state->hdr, at_ps);
     state_go(e, state, all_get(state->group->tree));
 }
 
@@ -364,7 +364,7 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
         }
         state->outs = rest;
     }
-    state_over(state);
+    state_clear(state);
     return true;
 }
 
@@ -412,7 +412,7 @@ static void results_drop(struct engine *e)
 
         if (state->made) {
             emu_pool_drop(engine_cache(e), state->buf);
-            state_over(state);
+            state_clear(state);
             state->made = false;
         }
         state->outs = EMU_NO_PORTS;

@@ -8,7 +8,7 @@
  * incarnation, and an entry without one (from a name given as text) matches any of them. FI_AV_MAP
  * and FI_AV_TABLE are the same here.
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * C1 pairs with C2: a thread that reads a count sees what the counted operations have written.
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * yielding. So after OFI_POLLS_BEFORE_IDLE such reads in a row each one gives the processor away.
  * Yielding in every read would cost short messages up to three times their latency.
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ep.c - endpoints: open, bind, enable, close */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * fabric.c - fi_fabric(), the root of a program's objects; fi_domain(), which attaches the process
  * to its node; fi_eq_open().
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 #include <string.h>

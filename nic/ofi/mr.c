@@ -4,7 +4,7 @@
  * and an offset from its start or, if the domain has FI_MR_BASIC, an address in it. Local buffers
  * need no registration.
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 

@@ -40,7 +40,7 @@ static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
 }
 
 /* Have all answers to our queries arrived? */
-static bool peer_gave_all(const struct nic_peer *peer)
+static bool peer_answers_arrived(const struct nic_peer *peer)
 {
     return peer->asked == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
 }
@@ -49,7 +49,7 @@ static bool peer_gave_all(const struct nic_peer *peer)
  * Have all its queries arrived? A peer that detaches at the same time says how many there are: in
  * its answer to us, or in NIC_BYE_DONE once it has our answer.
  */
-static bool peer_asked_all(const struct nic_peer *peer)
+static bool peer_queries_arrived(const struct nic_peer *peer)
 {
     if (!peer->asks_told)
         return peer->asks == 0;
@@ -71,12 +71,12 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
  * would count them as dropped at an empty node. Not for a peer that has sent nothing, or that
  * cannot reach us.
  */
-static bool peer_says_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
-    bool answers = (peer->answers || peer->asks) && !peer_gave_all(peer);
+    bool answers = (peer->answers || peer->asks) && !peer_answers_arrived(peer);
     uint64_t since = answers || peer->asks_told ? fab->bye_began_ns : peer->bye_at_ns;
 
-    return (answers || !peer_asked_all(peer)) && now - since < fab->farewell_limit_ns &&
+    return (answers || !peer_queries_arrived(peer)) && now - since < fab->farewell_limit_ns &&
            !peer_is_cut_off(fab, peer);
 }
 
@@ -87,11 +87,11 @@ static bool peer_says_more(const struct fabemu *fab, const struct nic_peer *peer
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return !peer_is_met(fab, peer) || (peer->answered_bye && peer->rx_next == peer->last &&
-                                       !nic_op_any(fab, peer->node, nic_bulk_awaits_word));
+                                       !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
 }
 
 /* Is something for the peer not yet in the up ring, so that a query could not count it? */
-static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer)
+static bool peer_has_unsent(const struct fabemu *fab, const struct nic_peer *peer)
 {
     if (!emu_list_empty(&peer->sendq))
         return true;
@@ -107,7 +107,7 @@ static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer
  */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
+    return peer->tx_seq == peer->tx_acked && !peer_has_unsent(fab, peer);
 }
 
 static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
@@ -146,7 +146,7 @@ bool nic_leave_step(struct fabemu *fab)
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
-        done = done && !peer_says_more(fab, peer, now);
+        done = done && !peer_may_send_more(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
         /*
@@ -155,7 +155,7 @@ bool nic_leave_step(struct fabemu *fab)
          */
         done = done && !peer->answered_bye && peer_has_all(fab, peer) &&
                now - fab->bye_began_ns >= fab->farewell_limit_ns;
-        if (ask && !peer->answered_bye && !peer_gets_more(fab, peer))
+        if (ask && !peer->answered_bye && !peer_has_unsent(fab, peer))
             bye_ask(fab, peer);
     }
     if (ask) {
@@ -167,13 +167,13 @@ bool nic_leave_step(struct fabemu *fab)
 }
 
 /* The peer has received all of our data, but not all of its data has arrived here. */
-static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer)
+static bool peer_data_is_missing(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer_is_met(fab, peer) && peer->answered_bye && peer->rx_next != peer->last;
 }
 
 /* The peer may lack some of our data: it has not answered, or the network dropped a segment. */
-static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
+static bool peer_is_unconfirmed(const struct fabemu *fab, const struct nic_peer *peer)
 {
     bool silent = peer_is_met(fab, peer) && !peer->answered_bye;
 
@@ -187,9 +187,9 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
     uint32_t unconfirmed = 0;
 
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
-        bool unread = peer_is_unread(fab, &fab->peers[node]);
+        bool unread = peer_data_is_missing(fab, &fab->peers[node]);
 
-        if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || unconfirmed++ >= LINES_MAX)
+        if ((!unread && !peer_is_unconfirmed(fab, &fab->peers[node])) || unconfirmed++ >= LINES_MAX)
             continue;
         if (unread)
             fprintf(stderr,

@@ -167,7 +167,8 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
  * a peer that is not open. If the window is full, check once a second whether the process still
  * answers, as nic_watch() does for operations. Record the message so that the fabric can report it.
  */
-static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct nic_send *send)
+static void inject_prepare_retry(struct fabemu *fab, struct nic_peer *peer,
+                                 const struct nic_send *send)
 {
     if (fab->offer.node != peer->node || fab->offer.tx_seq != peer->tx_seq)
         fab->offer = (struct nic_offer){.node = peer->node, .tx_seq = peer->tx_seq};
@@ -207,7 +208,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
     } else if (!err && !nic_request_now(fab, peer, &send)) {
         err = -EAGAIN;
-        inject_asks(fab, peer, &send);
+        inject_prepare_retry(fab, peer, &send);
     }
     if (!err)
         nic_op_tell(fab, &send.op);

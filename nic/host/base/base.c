@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "emu/util/random.h"
 #include "nic/fabemu.h"
@@ -71,6 +70,14 @@ int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument)
     err = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -err;
+}
+
+struct timespec nic_until(uint64_t limit_ns)
+{
+    uint64_t at_ns = emu_now_ns() + limit_ns;
+
+    return (struct timespec){.tv_sec = (time_t)(at_ns / 1000000000u),
+                             .tv_nsec = (long)(at_ns % 1000000000u)};
 }
 
 void nic_cond_init(pthread_cond_t *cond)

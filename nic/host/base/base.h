@@ -24,5 +24,7 @@ const char *nic_remedy(int err);
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
 /** nic_cond_init - a condition variable whose timed waits use the clock of emu_now_ns(). */
 void nic_cond_init(pthread_cond_t *cond);
+/** nic_until - when @limit_ns have passed from now, for such a wait. */
+struct timespec nic_until(uint64_t limit_ns);
 
 #endif

@@ -162,8 +162,8 @@ static inline bool nic_peer_window(const struct nic_peer *peer)
     return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
 }
 
-/** nic_peer_is - does @check belong to the pair's current processes and epoch? */
-static inline bool nic_peer_is(const struct nic_peer *peer, uint32_t check)
+/** nic_peer_check_is_current - does @check belong to the pair's current processes and epoch? */
+static inline bool nic_peer_check_is_current(const struct nic_peer *peer, uint32_t check)
 {
     return peer->life && peer->rx_check == check;
 }

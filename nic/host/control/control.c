@@ -22,7 +22,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "emu/hostif/bounds.h"
@@ -440,27 +439,12 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Returns the time @limit_ms from now. */
-static struct timespec time_after(uint64_t limit_ms)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(limit_ms / 1000);
-    until.tv_nsec += (long)(limit_ms % 1000 * 1000000);
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    return until;
-}
-
 /* Send a request and wait for the reply for at most @limit_ms. */
 static int control_ask(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
                        struct json_object **reply)
 {
     bool limited = limit_ms != FABEMU_FOREVER;
-    struct timespec until = time_after(limited ? limit_ms : 0);
+    struct timespec until = nic_until(limited ? limit_ms * 1000000 : 0);
     int err;
 
     pthread_mutex_lock(&c->ask);

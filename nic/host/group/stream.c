@@ -149,8 +149,8 @@ static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
 /* --- completion --------------------------------------------------------------------- */
 
 /* Report the completion to the fabric. */
-static void coll_show(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
-                      struct emu_finished_shared *ring)
+static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
+                        struct emu_finished_shared *ring)
 {
     const struct emu_finished finished = {.first = c->first,
                                           .began_ns = c->began_ns,
@@ -182,9 +182,9 @@ static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
     if (c->draw.timed)
         emu_comm_timed(cell, now_ns - c->began_ns, c->draw.weight_bits);
     if (c->draw.told_bits != EMU_COMM_UNTOLD)
-        coll_show(g, c, now_ns, &shared->drawn);
+        coll_report(g, c, now_ns, &shared->drawn);
     if (atomic_load_explicit(&shared->watched, memory_order_relaxed))
-        coll_show(g, c, now_ns, &shared->finished);
+        coll_report(g, c, now_ns, &shared->finished);
 }
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
@@ -220,7 +220,7 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
 }
 
 /* Is the segment a contribution (or several combined) that lacks this member's own? */
-static inline bool is_of_others(const struct emu_hdr *hdr)
+static inline bool lacks_own_contribution(const struct emu_hdr *hdr)
 {
     return hdr->kind == EMU_REDUCE;
 }
@@ -232,7 +232,7 @@ static inline void result_store(const struct nic_coll *c, uint64_t k, const stru
     uint8_t *out = c->out + k * c->step;
     const uint8_t *in;
 
-    if (!is_of_others(&seg->hdr)) {
+    if (!lacks_own_contribution(&seg->hdr)) {
         emu_copy(out, seg->payload, bytes);
         return;
     }

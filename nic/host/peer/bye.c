@@ -29,9 +29,9 @@
  * Is @op a receive that waits for DATA, or a send that waits for a FIN? The FIN may be overtaken by
  * the disconnect.
  */
-static bool op_is_owed(const struct nic_op *op)
+static bool op_awaits_peer(const struct nic_op *op)
 {
-    return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_word(op);
+    return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_fin(op);
 }
 
 bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
@@ -42,7 +42,7 @@ bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye 
 }
 
 /* Send an answer. False: no space now. */
-static bool bye_give(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
+static bool bye_send_answer(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
 {
     bye->came = peer->asks;
     bye->done = peer->done_said;
@@ -63,8 +63,8 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
                                .sent = peer->tx_seq,
                                .kind = NIC_BYE_ANSWER};
 
-    if (peer->rx_next != ask->sent || nic_op_any(fab, peer->node, op_is_owed) ||
-        !bye_give(fab, peer, &bye))
+    if (peer->rx_next != ask->sent || nic_op_any(fab, peer->node, op_awaits_peer) ||
+        !bye_send_answer(fab, peer, &bye))
         return;
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;
@@ -86,14 +86,14 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
         bye.kind = NIC_BYE_ANSWER;
         bye.head.check = peer->bye_tx;
         bye.sent = peer->bye_sent;
-        bye_give(fab, peer, &bye);
+        bye_send_answer(fab, peer, &bye);
     } else if (peer->life) { /* we are in another epoch, or the peer is gone */
         nic_peer_unknown(fab, peer);
     } else { /* its hello may still arrive, too late for a handshake */
         fab->counts.stranger++;
         bye.kind = NIC_BYE_UNKNOWN;
         bye.head.check = ask->head.check;
-        if (!bye_give(fab, peer, &bye) || ask->life != peer->first)
+        if (!bye_send_answer(fab, peer, &bye) || ask->life != peer->first)
             return;
         peer->bye_at_ns = emu_now_ns();
         nic_peer_departed(fab, peer, ask->life + 1, true);
@@ -104,7 +104,7 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
  * The first segment of a disconnect from a later incarnation resets the counts. False: @life is
  * older, and nobody waits for an answer any more.
  */
-static bool bye_from(struct nic_peer *peer, uint64_t life)
+static bool bye_is_current(struct nic_peer *peer, uint64_t life)
 {
     if (life <= peer->asks_life)
         return life == peer->asks_life;
@@ -115,7 +115,7 @@ static bool bye_from(struct nic_peer *peer, uint64_t life)
 }
 
 /* The peer sends no more queries: it has our answer, or has answered us. */
-static void bye_asks_no_more(struct nic_peer *peer, const struct nic_wire_bye *bye)
+static void bye_note_last_query(struct nic_peer *peer, const struct nic_wire_bye *bye)
 {
     peer->asks_told = true;
     peer->asks_all = bye->asked;
@@ -136,9 +136,9 @@ static void bye_say_done(struct fabemu *fab, struct nic_peer *peer)
         peer->done_said = nic_bye_say(fab, peer, &bye);
 }
 
-static void bye_took_answer(struct nic_peer *peer, const struct nic_wire_bye *answer)
+static void bye_count_answer(struct nic_peer *peer, const struct nic_wire_bye *answer)
 {
-    bye_asks_no_more(peer, answer);
+    bye_note_last_query(peer, answer);
     peer->done_told |= answer->done;
     peer->answers++;
     if ((int16_t)(answer->came - peer->came) <= 0)
@@ -147,14 +147,14 @@ static void bye_took_answer(struct nic_peer *peer, const struct nic_wire_bye *an
     peer->given = answer->given;
 }
 
-static void bye_answered(struct fabemu *fab, struct nic_peer *peer,
-                         const struct nic_wire_bye *answer, uint32_t last)
+static void bye_accept_answer(struct fabemu *fab, struct nic_peer *peer,
+                              const struct nic_wire_bye *answer, uint32_t last)
 {
     if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
         fab->counts.malformed++;
         return;
     }
-    bye_took_answer(peer, answer);
+    bye_count_answer(peer, answer);
     peer->answered_bye = true;
     peer->last = last;
     bye_say_done(fab, peer);
@@ -168,7 +168,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (!nic_wire_read(fab, seg, &bye, sizeof bye))
         return;
     if (bye.life > emu_seat_first(emu_hostif_nic_seat(&fab->edge, peer->node)) ||
-        !bye_from(peer, bye.life)) { /* no such incarnation, yet or any more */
+        !bye_is_current(peer, bye.life)) { /* no such incarnation, yet or any more */
         fab->counts.stranger++;
         return;
     }
@@ -178,13 +178,13 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     else if (bye.kind == NIC_BYE_ASK)
         bye_answer_again(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ANSWER && known)
-        bye_answered(fab, peer, &bye, bye.sent);
+        bye_accept_answer(fab, peer, &bye, bye.sent);
     else if (bye.kind == NIC_BYE_ANSWER && fab->leaving)
-        bye_took_answer(peer, &bye); /* it has our answer already, or has left since */
+        bye_count_answer(peer, &bye); /* it has our answer already, or has left since */
     else if (bye.kind == NIC_BYE_DONE)
-        bye_asks_no_more(peer, &bye);
+        bye_note_last_query(peer, &bye);
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
-        bye_answered(fab, peer, &bye, peer->rx_next);
+        bye_accept_answer(fab, peer, &bye, peer->rx_next);
     else
         fab->counts.stranger++;
 }

@@ -75,7 +75,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     nic_peer_count_break(fab, peer->node);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
-    nic_queue_passed(fab, peer->node, UINT64_MAX, false);
+    nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
     peer->unreported_seat = fab->leaving || fab->completions == before ? life : 0;
 }
 
@@ -95,7 +95,7 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
     emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
-    nic_queue_passed(fab, peer->node, first, goodbye);
+    nic_queue_fail_older(fab, peer->node, first, goodbye);
     peer->must_notify = false; /* nobody is left to be notified */
     peer->unreported_seat = lost && fab->completions == before ? life : 0;
     if (greeted)

@@ -56,7 +56,7 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
     peer->hello_ns = now + peer->hello_gap_ns;
     peer->hello_began_ns = now;
     peer->hello_away_ns = 0;
-    peer->hello_at = fab->edge.up_tail; /* or later, if there is no room */
+    peer->hello_at = fab->edge.up_tail; /* or later, if the ring is full */
     peer->hello_taken = emu_hostif_nic_taken(&fab->edge);
     emu_list_add(&fab->connecting, &peer->connect);
     nic_peer_say_hello(fab, peer, true);
@@ -89,7 +89,7 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
  * handshake again. An unknown process may just be busy: sends fail, receives keep waiting. If no
  * process was ever there, receives fail, too.
  */
-static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
+static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
     bool cut = broke != NIC_BROKE_SILENT;
 
@@ -103,7 +103,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum ni
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     if (cut || peer->vacated || nic_peer_is_new(fab, peer))
-        nic_queue_passed(fab, peer->node, UINT64_MAX, false);
+        nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
     peer->vacated |= cut;
 }
 
@@ -124,7 +124,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
  * Segments that this process posted earlier precede the first hello in the up ring, possibly
  * thousands. While the fabric is still taking these, however slowly, the peer is not silent.
  */
-static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
     uint32_t taken = emu_hostif_nic_taken(&fab->edge);
 
@@ -161,7 +161,7 @@ static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 }
 
 /* Exclude @away_ns from the time of the hello to @peer. */
-static void hello_put_off(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
+static void hello_exclude(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
 {
     uint64_t most_ns = now - peer->hello_began_ns;
 
@@ -172,9 +172,9 @@ static void hello_put_off(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
 
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
-    hello_goes(fab, peer, now);
+    hello_restart_if_taken(fab, peer, now);
     if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
-        peer_connect_over(fab, peer, NIC_BROKE_SILENT);
+        peer_connect_failed(fab, peer, NIC_BROKE_SILENT);
         return;
     }
     if (now < peer->hello_ns || !nic_peer_is_there(fab, peer))
@@ -199,7 +199,7 @@ void nic_peer_connect_again(struct fabemu *fab)
         struct nic_peer *peer = emu_list_entry(at, struct nic_peer, connect);
 
         next = at->next;
-        hello_put_off(peer, now, away_ns);
+        hello_exclude(peer, now, away_ns);
         peer_hello_again(fab, peer, now);
     }
 }
@@ -241,7 +241,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
         return;        /* all operations that waited for it have ended */
     if (!peer->life) { /* no handshake yet, and the peer is unreachable */
-        peer_connect_over(fab, peer, NIC_BROKE_GIVEN_UP);
+        peer_connect_failed(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
     }
     peer->broke = NIC_BROKE_GIVEN_UP;
@@ -251,7 +251,8 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /* Record the drop for third processes that may wait for @peer: fabemu_losses(). */
-static void peer_loses(struct fabemu *fab, struct nic_peer *peer, uint64_t seat, const char *why)
+static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t seat,
+                             const char *why)
 {
     char *lost = strdup(why);
 
@@ -278,8 +279,8 @@ void nic_peer_lost(struct fabemu *fab, const struct nic_loss *loss)
         !nic_seat_is_last(fab, to->node, loss->to_seat))
         return;
     nic_peer_look(fab, peer);
-    peer_loses(fab, from, loss->from_seat, loss->why);
-    peer_loses(fab, to, loss->to_seat, loss->why);
+    peer_record_drop(fab, from, loss->from_seat, loss->why);
+    peer_record_drop(fab, to, loss->to_seat, loss->why);
     if (from->node != fab->info.node && to->node != fab->info.node)
         return;
     if (peer->broke_ns >= loss->at_ns) {
@@ -313,7 +314,7 @@ static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
 
 void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer)
 {
-    peer_connect_over(fab, peer, NIC_BROKE_PARTED);
+    peer_connect_failed(fab, peer, NIC_BROKE_PARTED);
 }
 
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
@@ -328,7 +329,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
          * for them.
          */
         peer->must_notify = false;
-        nic_queue_passed(fab, peer->node, UINT64_MAX, false);
+        nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
     }
     emu_list_del(&peer->connect);
     if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "emu/util/now.h"
 #include "emu/util/wait.h"
@@ -33,11 +32,9 @@ static bool thread_stops(struct nic_thread *t, uint64_t ns)
 
     pthread_mutex_lock(&t->lock);
     if (ns && !t->stop) {
-        uint64_t until = emu_now_ns() + ns;
-        struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
-                              .tv_nsec = (long)(until % 1000000000u)};
+        struct timespec until = nic_until(ns);
 
-        pthread_cond_timedwait(&t->stopped, &t->lock, &ts);
+        pthread_cond_timedwait(&t->stopped, &t->lock, &until);
     }
     stop = t->stop;
     pthread_mutex_unlock(&t->lock);

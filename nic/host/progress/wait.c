@@ -2,8 +2,7 @@
 /* wait.c - wait for a request, and for segments from the fabric */
 #include "nic/host/progress/progress.h"
 
-#include <time.h>
-
+#include "emu/util/now.h"
 #include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 
@@ -45,14 +44,6 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
     nic_nap(fab, seen_tail, NIC_SLEEP_NS);
 }
 
-static uint64_t thread_ran_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /*
  * With sched_autogroup, Linux schedules each session as a group, and a yield gives the core only to
  * threads of the same session. The fabric or a peer may be in another session, and would wait until
@@ -86,7 +77,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
         return;
     }
     if (since.left_ns)
-        since.worked_ns += thread_ran_ns() - since.left_ns;
+        since.worked_ns += emu_time_ns(CLOCK_THREAD_CPUTIME_ID) - since.left_ns;
     if (nic_gone(fab) || ++since.asked < NIC_NAP_QUESTIONS) {
         emu_wait_yield();
     } else {
@@ -98,7 +89,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
         since.asked = 0;
         since.worked_ns = 0;
     }
-    since.left_ns = thread_ran_ns();
+    since.left_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Sleep unless @req has completed meanwhile. */

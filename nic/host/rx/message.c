@@ -62,8 +62,9 @@ void nic_message_release_pools(struct fabemu *fab)
 /* --- matched ------------------------------------------------------------------------ */
 
 /* Fill the receive's request from its message. op->bytes is still the size of its buffer. */
-static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
-                          uint64_t tag, uint64_t data, uint64_t bytes, uint32_t number)
+static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t seat,
+                                 uint16_t src_queue, uint64_t tag, uint64_t data, uint64_t bytes,
+                                 uint32_t number)
 {
     struct nic_op *op = &recv->op;
 
@@ -115,9 +116,9 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 
     assert(fab->locked && recv->op.state == NIC_OP_POSTED);
     emu_list_del(&msg->link);
-    receive_learn(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
-                  msg->bytes, msg->number);
-    if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
+    receive_fill_request(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
+                         msg->bytes, msg->number);
+    if (msg->broken || (msg->rts && !nic_peer_check_is_current(peer, msg->check))) {
         nic_op_end(fab, &recv->op, -EHOSTUNREACH);
         if (!msg->rts)
             nic_peer_consumed(fab, peer, msg->check, msg->bytes);
@@ -141,7 +142,7 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     if (peer->fill.msg == msg)
         /* the rest is dropped; acknowledged when the last byte has arrived */
         peer->fill.msg = NULL;
-    else if (msg->rts && nic_peer_is(peer, msg->check))
+    else if (msg->rts && nic_peer_check_is_current(peer, msg->check))
         nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will receive it */
     else if (!msg->rts)
         nic_peer_consumed(fab, peer, msg->check, msg->bytes);
@@ -193,7 +194,7 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
 /* --- the wire ----------------------------------------------------------------------- */
 
 /* Size of the head of a message's first segment. */
-static size_t message_words(const struct emu_seg *seg)
+static size_t message_head_bytes(const struct emu_seg *seg)
 {
     return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
                                         : sizeof(struct nic_wire_msg);
@@ -228,7 +229,7 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
         nic_message_break(fab, peer, -EPROTO);
         fab->counts.malformed++;
     }
-    if (seg->hdr.len < message_words(seg)) {
+    if (seg->hdr.len < message_head_bytes(seg)) {
         fab->counts.malformed++;
         return NULL;
     }
@@ -262,8 +263,8 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
 {
     struct nic_wire_msg wire;
     struct fabemu_queue *queue = message_begin(fab, peer, seg, &wire);
-    const uint8_t *from = seg->payload + message_words(seg);
-    uint64_t n = seg->hdr.len - message_words(seg);
+    const uint8_t *from = seg->payload + message_head_bytes(seg);
+    uint64_t n = seg->hdr.len - message_head_bytes(seg);
 
     if (!queue)
         return;
@@ -277,8 +278,8 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
-                      seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
+                             wire.bytes, seg->hdr.seq);
         nic_op_write(&recv->op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
@@ -375,8 +376,8 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_recv *recv = queue_match(queue, peer, &wire);
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
-                      seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
+                             wire.bytes, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
         /* while we disconnect, our answer to the query ends it */

@@ -27,7 +27,7 @@ int nic_notice_check(const struct fabemu *fab, uint16_t id)
 }
 
 /* Complete the receive @op with the data of @notice. */
-static void notice_learn(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
+static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
 {
     struct fabemu_req *req = op->post.req;
 
@@ -54,7 +54,8 @@ int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
     if (!queue)
         return -ECANCELED;
     if (!emu_list_empty(&queue->awaiting)) {
-        notice_learn(fab, emu_list_entry(queue->awaiting.next, struct nic_op, post.link), &arrived);
+        notice_complete(fab, emu_list_entry(queue->awaiting.next, struct nic_op, post.link),
+                        &arrived);
         return 0;
     }
     kept = malloc(sizeof *kept);
@@ -86,7 +87,7 @@ static void notice_take(struct fabemu_queue *queue, struct nic_op *op)
     struct nic_notice *notice = emu_list_entry(queue->notices.next, struct nic_notice, link);
 
     emu_list_del(&notice->link);
-    notice_learn(queue->fab, op, notice);
+    notice_complete(queue->fab, op, notice);
     free(notice);
 }
 

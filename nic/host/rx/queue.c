@@ -105,8 +105,8 @@ void nic_queue_release(struct fabemu *fab)
             nic_queue_free(fab->queues[id]);
 }
 
-static void receives_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
-                            uint64_t first)
+static void receives_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                          uint64_t first)
 {
     struct emu_list *at, *next;
 
@@ -119,8 +119,8 @@ static void receives_passed(struct fabemu *fab, struct fabemu_queue *queue, uint
     }
 }
 
-static void offers_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
-                          uint64_t first, bool withdrawn)
+static void offers_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                        uint64_t first, bool withdrawn)
 {
     struct emu_list *at, *next;
 
@@ -139,12 +139,12 @@ static void offers_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32
     }
 }
 
-void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn)
+void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn)
 {
     for (uint32_t id = 0; id < NIC_QUEUES; id++) {
         if (!fab->queues[id])
             continue;
-        receives_passed(fab, fab->queues[id], node, first);
-        offers_passed(fab, fab->queues[id], node, first, withdrawn);
+        receives_fail(fab, fab->queues[id], node, first);
+        offers_fail(fab, fab->queues[id], node, first, withdrawn);
     }
 }

@@ -73,11 +73,12 @@ struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_
 /** nic_receive_abandon - cancel a receive; the rest of its message is dropped. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
- * nic_queue_passed - incarnations of @node below @first are gone: fail receives from them. Messages
- * that wait at these senders are marked broken, so that their receives fail instead of matching
- * later messages. @withdrawn: the process disconnected in good order, which cancels its messages.
+ * nic_queue_fail_older - incarnations of @node below @first are gone: fail receives from them.
+ * Messages that wait at these senders are marked broken, so that their receives fail instead of
+ * matching later messages. @withdrawn: the process disconnected in good order, which cancels its
+ * messages.
  */
-void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
+void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
 /** nic_queue_free - free it with its contents. */
 void nic_queue_free(struct fabemu_queue *queue);
 void nic_queue_release(struct fabemu *fab);

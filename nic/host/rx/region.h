@@ -3,8 +3,8 @@
  * region.h - registered memory.
  *
  * A key is a table index and 43 random bits, so a peer can only access regions whose key it was
- * given; or NIC_KEY_SYMMETRIC and 63 bits that a group's members have agreed on
- * (group/coll.c). The application owns the memory. Lock: held, except for nic_region_check().
+ * given; or NIC_KEY_SYMMETRIC and 63 bits that a group's members have agreed on (group/coll.c). The
+ * application owns the memory. Lock: held, except for nic_region_check().
  */
 #ifndef NIC_REGION_H
 #define NIC_REGION_H

@@ -16,9 +16,9 @@
 #include "nic/host/tx/bulk.h"
 
 /* Read and check a request. NULL: refused, and the peer gets the error. */
-static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer,
-                                       const struct emu_seg *seg, unsigned access,
-                                       struct nic_wire_mem *mem)
+static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
+                                              const struct emu_seg *seg, unsigned access,
+                                              struct nic_wire_mem *mem)
 {
     struct nic_region *region;
 
@@ -37,7 +37,7 @@ static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer
 }
 
 /* A peer's put. */
-struct put_asked {
+struct put_request {
     struct nic_wire_mem mem;
     bool has_notice;
     struct fabemu_notice notice;
@@ -45,8 +45,8 @@ struct put_asked {
 };
 
 /* Read and check a put. NULL: malformed, or refused (then the peer gets the error). */
-static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
-                                    const struct emu_seg *seg, struct put_asked *put)
+static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *peer,
+                                           const struct emu_seg *seg, struct put_request *put)
 {
     uint8_t what = seg->payload[0];
     struct nic_wire_notice wire = {0};
@@ -59,7 +59,7 @@ static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
         fab->counts.malformed++;
         return NULL;
     }
-    region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &put->mem);
+    region = memory_request_read(fab, peer, seg, FABEMU_REMOTE_WRITE, &put->mem);
     if (!region)
         return NULL;
     if (put->has_notice && nic_notice_check(fab, put->mem.head.queue)) {
@@ -89,8 +89,8 @@ static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
 
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
-    struct put_asked put;
-    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    struct put_request put;
+    struct nic_region *region = put_request_read(fab, peer, seg, &put);
     const struct nic_wire_mem *mem = &put.mem;
 
     if (!region)
@@ -128,8 +128,8 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
 
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
-    struct put_asked put;
-    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    struct put_request put;
+    struct nic_region *region = put_request_read(fab, peer, seg, &put);
     struct nic_serve *serve;
     struct nic_op *op;
 
@@ -160,7 +160,7 @@ void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_o
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_mem mem;
-    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
+    struct nic_region *region = memory_request_read(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
     struct nic_op *op;
 
     if (!region)
@@ -321,7 +321,7 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         fab->counts.malformed++;
         return;
     }
-    region = memory_asked(fab, peer, seg, ~0u, &mem);
+    region = memory_request_read(fab, peer, seg, ~0u, &mem);
     if (!region)
         return;
     if (!atomic_allowed(region, &atomic)) {

@@ -117,7 +117,7 @@ void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes)
 {
-    if (bytes <= NIC_INLINE_BYTES || !nic_peer_is(peer, check))
+    if (bytes <= NIC_INLINE_BYTES || !nic_peer_check_is_current(peer, check))
         return;
     peer->rx_consumed += (uint32_t)bytes;
     nic_peer_ack_if_due(fab, peer);

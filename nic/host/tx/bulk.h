@@ -13,10 +13,10 @@ void nic_stream(struct fabemu *fab, struct nic_op *op);
 /** nic_send_end - a message or put is sent: complete it, unless the receiver will send a FIN. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
 /**
- * nic_bulk_awaits_word - is @op a send whose data is sent and which waits for the receiver's FIN?
+ * nic_bulk_awaits_fin - is @op a send whose data is sent and which waits for the receiver's FIN?
  * Pure.
  */
-static inline bool nic_bulk_awaits_word(const struct nic_op *op)
+static inline bool nic_bulk_awaits_fin(const struct nic_op *op)
 {
     return op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved &&
            op->moved == op->bytes;

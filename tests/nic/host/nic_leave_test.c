@@ -388,7 +388,7 @@ static void leave__takes_the_word_that_the_answer_overtook(void)
     bytes_fill(out, sizeof out, 7);
     peers_recv(&w, 0, 1, 1, 0, in, sizeof in, &recv);
     peers_send(&w, 1, 0, 1, out, sizeof out, &send);
-    while (!nic_bulk_awaits_word(nic_op_of(&send))) {
+    while (!nic_bulk_awaits_fin(nic_op_of(&send))) {
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
         fabemu_progress(w.fab[1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* no.h - calls of libfabric that the provider does not support */
-#ifndef NIC_OFI_NO_H
-#define NIC_OFI_NO_H
+/* unsupported.h - calls of libfabric that the provider does not support */
+#ifndef NIC_OFI_UNSUPPORTED_H
+#define NIC_OFI_UNSUPPORTED_H
 
 #include "nic/ofi/ofi.h"
 

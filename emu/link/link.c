@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * link.c - plugging cables; what runs per segment is inline in link.h.
- */
+/* link.c - connecting cables, and the slow paths of link.h. */
 #include "emu/link/link.h"
 
 #include <assert.h>
@@ -71,7 +69,7 @@ int emu_link_unfuse(struct emu_rx *rx)
         slot->stamp = 0;
     }
     tx->credit = back;
-    emu_tx_next_credit(tx); /* its device may be about to send by it: emu_tx_earliest_ps() */
+    emu_tx_next_credit(tx); /* the sender may be about to send: emu_tx_earliest_ps() */
     rx->credit = owed;
     tx->fused = rx->fused = false;
     return 0;
@@ -132,7 +130,7 @@ void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t
 
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor)
 {
-    assert(tx->owner->timed); /* on raw a byte takes no time */
+    assert(tx->owner->timed); /* clock raw has no time per byte */
     emu_slow_set(slow, slow->own ? slow->own : tx->profile, factor);
     tx->slow = factor != 1000;
     tx->profile = tx->slow ? &slow->profile : slow->own;
@@ -144,7 +142,7 @@ void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps)
         tx->busy_ps = tx->credit_ps > at_ps ? tx->credit_ps : at_ps;
         return;
     }
-    if (tx->credit_ps < tx->busy_ps) /* what is on the wire stays on it for as long */
+    if (tx->credit_ps < tx->busy_ps) /* the wire stays busy as before */
         tx->credit_ps = tx->busy_ps;
     tx->busy_ps = EMU_NEVER;
 }
@@ -156,7 +154,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
-/* Where there is no room in the outbox it goes as between workers that have none. */
+/* When the outbox is full, use the ring and a signal as between workers without outboxes. */
 static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->credits--;
@@ -189,7 +187,7 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
     if (tx->apart) {
         send_apart(tx, entry);
     } else if (tx->kind == EMU_LINK_LOCAL) {
-        emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
+        emu_ring_put(&tx->data, entry); /* each credit has a slot */
         tx->credits -= !tx->fused;
     } else if (tx->plug.plugged) {
         emu_hostif_send(tx->plug.plugged, entry);
@@ -234,7 +232,7 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
 uint64_t emu_link_credits(const struct emu_rx *rx)
 {
     if (rx->fused)
-        return rx->credit.at - rx->tx->data.at; /* granted, and spent */
+        return rx->credit.at - rx->tx->data.at; /* granted minus spent */
     return (uint64_t)rx->tx->credits + emu_credit_sum(&rx->credit, &rx->tx->credit);
 }
 
@@ -243,7 +241,7 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
     uint32_t flying = rx->tx->data.at - rx->data.at;
     uint64_t sum = emu_link_credits(rx) + flying + held + rx->owed;
 
-    if (sum != credits && !rx->beyond) /* else they are counted at the other host */
+    if (sum != credits && !rx->beyond) /* to another host: counted there */
         return emu_credits_wrong(sum, credits);
     return emu_link_check_segments(rx);
 }
@@ -303,7 +301,7 @@ void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps)
     tx->credit_ps = emu_rebased_ps(tx->credit_ps, by_ps);
 }
 
-/* Segments, and credits in empty slots. */
+/* Times of segments, and of credits in empty slots. */
 static void rebase_fused(struct emu_ring_end *end, uint64_t by_ps)
 {
     for (uint32_t i = 0; i <= end->mask; i++) {

@@ -2,11 +2,11 @@
 /*
  * link.h - one direction of a cable: segments forward, credits back.
  *
- * The sending end (emu_tx) spends a credit a segment and the receiving end
- * (emu_rx) gives it back when its buffer policy says so. Two kinds stand behind
- * one interface: *local*, a pair of rings between two devices of this process,
- * and *edge*, the cable to an application's process (hostif/fabric/fabric.h). An edge
- * end without a process is unplugged: what is sent there is dropped and counted.
+ * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns it when its
+ * buffer policy allows. A *local* link is a pair of rings between two devices of this process. A
+ * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while no
+ * process is attached, segments sent there are dropped and counted. Comments that begin with "raw"
+ * or "timed" hold for that kind of clock only (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -22,151 +22,152 @@
 #include "emu/link/tap.h"
 
 enum emu_link_kind {
-    EMU_LINK_NONE, /* nothing plugged in, ever */
+    EMU_LINK_NONE, /* no cable, ever */
     EMU_LINK_LOCAL,
     EMU_LINK_EDGE
 };
 
-/* What a sending end counts; one writer, its device. */
+/* Counters of a sender. Written by its device only. */
 struct emu_port_counts {
     _Atomic uint64_t segments; /* sent */
-    _Atomic uint64_t stalls;   /* a segment waited and no credit was there */
-    _Atomic uint64_t dropped;  /* to an unplugged edge */
+    _Atomic uint64_t stalls;   /* a segment waited for a credit */
+    _Atomic uint64_t dropped;  /* sent while no process was attached */
 };
 
-/* What an end has that is plugged into a process, instead of two rings. */
+/* The attachment of a hostif link, in place of the two rings. */
 struct emu_plug {
-    _Atomic(struct emu_hostif *) edge; /* published by the manager (RCU); NULL: unplugged */
-    struct emu_hostif *plugged;        /* the edge as of the last look: good for this pass */
+    _Atomic(struct emu_hostif *) edge; /* set by the manager (RCU); NULL: no process */
+    struct emu_hostif *plugged;        /* copy of edge, refreshed once per pass */
 };
 
 /*
- * The sending end, the sending device's but for plug.edge. Two lines with a switch's own, of which
- * a segment by a fused cable touches the first alone.
+ * The sender. Owned by the sending device, except plug.edge. With the switch's own fields it takes
+ * two cache lines; a segment on a fused cable touches only the first.
  */
 struct emu_tx {
     union {
         struct {
             uint8_t kind;    /* enum emu_link_kind */
-            bool slow : 1;   /* `profile` is that of a struct emu_slow; raw: none is */
-            bool tapped : 1; /* what is sent is told to emu_tap_sent() */
-            bool apart : 1;  /* the far end is another worker's: emu_link_apart() */
-            bool fused : 1;  /* its credits are in `data`: emu_link_join_fused() */
+            bool slow : 1;   /* `profile` points into a struct emu_slow; timed only */
+            bool tapped : 1; /* emu_tap_sent() is called for each segment */
+            bool apart : 1;  /* another worker steps the receiver: emu_link_apart() */
+            bool fused : 1;  /* the credits are in `data`: emu_link_join_fused() */
         };
-        uint16_t shape; /* both, for one look: EMU_LINK_LOCAL is such a cable and nothing else */
+        uint16_t shape; /* kind and flags, to test all at once; EMU_LINK_LOCAL: no flag is set */
     };
-    uint16_t untold;  /* segments sent that the receiver has not been told of */
-    uint32_t credits; /* segments that may be sent; fused: 0 */
-    uint64_t busy_ps; /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
+    uint16_t untold;  /* segments sent since the receiver was last signalled */
+    uint32_t credits; /* segments that may be sent; fused: always 0 */
+    uint64_t busy_ps; /* the wire is busy until then; raw: 0; EMU_NEVER: port stuck */
     union {
-        struct emu_ring_end data; /* EMU_LINK_LOCAL: produces */
+        struct emu_ring_end data; /* EMU_LINK_LOCAL: producer */
         struct emu_plug plug;     /* EMU_LINK_EDGE */
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
-    uint64_t credit_ps; /* when the credits in hand came; raw: 0. Stuck: nothing leaves before */
-    /* EMU_LINK_LOCAL: */
-    struct emu_credit_end credit; /* consumes */
-    struct emu_worker *far;       /* of the device at the far end */
+    uint64_t credit_ps; /* arrival of the latest credit; raw: 0; stuck: earliest departure */
+    /* EMU_LINK_LOCAL only: */
+    struct emu_credit_end credit; /* consumer */
+    struct emu_worker *far;       /* worker of the remote device */
     const struct emu_profile *profile;
     struct emu_dev *owner;
 };
 
-/* The receiving end, the receiving device's but for plug.edge. A line, and what is seldom used. */
+/*
+ * The receiver. Owned by the receiving device, except plug.edge. Rare fields follow the first line.
+ */
 struct emu_rx {
     union {
         struct {
             uint8_t kind;    /* enum emu_link_kind */
-            bool tapped : 1; /* what goes back, and from an edge what comes: emu_tap_*() */
-            bool apart : 1;  /* as in a sending end, for what goes back */
-            bool fused : 1;  /* as in a sending end: of `credit` only the place is used */
+            bool tapped : 1; /* credits, and segments from a process, are reported: emu_tap_*() */
+            bool apart : 1;  /* as in the sender, for credits */
+            bool fused : 1;  /* as in the sender; only credit.at is used */
         };
-        uint16_t shape; /* as in a sending end */
+        uint16_t shape; /* as in the sender */
     };
     uint8_t port;
-    uint32_t owed; /* credits to give back */
+    uint32_t owed; /* credits not yet returned */
     struct {
         _Atomic uint64_t segments; /* received */
     } counts;
     union {
         struct {                          /* EMU_LINK_LOCAL */
-            struct emu_ring_end data;     /* consumes */
-            struct emu_credit_end credit; /* produces */
+            struct emu_ring_end data;     /* consumer */
+            struct emu_credit_end credit; /* producer */
             struct emu_peer peer;
             struct emu_worker *far;
-            struct emu_tx *tx; /* the other end; not touched while workers run */
+            struct emu_tx *tx; /* the sender; not accessed while workers run */
             /*
-             * The cable goes on to another host, and the other end is a host link's: 1 + the number
-             * of the device beyond it, switches before nodes. 0: it does not.
+             * If the cable leads to another host, the sender belongs to a host link. Then this is 1
+             * + the number of the device at its other end, switches counted before nodes; else 0.
              */
             uint32_t beyond;
         };
         struct { /* EMU_LINK_EDGE */
             struct emu_plug plug;
-            struct emu_credits *credits; /* the adapter's; they outlive processes */
+            struct emu_credits
+                *credits; /* allocated by emu_link_edge(), kept when processes change */
         };
     };
     struct emu_dev *owner;
 };
 static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
 
-/* `shape` is compared with a kind: the kind is its lower byte. */
+/* The code compares `shape` with a kind, which must be its lower byte. */
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes first");
 static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, untold) == 2,
               "kind and bits, and no more");
 
-/* In `shape`: `apart` and `fused` of a sending end, and `fused` of a receiving one. */
+/* Flags as bits of `shape`: the sender's apart and fused, the receiver's fused. */
 #define EMU_SHAPE_APART 0x400u
 #define EMU_SHAPE_FUSED 0x800u
 #define EMU_TX_FUSED    (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
 #define EMU_RX_FUSED    (EMU_LINK_LOCAL | 0x400u)
 
-/** emu_tx_is_cable - is it a plain local cable, be its far end apart or not, fused or not? */
+/** emu_tx_is_cable - is the link local, with no flag set other than apart and fused? */
 static inline bool emu_tx_is_cable(const struct emu_tx *tx)
 {
     return (tx->shape & ~(EMU_SHAPE_APART | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
 }
 
-/* A sending end whose wire takes longer for each byte than its device's profile says. */
+/* A sender whose time per byte differs from its device's profile. */
 struct emu_slow {
-    struct emu_profile profile;    /* the device's, but for link_ps_per_byte */
-    const struct emu_profile *own; /* the device's; NULL: it is not slow */
+    struct emu_profile profile;    /* a copy with another link_ps_per_byte */
+    const struct emu_profile *own; /* the device's profile; NULL if not slow */
 };
 
-/**
- * emu_slow_set - set the profile to @own, but with @factor / 1000 times the time for a byte,
- * rounded up.
- */
+/** emu_slow_set - copy @own with @factor / 1000 times its time per byte, rounded up. */
 void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor);
 
 /**
- * emu_tx_slow - timed: a byte takes @factor / 1000 times as long from the next segment on, rounded
- * up to whole ps; 1000: as the profile says. @slow: the end's until the end, zeros at first.
- * Thread: any, while the device stands still.
+ * emu_tx_slow - timed: from the next segment on, a byte takes @factor / 1000 times the profile's
+ * time, rounded up to whole ps. 1000 restores the profile.
+ * @slow: zeroed by the caller; must outlive the sender.
+ * Thread: any, while the device is stopped.
  */
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed, a slow wire: so much later than by the profile the last of @bytes is at
- * the far end, and the first may be passed on, for what follows at the profile's rate must be
- * there.
+ * emu_tx_late_ps - timed, slow wire: how much later than by the profile the last of @bytes arrives.
+ * The first byte may be forwarded only that much later, since what follows must be there when sent
+ * at the profile's rate.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
 /**
- * emu_tx_stick - nothing is sent from now on; not @stuck: it may be again, from @at_ps on (raw: 0).
- * Thread: the same.
+ * emu_tx_stick - stop sending, or if not @stuck allow it again from @at_ps on (raw: 0).
+ * Thread: any, while the device is stopped.
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
-/** emu_tx_is_stuck - is it? Thread: the same. */
+/** emu_tx_is_stuck - was sending stopped? Thread: any, while the device is stopped. */
 static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 {
     return tx->busy_ps == EMU_NEVER;
 }
 
-/** emu_tx_tell, emu_rx_tell - tell the far end of what was sent. @from: the calling worker. */
+/** emu_tx_tell, emu_rx_tell - signal the remote device. @from: the calling worker. */
 static inline void emu_tx_tell(const struct emu_tx *tx, const struct emu_worker *from)
 {
     emu_signal(tx->far, tx->peer.index, from, EMU_EVENT_DATA, emu_port_signal(tx->peer.port));
@@ -178,7 +179,7 @@ static inline void emu_rx_tell(const struct emu_rx *rx, const struct emu_worker 
 }
 
 /**
- * emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits
+ * emu_link_join - connect @tx of @from's port to @rx of @to's port by a local cable with @credits
  * credits. Errors: -ENOMEM.
  */
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
@@ -186,81 +187,76 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
                   const struct emu_profile *profile);
 
 /**
- * emu_link_join_fused - emu_link_join() of a cable whose credits lie in the slots of its ring that
- * they stand for: to take one, and to send a segment, touches one line in the place of two, and
- * there is no ring of credits. Clock virtual: 1.1 times the hops a second. For timed
- * clocks, devices of one worker, and ends that look at credits by emu_tx_earliest_ps() alone and
- * send by @profile. Errors: -ENOMEM.
+ * emu_link_join_fused - emu_link_join(), but each credit is stored in the ring slot that it stands
+ * for. Taking a credit and sending touch one cache line instead of two, and there is no ring of
+ * credits: 1.1 times the hops a second on clock virtual. For timed clocks, two devices of one
+ * worker, and senders that read credits only by emu_tx_earliest_ps() and send by @profile.
+ * Errors: -ENOMEM.
  */
 int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
                         struct emu_rx *rx, struct emu_dev *to, uint8_t to_port, uint32_t credits,
                         const struct emu_profile *profile);
 
 /**
- * emu_link_unfuse - from now on a local cable is as emu_link_join() makes it, with all that is on
- * it. @rx: the receiving end. Errors: -ENOMEM. Thread: any, while both ends' workers stand still.
+ * emu_link_unfuse - convert a fused cable to what emu_link_join() makes, with its segments and
+ * credits. Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
 int emu_link_unfuse(struct emu_rx *rx);
 
 /**
- * emu_link_apart - clock virtual: if two workers step the ends of a cable, what passes between them
- * goes by their outboxes from now on, both ways (emu/dev/outbox.h). For cables whose ends are
- * looked at in windows alone, not between them; before emu_outbox_open(). Thread: any, while both
- * stand still. Errors: -ENOMEM.
+ * emu_link_apart - clock virtual: if different workers step the two devices, exchange segments and
+ * credits through their outboxes from now on (emu/dev/outbox.h). Only for cables whose ends are
+ * used inside windows, never between them. Call before emu_outbox_open().
+ * Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
 int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx);
 
-/** emu_link_bytes - memory that the rings of such a cable take. Pure. */
+/** emu_link_bytes - memory of a local cable's rings. Pure. */
 static inline size_t emu_link_bytes(uint32_t credits)
 {
     return emu_ring_bytes(credits) + emu_credit_bytes(credits);
 }
 
 /**
- * emu_link_credits - credits of a local cable that its sender has, or that are on their way back.
- * @rx: the receiving end. Thread: any, while both ends' workers stand still.
+ * emu_link_credits - credits of a local cable that the sender has or that are on their way back.
+ * Thread: any, while both workers are stopped.
  */
 uint64_t emu_link_credits(const struct emu_rx *rx);
 
-/** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
+/** emu_link_unjoin - free what emu_link_join() made, after the workers have stopped. */
 void emu_link_unjoin(struct emu_tx *tx);
 
 /**
- * emu_link_edge - make both ends of a switch port edge ends, unplugged as yet. Errors: -ENOMEM.
+ * emu_link_edge - make both ends of a switch port hostif links without a process. Errors: -ENOMEM.
  */
 int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                   uint32_t credits, const struct emu_profile *profile);
 
-/** emu_link_free_edge - free what emu_link_edge() made. After the workers have ended. */
+/** emu_link_free_edge - free what emu_link_edge() made, after the workers have stopped. */
 void emu_link_free_edge(struct emu_rx *rx);
 
 /**
- * emu_tx_rebase, emu_rx_rebase - the clock is rebased by @by_ps: the times of an end, and
- * with its receiving end those in the rings of a local cable. Thread: any, while workers stand
- * still.
+ * emu_tx_rebase, emu_rx_rebase - subtract @by_ps from all times of a sender or receiver. The
+ * receiver's includes the rings of a local cable. Thread: any, while workers are stopped.
  */
 void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps);
 void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
 
 /**
- * emu_link_check - what must hold on a local cable at any time: no segment was lost or made, and
- * its credits add up. Returns NULL, or what is wrong.
- * @rx: the receiving end. @held: credits that what it holds stands for. @credits: in all.
- * Thread: any, while both ends' workers stand still.
+ * emu_link_check - check the invariants of a local cable: no segment was lost or duplicated, and
+ * the credits add up. Returns NULL, or an error text.
+ * @held: credits of the segments in the receiver's buffer. @credits: the total.
+ * Thread: any, while both workers are stopped.
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/**
- * emu_link_check_segments - the same of its segments alone: what was sent has come, or is on it.
- */
+/** emu_link_check_segments - the part of emu_link_check() about segments. */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
-/** emu_hostif_check - the same of the credits of a cable from a process. */
+/** emu_hostif_check - check the credits of a hostif link as emu_link_check() does. */
 const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/**
- * emu_credits_wrong - there are @sum credits and there should be @credits, which is not as many.
- */
+/** emu_credits_wrong - the error text if @sum credits were found in place of @credits. */
 static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 {
     return sum < credits ? "credits were lost on the cable to here"
@@ -268,17 +264,17 @@ static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 }
 
 /**
- * emu_link_bufs - pool buffers that are on a local cable now: references. Any other cable: 0.
- * Thread: any, while both ends' workers stand still.
+ * emu_link_bufs - references to pool buffers on a local cable; 0 for other links. Thread: any,
+ * while both workers are stopped.
  */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
-/** emu_link_holds - is a segment of group @id on a local cable now? Thread: the same. */
+/** emu_link_holds - is a segment of group @id on a local cable? Thread: as emu_link_bufs(). */
 bool emu_link_holds(const struct emu_rx *rx, uint32_t id);
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/** emu_tx_take_credits - raw: collect the credits that came back. */
+/** emu_tx_take_credits - raw: collect the credits that have come back. */
 static inline void emu_tx_take_credits(struct emu_tx *tx)
 {
     const struct emu_credit *back;
@@ -292,8 +288,8 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_room - segments that may be sent now.
- * Looks an edge up once: it may be unplugged at any time, but is not freed in this pass.
+ * emu_tx_room - segments that may be sent now. Reads the attachment of a hostif link: the process
+ * may detach at any time, but its interface is not freed during this pass.
  */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
@@ -305,8 +301,8 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_has_room - are there as many as @count, for who has perhaps nothing to send? Where there
- * are not nobody is said to wait, as emu_tx_room() says it.
+ * emu_tx_has_room - may @count segments be sent? For a caller that may have nothing to send: unlike
+ * emu_tx_room() it does not record that the sender waits.
  */
 static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
 {
@@ -317,24 +313,24 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
     return !tx->plug.plugged || emu_hostif_has_room(tx->plug.plugged, count);
 }
 
-/** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
+/** emu_tx_drop - drop and count a segment that was sent while no process is attached. */
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 
-/** emu_tx_send_else - emu_tx_send() where it is no plain local cable: an edge, slow, or tapped. */
+/** emu_tx_send_else - the slow path of emu_tx_send(): hostif links, slow or tapped cables. */
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry);
 
 /**
- * emu_tx_send - put one segment on the wire; its buffer reference passes on.
+ * emu_tx_send - put one segment on the wire; the link takes the reference to its buffer.
  *
- * Cost: one credit; the caller saw emu_tx_room(). Told to the receiver by emu_tx_flush().
- * Thread: the sending device's worker; may overlap everything at the other end.
+ * Cost: one credit; the caller has checked emu_tx_room(). emu_tx_flush() signals the receiver.
+ * Thread: the sending device's worker; the receiver may run at the same time.
  * Source: output-queued routers §2; deviation: credits may return in batches.
  */
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->untold++;
     if (tx->shape == EMU_LINK_LOCAL) {
-        emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
+        emu_ring_put(&tx->data, entry); /* each credit has a slot */
         tx->credits--;
     } else {
         emu_tx_send_else(tx, entry);
@@ -342,8 +338,8 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 }
 
 /**
- * emu_tx_send_plain - raw: emu_tx_send() where the caller knows that it is a plain local cable.
- * Returns the credits that are left. On clock raw all times are 0.
+ * emu_tx_send_plain - raw: emu_tx_send() on a link known to be local with no flag set. Returns the
+ * credits left.
  */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
@@ -353,8 +349,9 @@ static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_ent
 }
 
 /**
- * emu_tx_slot, emu_tx_show - emu_tx_send() without a copy, where it is a plain local cable: the
- * slot to be filled, but for its stamp; and then it is sent. NULL: it is no such cable.
+ * emu_tx_slot, emu_tx_show - emu_tx_send() without a copy, on a local link with no flag set.
+ * emu_tx_slot() returns the next slot, of which the caller fills all but the stamp, or NULL for
+ * other links. emu_tx_show() then sends it.
  */
 static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
 {
@@ -369,8 +366,8 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
 }
 
 /**
- * emu_tx_sent - the same of @count, which were put into the ring by a copy of its end, @data, as it
- * is now.
+ * emu_tx_sent - raw: account for @count segments that the caller put into the ring through @data,
+ * its own copy of the ring end.
  */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
@@ -379,16 +376,13 @@ static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *dat
     tx->credits -= count;
 }
 
-/**
- * emu_tx_copies_out - does the far end copy a payload out during the call? A process's edge does,
- * and a port without one drops it.
- */
+/** emu_tx_copies_out - is the payload copied (or dropped) during the call? True on hostif links. */
 static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 {
     return tx->kind == EMU_LINK_EDGE;
 }
 
-/* A segment goes out there. Returns to whom; NULL: nothing is plugged in, and it is dropped. */
+/* Account for a segment to a process. Returns its interface, or NULL if the segment is dropped. */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
@@ -401,8 +395,8 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
 }
 
 /**
- * emu_tx_put - raw: emu_tx_send() where that is so, of a payload of the caller's at a line; NULL:
- * there is none.
+ * emu_tx_put - raw: send one segment on a hostif link. @payload: at a cache line; NULL if it has
+ * none.
  */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
@@ -413,10 +407,7 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
         emu_hostif_put(edge, hdr, payload);
 }
 
-/**
- * emu_tx_put_run - raw: the same of @count in a row, which lie in the pool's @bufs as they are to
- * be sent.
- */
+/** emu_tx_put_run - raw: emu_tx_put() of the @count segments in the pool's @bufs, in order. */
 static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, const uint32_t *bufs,
                                   uint32_t count)
 {
@@ -430,8 +421,8 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 }
 
 /**
- * emu_tx_pass_run - raw: full unicasts to @dst at the front of @from, up to @most, which there is
- * room for: emu_hostif_pass_run(). 0: none of them can go so.
+ * emu_tx_pass_run - raw: emu_hostif_pass_run() of up to @most segments, for which the caller has
+ * checked the space. Returns how many were sent, 0 if none can be sent this way.
  */
 static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *from, uint32_t dst,
                                        uint32_t most)
@@ -445,8 +436,8 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
 }
 
 /**
- * emu_tx_refer - raw: the same of what lies at @on on the shelf of its switch; @hdr, @payload: that
- * segment, for captures.
+ * emu_tx_refer - raw: send the segment at @on in the switch's shared multicast buffer. @hdr,
+ * @payload: the segment, for captures.
  */
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
@@ -457,20 +448,24 @@ static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu
         emu_hostif_refer(edge, on, 1);
 }
 
-/** emu_tx_refers - raw: may several go so at once? Not to nobody, nor where they are tapped. */
+/**
+ * emu_tx_refers - raw: may emu_tx_refer_run() be used? Not on a tapped link or without a process.
+ */
 static inline bool emu_tx_refers(const struct emu_tx *tx)
 {
     return tx->plug.plugged && !tx->tapped;
 }
 
-/** emu_tx_refer_run - raw: emu_tx_refer() of @count of one part of the shelf, from @on on. */
+/**
+ * emu_tx_refer_run - raw: emu_tx_refer() of @count segments in one part of the buffer, from @on on.
+ */
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {
     tx->untold = (uint16_t)(tx->untold + count);
     emu_hostif_refer(tx->plug.plugged, on, count);
 }
 
-/* Timed, not fused: the next batch of credits is in hand. False: none is on its way. */
+/* Timed, not fused: take the next batch of credits. False: none is on its way. */
 static inline bool emu_tx_next_credit(struct emu_tx *tx)
 {
     const struct emu_credit *back = emu_credit_front(&tx->credit);
@@ -485,12 +480,12 @@ static inline bool emu_tx_next_credit(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
+ * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave: once it is
+ * ready, the wire is free and a credit has arrived.
  *
- * Once it is ready, the wire is free and a credit is there. Credits are taken one batch at a
- * time, when there is none left, so that a segment leaves no earlier than its own credit comes;
- * one that is on its way may be taken before its time, because nothing can overtake it.
- * EMU_NEVER: none is on its way; EMU_EVENT_CREDIT tells when one is.
+ * Credits are taken one batch at a time, when none is left, so that a segment leaves no earlier
+ * than its own credit arrives. A credit still on its way may be taken early because nothing
+ * overtakes it. Returns EMU_NEVER if none is on its way; EMU_EVENT_CREDIT follows.
  */
 static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct emu_tx *tx,
                                                                          uint64_t ready_ps)
@@ -510,8 +505,8 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
 }
 
 /**
- * emu_tx_has_credit - is there one, or on its way? Of a local cable. Thread: its device's worker,
- * or any while that stands still.
+ * emu_tx_has_credit - local link: is a credit here or on its way? Thread: the device's worker; any
+ * while that is stopped.
  */
 static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 {
@@ -520,10 +515,10 @@ static inline bool emu_tx_has_credit(const struct emu_tx *tx)
     return tx->credits || emu_credit_front(&tx->credit);
 }
 
-/** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
+/** emu_tx_depart_else - the slow path of emu_tx_depart(). */
 void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
 
-/* Onto the wire of a cable of @dev, which sends by @profile, and no more. */
+/* Put a segment on a cable of @dev, without taking a credit. */
 static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
                                     const struct emu_profile *profile,
                                     const struct emu_entry *entry, uint64_t depart_ps)
@@ -535,7 +530,7 @@ static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
     emu_ring_put_at(&tx->data, entry, time_ps);
 }
 
-/* Where it is one. The receiver has not been told. */
+/* emu_tx_depart() on a local link with no flag set, without counting the segment. */
 static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
                                        uint64_t depart_ps)
 {
@@ -546,9 +541,9 @@ static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
- * Stamps it with the time at which its head is through the far end's ingress: the cable and the
- * switch (to a node: emu_profile_node_ps()), so that no device can act on another within less than
- * emu_profile_lookahead_ps(). A process sees the segment when it lies in memory whole.
+ * Stamps it with the time at which its head has passed the remote ingress: cable plus switch (to a
+ * node: emu_profile_node_ps()). So no device acts on another in less than
+ * emu_profile_lookahead_ps(). A process sees a segment once all of it is in memory.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
 static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
@@ -562,7 +557,7 @@ static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entr
     tx->untold++;
 }
 
-/** emu_tx_flush - tell the receiver. Once a burst. */
+/** emu_tx_flush - signal the receiver. Once per burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
     if (!tx->untold)
@@ -570,7 +565,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     emu_count(&tx->counts.segments, tx->untold);
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        if (!tx->apart) /* else it has been, or will be */
+        if (!tx->apart) /* otherwise the outbox signals it */
             emu_tx_tell(tx, tx->owner->worker);
     } else if (tx->plug.plugged) {
         emu_hostif_mark(tx->plug.plugged);
@@ -578,8 +573,8 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_show_few - raw: the process there sees what was written for it: emu_hostif_show_few(),
- * with what is to follow. False: it is no process, or not yet to see it.
+ * emu_tx_show_few - raw: publish what was written for the process if it is a short message:
+ * emu_hostif_show_few(), whose further steps the caller takes. False: nothing was published.
  */
 static inline bool emu_tx_show_few(struct emu_tx *tx)
 {
@@ -590,9 +585,9 @@ static inline bool emu_tx_show_few(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
- * at once. All others have been. @dev, @profile: its device, and what that sends by, which the
- * caller has at hand: here they would cost a line.
+ * emu_tx_depart_told - emu_tx_depart() and emu_tx_flush() of a single segment, after earlier ones
+ * were flushed. @dev, @profile: the sender's; the caller has them in registers, a load would cost a
+ * cache line.
  */
 static inline __attribute__((always_inline)) void emu_tx_depart_told(
     struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
@@ -615,7 +610,10 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/** emu_rx_begin - before a burst: look an edge up, once for this pass (see emu_tx_room()). */
+/**
+ * emu_rx_begin - before a burst: read the attachment of a hostif link, once per pass as in
+ * emu_tx_room().
+ */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_EDGE)
@@ -634,16 +632,13 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/**
- * emu_rx_arrived - the same where it is known that there is one, for its time was looked at
- * (emu_rx_front_ps()): a local cable's is not looked at again.
- */
+/** emu_rx_arrived - emu_rx_front() after emu_rx_front_ps() has shown that a segment has arrived. */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
-/** emu_rx_skip - done with the front segment. */
+/** emu_rx_skip - remove the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL) {
@@ -655,7 +650,7 @@ static inline void emu_rx_skip(struct emu_rx *rx)
     emu_hostif_skip(rx->plug.plugged);
 }
 
-/** emu_rx_done - end of a burst of @moved segments. */
+/** emu_rx_done - end a burst of @moved segments. */
 static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 {
     emu_count(&rx->counts.segments, moved);
@@ -664,8 +659,8 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 }
 
 /**
- * emu_rx_front_ps - timed: when the oldest segment arrives, if it is known, else EMU_NEVER.
- * @until_ps: an edge is asked for what is due by then.
+ * emu_rx_front_ps - timed: when the oldest segment arrives; EMU_NEVER if none is known. @until_ps:
+ * how far ahead to fetch segments from a hostif link.
  */
 static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
 {
@@ -681,13 +676,13 @@ static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
     return entry ? entry->time_ps : emu_hostif_next_ps(rx->plug.plugged);
 }
 
-/** emu_rx_next_ps - the same, of what is known already. */
+/** emu_rx_next_ps - emu_rx_front_ps() without fetching from a hostif link. */
 static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 {
     return emu_rx_front_ps(rx, 0);
 }
 
-/** emu_rx_note - what goes back is told to the tap, where there is one. */
+/** emu_rx_note - report returned credits to the tap, if there is one. */
 static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
                                uint64_t arrive_ps)
 {
@@ -695,13 +690,13 @@ static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t
         emu_tap_credits(rx, count, channel, arrive_ps);
 }
 
-/** emu_rx_pay_apart - timed: @count credits of @channel go back to another worker's device. */
+/** emu_rx_pay_apart - timed: return @count credits of @channel to another worker's device. */
 void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps);
 
-/** emu_rx_pay_else - emu_rx_pay() where it is no plain local cable: an edge, or tapped. */
+/** emu_rx_pay_else - the slow path of emu_rx_pay(). */
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);
 
-/* Of a local cable: @owed credits go back. */
+/* Return @owed credits on a local cable that is not fused. */
 static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -710,7 +705,7 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
     emu_signal_credit(rx->far, rx->peer.index, dev->worker, rx->peer.port);
 }
 
-/* Of a fused one. */
+/* The same on a fused cable. */
 static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -722,9 +717,8 @@ static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint
 }
 
 /**
- * emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once
- * when timed. There are some. @dev: its device, which the caller has at hand: here it would cost a
- * line.
+ * emu_rx_pay - return the owed credits, of which there is at least one. They arrive at @arrive_ps.
+ * Raw: once per burst; timed: immediately. @dev: the receiver's, see emu_tx_depart_told().
  */
 static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
 {
@@ -740,22 +734,21 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
 }
 
 /**
- * emu_rx_fetch, emu_tx_fetch - ask for the lines of its rings that it will touch next
- * (emu_fetch_fn). Thread: the end's device's.
+ * emu_rx_fetch, emu_tx_fetch - prefetch the ring's cache lines that are used next (emu_fetch_fn).
+ * Thread: the device's.
  */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)
         return;
     emu_fetch_line(emu_ring_slot(&rx->data));
-    emu_fetch_line(emu_ring_after(&rx->data)); /* looked at when the one before it is taken */
+    emu_fetch_line(emu_ring_after(&rx->data)); /* read when the one before it is removed */
     if (!rx->fused)
         emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 
 /**
- * emu_rx_fetch_burst - ask for the slots that are taken next, many at a time, on clock raw; those
- * behind them the processor asks for by itself.
+ * emu_rx_fetch_burst - raw: prefetch the first slots of a burst; the processor prefetches the rest.
  */
 static inline void emu_rx_fetch_burst(const struct emu_rx *rx)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * tap.c - see tap.h.
- */
+/* tap.c - fill the rings of a capture. */
 #include "emu/link/tap.h"
 
 #include <stdlib.h>
@@ -15,8 +13,8 @@ struct tap_note {
     uint32_t iface;
     uint64_t time;
     struct emu_tap_head head;
-    const void *hdr;           /* EMU_HDR_BYTES of what it is of; NULL: nothing follows the head */
-    const struct emu_hdr *own; /* of the segment that a packet carries; NULL: none */
+    const void *hdr;           /* EMU_HDR_BYTES of header; NULL: the record is a head only */
+    const struct emu_hdr *own; /* header of the segment in a packet; may be NULL */
     const uint8_t *payload;
     uint32_t payload_bytes;
 };
@@ -35,7 +33,7 @@ void emu_taps_sort(struct emu_taps *taps)
     qsort(taps->end, taps->ends, sizeof taps->end[0], by_address);
 }
 
-/* NULL: that end has none. */
+/* NULL: no tap on @end. */
 static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 {
     struct emu_tap_end key = {.end = end};
@@ -46,8 +44,8 @@ static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 /* --- the ring ----------------------------------------------------------------------- */
 
 /*
- * P4 pairs with P3: a record that was taken has been read, and may be overwritten. A number of
- * taken ones that cannot be is more than there is room for.
+ * P4 pairs with P3: the reader has finished with the records it took, so they may be overwritten.
+ * With an impossible count of records taken, the ring counts as full.
  */
 static struct emu_tap_record *taps_slot(struct emu_taps *taps, struct emu_tap_iface *iface)
 {
@@ -92,14 +90,14 @@ static void taps_note(struct emu_taps *taps, const struct tap_note *note)
     atomic_store_explicit(&taps->ring->put, ++taps->put, memory_order_release); /* P1: P2 */
 }
 
-/* --- what is noted, and when -------------------------------------------------------- */
+/* --- building records --------------------------------------------------------------- */
 
 static bool taps_want(const struct emu_taps *taps, enum emu_tap_what what)
 {
     return taps->filter.what >> what & 1;
 }
 
-/* The time of what happens at @at_ps, which on raw nobody knows. */
+/* The record's time of @at_ps. Clock raw has no simulated times: the current time. */
 static uint64_t taps_time(const struct emu_taps *taps, const struct emu_dev *dev, uint64_t at_ps)
 {
     switch (taps->clock) {
@@ -117,7 +115,9 @@ static uint64_t before_ps(uint64_t at_ps, uint64_t by_ps)
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/* When the head of what is at the far end at entry->time_ps left here: emu_tx_depart(). */
+/*
+ * When the head of a segment left that arrives at entry->time_ps: the inverse of emu_tx_depart().
+ */
 static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry, bool packets)
 {
     const struct emu_profile *profile = tx->profile;
@@ -139,7 +139,7 @@ static struct tap_note note_of(const struct emu_taps *taps, enum emu_tap_what wh
                              .head = {.version = EMU_TAP_VERSION, .what = (uint8_t)what}};
 }
 
-/* A segment with its own header: whole, or the beginning of it. @payload: NULL: it has none. */
+/* Record a segment, with its payload if it has one. */
 static void note_segment(struct emu_taps *taps, struct tap_note *note, const struct emu_hdr *hdr,
                          const struct emu_seg *payload)
 {
@@ -198,7 +198,7 @@ static void tap_packet(struct emu_taps *taps, uint32_t iface, const struct emu_d
     taps_note(taps, &note);
 }
 
-/* --- what ends tell ----------------------------------------------------------------- */
+/* --- calls from links --------------------------------------------------------------- */
 
 void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry)
 {
@@ -259,7 +259,7 @@ void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const s
 {
     struct emu_taps *taps = rx->owner->worker->taps;
     struct emu_tap_end *end = taps_find(taps, rx);
-    uint64_t peeked = (uint64_t)edge << 32 | at; /* an edge's number is not 0 */
+    uint64_t peeked = (uint64_t)edge << 32 | at; /* not 0: serial numbers begin at 1 */
     struct tap_note note;
 
     if (!end || end->takes == EMU_TAP_NOWHERE || end->peeked == peeked)
@@ -271,7 +271,7 @@ void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const s
     note_segment(taps, &note, hdr, hdr->len ? payload : NULL);
 }
 
-/* What is no segment: all of it is in the head. */
+/* Record credits or acknowledgments, which have no segment. */
 static void tap_back(const struct emu_rx *rx, enum emu_tap_what what, uint32_t number,
                      uint32_t about, uint64_t there_ps)
 {

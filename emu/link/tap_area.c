@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * tap_area.c - the rings of a capture: made, and found in memory that somebody else has made.
- */
+/* tap_area.c - make the rings of a capture, or map rings made by another process. */
 #include "emu/link/tap_area.h"
 
 #include <errno.h>

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounds.h - how long is waited for others at most: the list of all such bounds.
+ * bounds.h - all bounds on waiting for another party.
  *
- * `fabemu run` and `fabemu up` take them as --bound NAME=TIME|off; docs/manual.md explains each.
- * The library of a process is told its part of them when it attaches.
+ * `fabemu run` and `fabemu up` take them as --bound NAME=TIME|off; docs/manual.md explains each. A
+ * process's library receives its bounds when it attaches.
  */
 #ifndef EMU_BOUNDS_H
 #define EMU_BOUNDS_H
 
 #include <stdint.h>
 
-#define EMU_BOUND_OFF UINT64_MAX /* waits without limit */
+#define EMU_BOUND_OFF UINT64_MAX /* wait without limit */
 
 /*
- * A row is X(field, NAME, default in milliseconds, what it bounds). Default 0: what a profile has.
- *
- * The fabric's.
+ * A row is X(field, NAME, default in milliseconds, what it bounds). Default 0: the profile's value.
+ * These are the fabric's.
  */
 #define EMU_BOUNDS_FABRIC(X)                                                                 \
     X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")    \
@@ -25,7 +24,7 @@
     X(stuck, "stuck", 1000, "a port sends nothing of what it could")                         \
     X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is sent again")
 
-/* Those of a process's library, which it is told when it attaches: struct fabemu_bounds. */
+/* Those of a process's library, sent when it attaches: struct fabemu_bounds. */
 #define EMU_BOUNDS_LIBRARY(X)                                                            \
     X(silence, "silence", 10000, "a peer that must answer is silent")                    \
     X(successor, "successor", 1000, "nobody follows a process that has left or died")    \
@@ -45,15 +44,15 @@
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)
 
-/* Milliseconds, or EMU_BOUND_OFF. All 0 are defaults: emu_bounds_filled(). */
+/* Milliseconds, or EMU_BOUND_OFF. 0 stands for the default: emu_bounds_filled(). */
 struct emu_bounds {
 #define EMU_BOUND_FIELD(field, name, ms, what) uint64_t field##_ms;
     EMU_BOUNDS(EMU_BOUND_FIELD)
 #undef EMU_BOUND_FIELD
-    uint64_t retries; /* tries of a packet, and then it is given up; 0: the profile's */
+    uint64_t retries; /* transmissions of a packet before it is given up; 0: the profile's */
 };
 
-/** emu_bounds_filled - with defaults in the place of what is 0. Pure. */
+/** emu_bounds_filled - replace each 0 by its default. Pure. */
 static inline struct emu_bounds emu_bounds_filled(struct emu_bounds bounds)
 {
 #define EMU_BOUND_FILL(field, name, ms, what) \
@@ -64,13 +63,13 @@ static inline struct emu_bounds emu_bounds_filled(struct emu_bounds bounds)
     return bounds;
 }
 
-/** emu_bound_ns - in nanoseconds; EMU_BOUND_OFF stays what it is. Pure. */
+/** emu_bound_ns - in nanoseconds; keeps EMU_BOUND_OFF. Pure. */
 static inline uint64_t emu_bound_ns(uint64_t ms)
 {
     return ms > UINT64_MAX / 1000000u ? EMU_BOUND_OFF : ms * 1000000u;
 }
 
-/** emu_bound_int_ms - as poll() and the like take it: off is 24 days. Pure. */
+/** emu_bound_int_ms - as poll() takes it; EMU_BOUND_OFF becomes 24 days. Pure. */
 static inline int emu_bound_int_ms(uint64_t ms)
 {
     return ms > INT32_MAX ? INT32_MAX : (int)ms;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostif.h - the cable between an application's process and the fabric.
+ * hostif.h - the host interface: the cable between an application's process and the fabric.
  *
- * An edge is one shared memory region with a ring of whole segments each way:
- * `up` from the adapter to the fabric, `down` from the fabric to the adapter.
- * The process maps its own edge, for reading its switch's shelf (fabric/shelf.h),
- * and nothing else. Both sides keep their own copies of what they wrote; the
- * fabric believes nothing it reads: an index out of range, a bad header or a
- * foreign source is counted and dropped.
+ * It is a shared memory region with a ring of whole segments in each direction: `up` from the
+ * adapter to the fabric, `down` from the fabric to the adapter. A process maps only its own region,
+ * and its switch's shared multicast buffer for reading (fabric/shelf.h). Both sides keep private
+ * copies of what they wrote. The fabric trusts nothing that it reads: an index out of range, a bad
+ * header or a foreign source is counted and dropped.
  *
- * The adapter's credits on the wire are kept by the fabric's side (link.c):
- * the up ring is the adapter's transmit queue, not the wire.
+ * The fabric's side keeps the adapter's credits on the wire (link.c): the up ring is the adapter's
+ * transmit queue, not the wire.
  *
- * Behind the rings the fabric writes who is at which node (emu_seat_first), and the process what it
- * has sent to each (emu/hostif/comm.h).
+ * The region also holds, written by the fabric, the incarnation of the process on each node
+ * (emu_seat_first), and, written by the process, its message counters (emu/hostif/comm.h).
  */
 #ifndef EMU_HOSTIF_H
 #define EMU_HOSTIF_H
@@ -31,49 +30,52 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC 0x656764656d756266u /* "fbumedge" */
-/* of edges, of what processes say over them, and of the control protocol */
+/* Of the region, the blocks in it, and the control protocol. */
 #define EMU_HOSTIF_VERSION 16u
 
-/* Kinds of collectives that programs count, and reasons why one did not run in the network: as many
- * as nic/fabemu.h has (FABEMU_COLLS, FABEMU_WHYS). */
+/*
+ * Kinds of collectives that programs count, and reasons why one did not run in the network. The
+ * numbers match nic/fabemu.h (FABEMU_COLLS, FABEMU_WHYS).
+ */
 #define EMU_HOSTIF_COLLS   4
 #define EMU_HOSTIF_REASONS 9
 /*
- * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
- * the cache that cores share by the time the other end wants them, and come from there in a third
- * of the time that they take out of another core's own (12 ns a segment, not 31 to 41; with 1024
- * slots 1 MB broadcasts took 1.3 times as long, messages of 1 MB 1.13 times).
+ * Slots of each ring; a power of two. A ring exceeds a core's private caches: by the time the
+ * reader wants a line it is in the shared cache, from where it comes in a third of the time that it
+ * takes from another core's cache (12 ns a segment, not 31 to 41; with 1024 slots 1 MB broadcasts
+ * took 1.3 times as long, messages of 1 MB 1.13 times).
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
- * Slots, of which a ring that is empty needs no more: whoever writes begins at the first one again
- * when so many or more are behind it and all of them were read. Else what says little at a time
- * would go through all of the ring's memory, and touch each page of it for the first time: 2 us a
- * page in the one process, 1 in the other, for 16 segments.
+ * A writer that finds its ring empty after at least this many slots starts again at the first slot.
+ * Otherwise light traffic would walk through the whole ring and fault in each page: 2 us a page in
+ * one process, 1 us in the other, for 16 segments.
  */
 #define EMU_HOSTIF_TURN 1024u
 
-/* Of a shelf (emu/hostif/fabric/shelf.h), and of a part of it; powers of two. */
+/*
+ * Slots of a shared multicast buffer (emu/hostif/fabric/shelf.h) and of each part; powers of two.
+ */
 #define EMU_SHELF_SLOTS 8192u
 #define EMU_SHELF_PART  1024u
 #define EMU_SHELF_PARTS (EMU_SHELF_SLOTS / EMU_SHELF_PART)
 
-#define EMU_HOSTIF_RING_DATA 1u /* bell: ring when the up ring gains an entry */
-#define EMU_HOSTIF_RING_ROOM 2u /* bell: ring when the down ring gains room */
+#define EMU_HOSTIF_RING_DATA 1u /* ring the bell when the up ring gains an entry */
+#define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
 
 struct emu_hostif_slot {
     struct emu_seg seg;
 };
 
-/* A shelf, as all map it (emu/hostif/fabric/shelf.h). */
+/* A shared multicast buffer, as all map it (emu/hostif/fabric/shelf.h). */
 struct emu_shelf_shared {
     alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_SHELF_SLOTS];
 };
 
-#define EMU_STREAM_SEGS  16u /* so many segments in a row are a stream */
-#define EMU_HOSTIF_AHEAD 8   /* slots that emu_hostif_prefetch() looks ahead */
+#define EMU_STREAM_SEGS  16u /* this many segments in a row are a stream */
+#define EMU_HOSTIF_AHEAD 8   /* prefetch distance in slots */
 
-/** emu_seg_prefetch - all lines of @seg. */
+/** emu_seg_prefetch - prefetch all lines of @seg. */
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 {
     const uint8_t *at = (const uint8_t *)seg;
@@ -87,9 +89,8 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 }
 
 /*
- * Slots lie in another core's cache more often than not. Both ends ask for the
- * slot that they will want next while they are at work on this one: never past
- * @end, for that one is still the other end's.
+ * Slots are mostly in another core's cache, so both sides prefetch the slot that they use
+ * EMU_HOSTIF_AHEAD later. They never pass @end, whose slot still belongs to the peer.
  */
 static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
                                        uint32_t end, bool write)
@@ -98,7 +99,7 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/* Counts that the process keeps about itself; the fabric copies them out at the end. */
+/* Counters of the process about itself; the fabric copies them when it detaches. */
 struct emu_hostif_stats {
     _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* by enum fabemu_coll */
     /* by enum fabemu_coll, enum fabemu_why */
@@ -106,10 +107,9 @@ struct emu_hostif_stats {
 };
 
 /*
- * The processes that attach to a node are numbered from 1; that number is a process's seat. One
- * word a node says which seat was the last, and whether its process is still there: twice the seat,
- * less 1 while it is attached; 0 before the first. That only grows. Its highest bit is set while no
- * link of the node is in use.
+ * Processes that attach to a node are numbered from 1; the number is the process's incarnation. One
+ * word per node holds twice the number of the last one, less 1 while it is attached; 0 before the
+ * first. The word only grows, except that its highest bit is set while no link of the node is up.
  */
 #define EMU_SEAT_NO_LINK (UINT64_C(1) << 63)
 
@@ -118,16 +118,13 @@ static inline uint64_t emu_seat_state(uint64_t seat, bool attached)
     return 2 * seat - attached;
 }
 
-/** emu_seat_attached - is the last process of the node still there? Pure. */
+/** emu_seat_attached - is the node's last process still attached? Pure. */
 static inline bool emu_seat_attached(uint64_t word)
 {
     return word & 1;
 }
 
-/**
- * emu_seat_first - the seat of the process that is there or, where nobody is, of the next one.
- * Pure.
- */
+/** emu_seat_first - the incarnation of the attached process, or else of the next one. Pure. */
 static inline uint64_t emu_seat_first(uint64_t word)
 {
     return (word & ~EMU_SEAT_NO_LINK) / 2 + 1;
@@ -140,44 +137,44 @@ struct emu_hostif_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;          /* 1: clock real, entries carry times that matter */
-    uint32_t device_threads; /* 1: --threads device: the adapter's own thread steps it */
-    uint64_t origin_ns;      /* CLOCK_MONOTONIC when the fabric's time was 0 */
-    uint64_t nic_send_ps;    /* profile: from the post to the wire */
-    uint32_t shelf_slots;    /* of the shelf that comes with it; 0: none does */
+    uint32_t timed;          /* 1: clock real, entries carry times */
+    uint32_t device_threads; /* 1: --threads device: the process steps its adapter */
+    uint64_t origin_ns;      /* CLOCK_MONOTONIC at the fabric's time 0 */
+    uint64_t nic_send_ps;    /* profile: from post to wire */
+    uint32_t shelf_slots;    /* of the shared multicast buffer; 0: there is none */
 
-    /* Written by the adapter; the fabric reads. */
+    /* Written by the adapter; read by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
-    _Atomic uint32_t up_core; /* 1 + the core that a stream is posted on; 0: none is. A hint */
-    /* 1 + the core that was posted on last, where threads outnumber cores; 0: not known. A hint */
+    _Atomic uint32_t up_core; /* 1 + the core that posts a stream; 0: none. A hint */
+    /* 1 + the core of the latest post, where threads outnumber cores; 0: unknown. A hint */
     _Atomic uint32_t post_core;
-    _Atomic uint32_t up_shift; /* segment n lies in slot n + up_shift: emu_hostif_slot_at() */
+    _Atomic uint32_t up_shift; /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
-    /* Written by the fabric; the adapter reads. */
+    /* Written by the fabric; read by the adapter. */
     alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that are in the fabric */
-    alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments the fabric wrote */
+    alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments written */
     _Atomic uint32_t down_shift;                  /* as up_shift */
 
-    /* Set by the fabric's worker before it sleeps: what to ring the bell for. */
+    /* Set by the fabric's worker before it sleeps: the events to ring the bell for. */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_HOSTIF_RING_* */
 
-    /* Set to 1 by the adapter before it sleeps on it (futex); the fabric sets 0 and wakes. */
+    /* Set to 1 by the adapter before it sleeps on it (futex); the fabric sets 0 and wakes it. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
-    /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
+    /* Set to 1 by the fabric when it cuts the process off, which did not take its segments. */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    /* processes that are gone, of all nodes, so far: it is time to look at seats */
+    /* processes that have ended, on all nodes: a change means that seats[] changed */
     _Atomic uint32_t endings;
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
-    /* 1 + bytes: messages of so many, or more, are told of, too; 0: none are. */
+    _Atomic uint32_t watched; /* 1: somebody watches finished collectives */
+    /* 1 + bytes: messages of at least that size are recorded, too; 0: no messages are. */
     _Atomic uint64_t watched_bytes;
     /*
-     * Written about once a second by the fabric's manager: fabric_starved(). For how long processes
-     * of this host, or the fabric, have had no core; and the emu_now_ns() of the last count, 0 if
-     * nobody counts.
+     * Written about once a second by the fabric's manager: for how long processes of this host or
+     * the fabric have had no core (fabric_starved()), and emu_now_ns() of the last update; 0 if not
+     * counted.
      */
     _Atomic uint64_t starved_ns;
     _Atomic uint64_t counted_ns;
@@ -185,37 +182,34 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) struct emu_hostif_stats stats;
 
     /*
-     * Written by the adapter: of the collectives, those that emu_comm_draw() tells of. The fabric
-     * looks at the count once a second, so it stands in the first page, which has been touched:
-     * 256 nodes of which none has told of any cost 1 ms once, where that was another page of each.
+     * Written by the adapter: collectives that emu_comm_draw() selects. The fabric reads the count
+     * once a second, so it is in the first page, which is mapped anyway: a page of its own cost 1
+     * ms for 256 nodes.
      */
     struct emu_finished_shared drawn;
 
-    /* Written by the adapter about once a second; the fabric reads. */
+    /* Written by the adapter about once a second; read by the fabric. */
     struct emu_pending_shared pending;
 
-    /* Written by the adapter while it is watched; the fabric reads. */
+    /* Written by the adapter while it is watched; read by the fabric. */
     struct emu_finished_shared finished;
 
-    /* Written by the adapter; the fabric reads. Its messages by peer: emu_hostif_peer(). */
+    /* Written by the adapter; read by the fabric. Messages by peer: emu_hostif_peer(). */
     struct emu_comm_shared comm;
 
-    /*
-     * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo
-     * 2^64.
-     */
+    /* When an entry is due: up, earliest departure; down, arrival in memory. ps, modulo 2^64. */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
-    /* Where a segment of the down ring lies: emu_on(); 0: in its slot of the ring. */
+    /* Where a segment of the down ring is stored: emu_on(); 0: in its slot of the ring. */
     alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
-    /* Written by the fabric; the adapter reads: who is where, by node (emu_seat_state). */
+    /* Written by the fabric; read by the adapter: one word per node (emu_seat_state). */
     alignas(EMU_LINE) _Atomic uint64_t seats[];
 };
 
-/** emu_hostif_bytes - of an edge in a fabric of @nodes. Pure. */
+/** emu_hostif_bytes - size of the region in a fabric of @nodes. Pure. */
 static inline size_t emu_hostif_bytes(uint32_t nodes)
 {
     return sizeof(struct emu_hostif_shared) +
@@ -224,8 +218,8 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
 }
 
 /**
- * emu_hostif_peer - what the process has sent to @node, which is one of @nodes: behind the seats,
- * at an even place, so that none lies in two lines. Pure.
+ * emu_hostif_peer - the counters for @node. They follow seats[], at an even index so that none
+ * spans two lines. Pure.
  */
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
@@ -234,15 +228,15 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
 }
 
 /**
- * emu_hostif_peers - behind these, by bit: nodes that it has sent to. Who looks for these alone
- * touches no memory of the others. Pure.
+ * emu_hostif_peers - behind these, one bit per node to which messages were sent, so that a reader
+ * need not touch the others' memory. Pure.
  */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
 }
 
-/** emu_hostif_sent - the process: one more message to @node. Thread: one at a time. */
+/** emu_hostif_sent - count a message to @node. Thread: the process, one at a time. */
 static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t nodes, uint32_t node,
                                    uint64_t bytes)
 {
@@ -254,31 +248,31 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* What a process is handed over: it maps two of them, and they may be closed then. */
+/* The descriptors that a process receives. It maps memory and shelf, and may then close them. */
 struct emu_hostif_fds {
-    int memory; /* the edge */
-    int bell;   /* eventfd that wakes the worker; -1: it never sleeps */
-    int shelf;  /* -1: there is none */
+    int memory; /* the region */
+    int bell;   /* eventfd that wakes the worker; -1: the worker never sleeps */
+    int shelf;  /* shared multicast buffer; -1: none */
 };
 
-/* The adapter's end. Owned by whoever holds the adapter's lock. */
+/* The adapter's end. Protected by the adapter's lock. */
 struct emu_hostif_nic {
     struct emu_hostif_shared *shared;
-    const struct emu_shelf_shared *shelf; /* for reading; NULL: there is none */
+    const struct emu_shelf_shared *shelf; /* shared multicast buffer, read-only; NULL: none */
     int bell;                             /* eventfd: write 1 to wake the fabric's worker */
     uint32_t up_tail;   /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_shown;  /* segments published */
-    uint32_t up_head;   /* copy of shared->up_head: lags */
+    uint32_t up_head;   /* copy of shared->up_head: may lag */
     uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_shown;
-    uint32_t down_tail;            /* copy of shared->down_tail: lags */
-    uint32_t up_shift, down_shift; /* of the segments between the heads and tails above */
+    uint32_t down_tail;            /* copy of shared->down_tail: may lag */
+    uint32_t up_shift, down_shift; /* for the segments between those heads and tails */
 };
 
 /**
- * emu_hostif_slot_at - the slot of a ring in which segment @number lies. A ring's shift is its
- * writer's. It changes only while the ring is empty, and is shown before the tail: so who has seen
- * a tail, and has not yet said that it has read so far, knows the shift of all segments before it.
+ * emu_hostif_slot_at - the slot of segment @number. The writer of a ring owns its shift, which
+ * changes only while the ring is empty and is written before the tail. A reader that has seen a
+ * tail, and has not published a head that reaches it, knows the shift of all segments before it.
  */
 static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
@@ -286,7 +280,8 @@ static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 }
 
 /**
- * emu_hostif_may_turn - is the ring far enough, and nothing of it @untold, so that it could turn?
+ * emu_hostif_may_turn - may a writer at slot @at start again at the first slot? @untold: entries
+ * that are not published.
  */
 static inline bool emu_hostif_may_turn(uint32_t at, uint32_t untold)
 {
@@ -294,8 +289,8 @@ static inline bool emu_hostif_may_turn(uint32_t at, uint32_t untold)
 }
 
 /**
- * emu_hostif_show - an index of a ring to who is at its other end. Not an exchange: that would ask
- * for the index's line, which who waits for it has, only when those of the segments are here.
+ * emu_hostif_show - publish an index of a ring. Not an exchange, which would wait for the index's
+ * line until all segment lines have arrived here.
  */
 static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 {
@@ -303,8 +298,8 @@ static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 }
 
 /**
- * emu_hostif_shown - behind one index that was shown, or several: who reads them may be about to
- * sleep, and whether that is so is to be read, seq_cst, after this.
+ * emu_hostif_shown - fence after publishing one or more indexes: the peer may be about to sleep.
+ * The caller then reads, seq_cst, whether it does.
  */
 static inline void emu_hostif_shown(void)
 {
@@ -312,24 +307,24 @@ static inline void emu_hostif_shown(void)
 }
 
 /**
- * emu_hostif_nic_open - map an edge that the fabric handed over, and its shelf.
- * Errors: -EPROTO, it is not an edge of this version; -errno of mmap. The bell passes on success.
+ * emu_hostif_nic_open - map a host interface that the fabric handed over.
+ * Errors: -EPROTO, not of this version; -errno of mmap. On success @nic owns the bell.
  */
 int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds);
 void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps, closes bell */
 
 /**
- * emu_hostif_nic_leave - read no more of the shelf: what lies there is dropped where it would be
- * peeked at. Before the process asks to detach, for then others' segments are written there.
+ * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments there are dropped when
+ * they come up. Call before asking to detach, since the fabric then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
-/* The slot to write next: @at, or the first one, if all that is behind was taken. */
+/* Set *up_shift so that the next slot is the first, if the ring is empty. Returns the next slot. */
 uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
- * emu_hostif_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
- * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
+ * emu_hostif_nic_claim - the next free up slot, to be filled in place, or NULL when the ring is
+ * full. Several may be claimed before publishing. @due_ps: earliest departure; clock raw: 0.
  */
 static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, uint64_t due_ps)
 {
@@ -345,7 +340,7 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
             return NULL;
         nic->up_head = head;
     }
-    if (due_ps) /* a raw fabric does not look */
+    if (due_ps) /* clock raw ignores times */
         shared->up_ps[at] = due_ps;
     nic->up_tail++;
     emu_hostif_prefetch(shared->up, nic->up_tail + nic->up_shift - 1,
@@ -353,9 +348,9 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
     return &shared->up[at].seg;
 }
 
-/** emu_hostif_nic_stream - tell the worker on which core this process writes a stream. */
+/** emu_hostif_nic_stream - publish on which core this process writes a stream. */
 void emu_hostif_nic_stream(struct emu_hostif_nic *nic);
-/** emu_hostif_nic_streamed - all of it is written. */
+/** emu_hostif_nic_streamed - the stream is over. */
 static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
@@ -363,8 +358,7 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_taken - how many segments the fabric has taken so far, modulo 2^32. A count alone:
- * nothing is read or written by it.
+ * emu_hostif_nic_taken - segments that the fabric has taken so far, modulo 2^32. Orders nothing.
  */
 static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 {
@@ -372,8 +366,8 @@ static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_seat - the word of @node. Y7 pairs with X5: whoever has heard of a process, by
- * whatever way, sees its seat here, and whoever has heard that it is gone sees that.
+ * emu_hostif_nic_seat - the word of @node. Y7 pairs with X5: a process that has learned by any
+ * message that a process attached or ended sees it here.
  */
 static inline uint64_t emu_hostif_nic_seat(const struct emu_hostif_nic *nic, uint32_t node)
 {
@@ -381,8 +375,8 @@ static inline uint64_t emu_hostif_nic_seat(const struct emu_hostif_nic *nic, uin
 }
 
 /**
- * emu_hostif_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their
- * words say so.
+ * emu_hostif_nic_endings - number of processes that have ended, modulo 2^32. Y8 pairs with X6: the
+ * words in seats[] show those ends.
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {
@@ -390,11 +384,11 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 }
 
 #define EMU_STARVED_SHARE   32u                  /* 1/32 of the time counts, even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* without a count for longer, it had no core */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* not updated for longer: it had no core */
 
 /**
  * emu_starved_ns - during @since_ns a thread had no core for @waited_ns: returns how much of that
- * time bounds on silence do not count. A part always counts, so that each bound ends: after
+ * time bounds on silence do not count. A part always counts, so that each bound is reached: after
  * EMU_STARVED_SHARE times its length if the host never has a core. Pure.
  */
 static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
@@ -407,10 +401,9 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 }
 
 /**
- * emu_hostif_nic_starved - for how long processes of this host, or the fabric, have had no core
- * since the fabric's start, in nanoseconds, estimated for @now_ns. 0 if nobody counts it. The value
- * may decrease a little, since it is an estimate while the manager has no core. Relaxed loads: they
- * order no other access.
+ * emu_hostif_nic_starved - nanoseconds for which processes of this host, or the fabric, have had no
+ * core since the fabric's start, estimated for @now_ns; 0 if not counted. May decrease a little,
+ * since it is estimated while the manager has no core. Relaxed loads: they order no other access.
  */
 static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
@@ -421,14 +414,13 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
 }
 
 /**
- * emu_hostif_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a
- * burst.
+ * emu_hostif_nic_publish - publish all claimed slots and ring the bell if asked to. Once per burst.
  */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
- * A line of them says where 16 segments lie: whoever begins one asks for the next but one. Writing,
- * too, looks first: lines that do not change stay where they are read.
+ * One line of down_on[] covers 16 segments: at the start of a line prefetch the next but one. A
+ * writer, too, reads first: unchanged lines stay in the reader's cache.
  */
 static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared, uint32_t index)
 {
@@ -438,19 +430,19 @@ static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared
         __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_HOSTIF_SLOTS]);
 }
 
-/** emu_on - how the down ring says that a segment is the shelf's @index. Pure. */
+/** emu_on - the entry of down_on[] for slot @index of the shared multicast buffer. Pure. */
 static inline uint32_t emu_on(uint32_t index)
 {
     return index << 1 | 1;
 }
 
-/** emu_on_slot - the slot of the shelf. Pure. */
+/** emu_on_slot - the inverse of emu_on(). Pure. */
 static inline uint32_t emu_on_slot(uint32_t on)
 {
     return (on >> 1) % EMU_SHELF_SLOTS;
 }
 
-/* Segment @number of the down ring, wherever it lies; NULL: on a shelf that was left. */
+/* Segment @number of the down ring; NULL: in the shared buffer that the process no longer reads. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
@@ -461,12 +453,12 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
     return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
 }
 
-/** emu_hostif_nic_skip - peek, where the next segment lies on a shelf that was left: drop it. */
+/** emu_hostif_nic_skip - drop segments in the shared buffer that is no longer read, then peek. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
 /**
- * emu_hostif_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
- * Valid until its room is returned to the fabric.
+ * emu_hostif_nic_peek - the next segment that is due by @now_ps (ignored on clock raw), or NULL.
+ * Valid until emu_hostif_nic_consumed().
  */
 static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
@@ -495,24 +487,27 @@ static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *n
     return seg ? seg : emu_hostif_nic_skip(nic, now_ps);
 }
 
-/** emu_hostif_nic_pop - done with the peeked segment. */
+/** emu_hostif_nic_pop - remove the peeked segment. */
 static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
 {
     nic->down_head++;
 }
 
-/** emu_hostif_nic_consumed - return the room of all popped slots to the fabric. Once a burst. */
+/**
+ * emu_hostif_nic_consumed - publish how far the ring was read and ring the bell if asked to. Once
+ * per burst.
+ */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**
- * emu_hostif_nic_sleep - sleep until the fabric has written something new, or @timeout_ns passed.
- * @seen_down_tail: the tail up to which the caller has read: returns at once if there is more.
- * Thread: does not need the adapter's lock.
+ * emu_hostif_nic_sleep - sleep until the fabric has written something new or @timeout_ns passed.
+ * @seen_down_tail: the tail up to which the caller has read; returns immediately if there is more.
+ * Thread: any; needs no lock.
  */
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
                           uint64_t timeout_ns);
 
-/** emu_hostif_nic_wake - wake a thread of this process that sleeps in emu_hostif_nic_sleep(). */
+/** emu_hostif_nic_wake - wake a thread of this process from emu_hostif_nic_sleep(). */
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic.c - the application's end of an edge: two rings of whole segments.
+ * nic.c - the application's end of a host interface.
  *
  * The fabric's end is fabric/. Orderings, Y on this side, X on the fabric's:
- *   Y1 pairs with X2 (up_head): a slot that the fabric has copied out may be overwritten.
- *   Y2 pairs with X1 (up_tail): who sees the tail sees the segments.
- *   Y3 pairs with X4 (down_tail): who sees the tail sees the segments.
- *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
+ *   Y1 pairs with X2 (up_head): the fabric has copied a slot out, so it may be overwritten.
+ *   Y2 pairs with X1 (up_tail): the fabric sees the segments below the tail.
+ *   Y3 pairs with X4 (down_tail): we see the segments below the tail.
+ *   Y4 pairs with X3 (down_head): we have finished reading the segments that we popped.
  *   Y5 (bell): we store an index, then read bell_wanted, with a fence between; the fabric stores
- *      bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
- *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
- *      down_tail, then reads asleep, with a fence between. Likewise.
+ *   bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
+ *   Y6 (futex): we store asleep, then read down_tail; the fabric stores down_tail, then reads
+ *   asleep, with a fence between. Likewise one of us sees the other.
  *   Y7, Y8 pair with X5, X6 (seats): see emu_hostif_nic_seat(), emu_hostif_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
@@ -112,7 +112,7 @@ void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
 }
 
-/* Their room goes back at once: nobody else is to wait for who is about to detach. */
+/* Return the space immediately: a process about to detach must not hold up others. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
@@ -121,7 +121,7 @@ const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t n
     return emu_hostif_nic_peek(nic, now_ps);
 }
 
-/* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
+/* Y5. Clear the request: the eventfd stays readable until the fabric reads it. */
 static void edge_ring(struct emu_hostif_nic *nic, uint32_t what)
 {
     struct emu_hostif_shared *sh = nic->shared;
@@ -134,7 +134,7 @@ static void edge_ring(struct emu_hostif_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
+/* Publish @index in *@shared unless *@shown says that it is published. */
 static inline void edge_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
                              uint32_t index, uint32_t what)
 {
@@ -146,7 +146,7 @@ static inline void edge_show(struct emu_hostif_nic *nic, _Atomic uint32_t *share
     edge_ring(nic, what);
 }
 
-/* On the tail's line, and before the tail: who sees the one has the other. */
+/* Written before the tail and on its line: a reader of the tail has it. */
 static void edge_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
@@ -177,7 +177,7 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
     atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);                     /* Y6 */
     if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
         atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
-        return; /* asleep stays set: whoever polls next clears it, a needless wake harms nobody */
+        return; /* asleep stays set; the next poll clears it, and a needless wake is harmless */
     syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
 }
 

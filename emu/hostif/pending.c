@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * pending.c - what a process has pending: shown by its adapter, copied and checked by the fabric.
- */
+/* pending.c - write, read and check what a process waits for. */
 #include "emu/hostif/pending.h"
 
 #include <string.h>
@@ -10,7 +8,7 @@
 #include "emu/util/combine.h"
 #include "emu/util/printable.h"
 
-#define PENDING_TRIES 4u /* a writer that is at work all the time is not waited for */
+#define PENDING_TRIES 4u /* do not wait for a busy writer */
 
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
 {
@@ -42,7 +40,7 @@ static bool pending_copy(struct emu_pending *to, struct emu_pending_shared *from
     return atomic_load_explicit(&from->turn, memory_order_relaxed) == turn;
 }
 
-/* --- what cannot be was not said ---------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------- */
 
 static uint64_t time_checked(uint64_t at_ns, uint64_t now_ns)
 {
@@ -129,9 +127,9 @@ bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, u
     return true;
 }
 
-/* --- by another host's clock --------------------------------------------------------- */
+/* --- times of another host's clock -------------------------------------------------- */
 
-/* What was longer ago there than we are up began with us. */
+/* A time before this host's boot becomes 1. */
 static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns)
 {
     uint64_t ago_ns = there_ns > at_ns ? there_ns - at_ns : 0;

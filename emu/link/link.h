@@ -4,9 +4,9 @@
  *
  * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns it when its
  * buffer policy allows. A *local* link is a pair of rings between two devices of this process. A
- * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while no
- * process is attached, segments sent there are dropped and counted. Comments that begin with "raw"
- * or "timed" hold for that kind of clock only (emu/util/clock.h).
+ * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while
+ * no process is attached, segments sent there are dropped and counted. Comments that begin with
+ * "raw" or "timed" hold for that kind of clock only (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H

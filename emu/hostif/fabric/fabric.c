@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - the fabric's end of an edge: see fabric.h for what it trusts.
+ * fabric.c - the fabric's end of a host interface: move segments in and out.
  *
  * Labels: X1..X6 are this end's, X2 and X4 in tell.c; Y1..Y8 the adapter's (hostif/nic.c).
  */
@@ -20,12 +20,12 @@
 #include <immintrin.h>
 #endif
 
-#define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
-#define EDGE_LOOKS   64u            /* segments looked at in one pass, well-formed or not */
+#define EDGE_PAST_PS 1000000000000u /* a post dated more than 1 s back counts as posted now */
+#define EDGE_LOOKS   64u            /* segments read per pass, well-formed or not */
 
-#define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): the kind and the length */
+#define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/* The process's clock is never rebased: its time 0 was that of this one at first. */
+/* The process's clock is never rebased, so it gets the original time 0. */
 static void edge_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *edge,
                              bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -119,8 +119,8 @@ uint32_t emu_hostif_left(const struct emu_hostif *edge)
 
 #if defined(__x86_64__)
 /*
- * A whole segment, a line an instruction. Where the lines lie in another core's cache a processor
- * waits with so many stores or loads at a time, and of these each is a whole line.
+ * Copy a whole segment, one cache line per instruction. A core has a limited number of outstanding
+ * misses; full-line loads and stores use each for a whole line.
  */
 __attribute__((target("avx512f"))) static void edge_copy_lines(void *to, const void *from)
 {
@@ -133,7 +133,7 @@ __attribute__((target("avx512f"))) static void edge_copy_lines(void *to, const v
 }
 #endif
 
-/* emu_seg_copy(), with what the processor has. */
+/* emu_seg_copy() by the widest instructions available. */
 static inline void edge_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
 {
 #if defined(__x86_64__)
@@ -157,7 +157,7 @@ void emu_hostif_look(struct emu_hostif *edge)
         edge->up_looked = tail;
         edge->posted = true;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
-    } else { /* where the next one will lie comes with the tail then, not after it */
+    } else { /* so that its line arrives together with the tail */
         __builtin_prefetch(&shared->up[emu_hostif_up_slot(edge)], 0);
     }
     if (edge->blocked) {
@@ -171,7 +171,7 @@ void emu_hostif_look(struct emu_hostif *edge)
     }
 }
 
-/* Is there a segment to copy in? An index that cannot be is counted and not followed. */
+/* Is there a segment to copy in? An impossible index is counted and ignored. */
 static bool edge_has(struct emu_hostif *edge)
 {
     uint32_t tail;
@@ -190,9 +190,9 @@ static bool edge_has(struct emu_hostif *edge)
 }
 
 /*
- * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near
- * @now_ps. That is the time of this pass: of a post that seems to be of later the clock is asked,
- * for the thread may have waited for a core meanwhile.
+ * When the process says that it posted, converted to our clock and limited to values near @now_ps,
+ * the start of this pass. If the post seems later the clock is read, since this thread may have
+ * waited for a core.
  */
 static uint64_t edge_due(const struct emu_hostif *edge, uint64_t due_ps, uint64_t now_ps)
 {
@@ -213,8 +213,8 @@ static uint64_t edge_due(const struct emu_hostif *edge, uint64_t due_ps, uint64_
 }
 
 /*
- * When a segment that was posted for @due_ps leaves on the wire: it keeps its
- * rate and waits for its credit, whatever the process claims.
+ * When a segment posted for @due_ps leaves on the wire. Wire rate and credits hold whatever the
+ * process claims.
  */
 static uint64_t edge_depart(struct emu_hostif *edge, const struct emu_hdr *hdr, uint64_t due_ps,
                             uint64_t now_ps, uint32_t *born_ns)
@@ -233,7 +233,7 @@ static uint64_t edge_depart(struct emu_hostif *edge, const struct emu_hdr *hdr, 
     return depart_ps;
 }
 
-/* The payload goes to a pool buffer. False: there is none now. */
+/* Copy the payload into a pool buffer. False: no buffer is free. */
 static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, uint32_t len,
                          uint32_t *buf)
 {
@@ -247,13 +247,13 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
     return true;
 }
 
-/* Look here again in the next pass. */
+/* Have the device step again in the next pass. */
 static void edge_again(struct emu_hostif *edge)
 {
     emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
 }
 
-/* Copy one segment in. False: there is no buffer for it now. */
+/* Copy one segment in. False: no buffer is free. */
 static bool edge_take(struct emu_hostif *edge, uint64_t now_ps)
 {
     uint32_t at = emu_hostif_up_slot(edge);
@@ -283,8 +283,8 @@ static bool edge_take(struct emu_hostif *edge, uint64_t now_ps)
 }
 
 /*
- * Bounded by what was looked at, not by what was found: a process that posts
- * rubbish as fast as we drop it must not keep us here.
+ * Bounded by segments read rather than found, so that a process that posts garbage as fast as we
+ * drop it cannot keep us here.
  */
 bool emu_hostif_refill(struct emu_hostif *edge, uint64_t now_ps)
 {
@@ -337,7 +337,7 @@ bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct 
     return false;
 }
 
-/* Are the words of the front segment's header these, but for its number? They are read once. */
+/* Read the front segment's header words once. Do they match, except for the sequence number? */
 static inline bool edge_front_is(const struct emu_hostif *edge, uint64_t first, uint32_t shape,
                                  struct emu_hdr_words *words)
 {
@@ -348,7 +348,7 @@ static inline bool edge_front_is(const struct emu_hostif *edge, uint64_t first, 
     return words->whom == first && words->says >> 32 == shape;
 }
 
-/* Was the last one that was checked a full one of @kind, so that more to @dst may be as good? */
+/* Was the last checked segment a full one of @kind, so that others to @dst are valid, too? */
 static inline bool edge_runs(const struct emu_hostif *edge, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
@@ -357,14 +357,14 @@ static inline bool edge_runs(const struct emu_hostif *edge, uint8_t kind, uint32
            (kind != EMU_UNICAST || dst < edge->nodes);
 }
 
-/* The credits of @run that were taken. */
+/* Spend the credits of @run segments. */
 static inline void edge_spend(struct emu_hostif *edge, uint32_t run)
 {
     edge->credits->first += run;
     edge->credits->count -= run;
 }
 
-/* Segments that can be taken now: there are as many, and credits. */
+/* Segments that are there and have credits, up to @most. */
 static uint32_t edge_ready(struct emu_hostif *edge, uint32_t most)
 {
     uint32_t ready = edge_has(edge) ? edge->up_tail - edge->up_head : 0;
@@ -403,7 +403,7 @@ uint32_t emu_hostif_take_run(struct emu_hostif *edge, uint8_t kind, uint32_t dst
 
 /* --- out of the fabric -------------------------------------------------------------- */
 
-/* Clock real: counts the time for which a full ring holds up the network. */
+/* Clock real: add up the time for which a full ring blocks the network. */
 static void edge_block(struct emu_hostif *edge, bool blocked)
 {
     uint64_t twice = 2 * (edge->dev->worker->now_ps / 1000u);
@@ -413,7 +413,7 @@ static void edge_block(struct emu_hostif *edge, bool blocked)
     edge->blocked = blocked;
 }
 
-/* How far has the process read? False: its head cannot be, and is not followed. */
+/* Refresh down_head. False: the process wrote an impossible value, which is ignored. */
 static bool edge_look_down(struct emu_hostif *edge)
 {
     uint32_t head =
@@ -425,7 +425,7 @@ static bool edge_look_down(struct emu_hostif *edge)
     return true;
 }
 
-/* Slots that the process has not read. It is asked how far it is only when none is left. */
+/* Slots that the process has not read. Refreshes down_head only when the ring looks full. */
 static uint32_t edge_used(struct emu_hostif *edge)
 {
     if (edge->down_tail - edge->down_head == EMU_HOSTIF_SLOTS && !edge_look_down(edge))
@@ -441,7 +441,7 @@ uint32_t emu_hostif_room(struct emu_hostif *edge)
         if (edge->blocked)
             edge_block(edge, false);
         atomic_store_explicit(&edge->stuck, 0, memory_order_relaxed);
-        return UINT32_MAX; /* there it is dropped */
+        return UINT32_MAX; /* emu_hostif_send() drops them */
     }
     used = edge_used(edge);
     if (edge->blocked != (used == EMU_HOSTIF_SLOTS))
@@ -458,7 +458,7 @@ bool emu_hostif_has_room(struct emu_hostif *edge, uint32_t count)
     return emu_hostif_room(edge) >= count;
 }
 
-/* The slot to write next. Has the process read all, it may be the first one. */
+/* The slot to write next; the first slot if the process has read everything. */
 static inline uint32_t edge_down_slot(struct emu_hostif *edge)
 {
     uint32_t at = emu_hostif_slot_at(edge->down_tail, edge->down_shift);
@@ -482,7 +482,7 @@ static void edge_lag(struct emu_hostif *edge, const struct emu_entry *entry)
     emu_count(&edge->times.actual_ns, ideal_ns + late_ns);
 }
 
-/* May the next @count segments be written? Not to a process that was cut off: they are dropped. */
+/* May @count segments be written? After a cut-off they are dropped and counted. */
 static bool edge_gets(struct emu_hostif *edge, uint32_t count)
 {
     if (!atomic_load_explicit(&edge->cut, memory_order_relaxed))
@@ -491,7 +491,10 @@ static bool edge_gets(struct emu_hostif *edge, uint32_t count)
     return false;
 }
 
-/* The next segment goes into slot @at, which edge_down_slot() said: asked again it may differ. */
+/*
+ * Write the next segment to slot @at, the result of edge_down_slot(), which must not be called
+ * twice.
+ */
 static inline void edge_put(struct emu_hostif *edge, uint32_t at, const struct emu_hdr *hdr,
                             const struct emu_seg *payload)
 {
@@ -599,7 +602,9 @@ void emu_hostif_refer(struct emu_hostif *edge, uint32_t on, uint32_t count)
     edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;
 }
 
-/* What it has not read is in its ring: an end that is further away is of long ago. */
+/*
+ * Does an unread segment lie in @part? Unread ones are in the ring, so an end further off is old.
+ */
 static bool edge_reads(const struct emu_hostif *edge, uint32_t part)
 {
     return edge->shelf_last[part] - edge->down_head - 1 < EMU_HOSTIF_SLOTS;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - the fabric's end of an edge.
- *
- * Copies in, checks every field, and never follows what the process wrote. The
- * fabric's own indexes are private; the shared ones are only told to the process.
+ * fabric.h - the fabric's end of a host interface. It copies segments in and checks every field.
+ * Its own indexes are private; the shared copies only inform the process.
  */
 #ifndef EMU_HOSTIF_FABRIC_H
 #define EMU_HOSTIF_FABRIC_H
@@ -17,19 +15,19 @@
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
 
-#define EMU_HOSTIF_BATCH 16 /* segments copied in at once */
-#define EMU_HOSTIF_FEW   4u /* segments of a message by itself: where more come, more may follow */
+#define EMU_HOSTIF_BATCH 16 /* segments copied in at a time */
+#define EMU_HOSTIF_FEW   4u /* a message of more segments may be part of a stream */
 
-/* An adapter's credits, kept for it; on a timed clock with the time at which each came back. */
+/* An adapter's credits, kept on its behalf; on timed clocks with each one's arrival time. */
 struct emu_credits {
     uint32_t count;
-    uint32_t first; /* the oldest, free-running */
+    uint32_t first; /* index of the oldest, free-running */
     uint64_t at_ps[EMU_XPOINT_MAX];
 };
 
 static_assert((EMU_XPOINT_MAX & (EMU_XPOINT_MAX - 1)) == 0, "credits' numbers may wrap");
 
-/** emu_credits_add - @count credits come back at @at_ps; none before those that came earlier. */
+/** emu_credits_add - @count credits come back at @at_ps. Call in order of time. */
 static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, uint64_t at_ps)
 {
     for (; count; count--) {
@@ -40,106 +38,109 @@ static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, 
 }
 
 /*
- * How long segments took, and waited for their process. Counters: the worker's; anyone reads. Clock
- * raw has no times, and all of them are 0.
+ * Transit and blocking times. Counters: written by the worker, read by anyone. Always 0 on clock
+ * raw.
  */
 struct emu_hostif_times {
-    _Atomic uint64_t ideal_ns;  /* transit as emulated, summed */
-    _Atomic uint64_t actual_ns; /* and as it was */
-    _Atomic uint64_t full;      /* of waiting for room in its ring: emu_hostif_full_ns() */
+    _Atomic uint64_t ideal_ns;  /* emulated transit times, summed */
+    _Atomic uint64_t actual_ns; /* actual transit times, summed */
+    _Atomic uint64_t full;      /* time blocked on a full ring: emu_hostif_full_ns() */
 };
 
-#define EMU_HOSTIF_ANYWHERE UINT32_MAX /* on a core that is not known */
+#define EMU_HOSTIF_ANYWHERE UINT32_MAX /* unknown core */
 
 struct emu_hostif {
     /* Written once, before it is published. */
     struct emu_hostif_shared *shared;
-    struct emu_dev *dev; /* the switch it is plugged into, and where */
+    struct emu_dev *dev; /* the switch, and its port */
     uint32_t port;
     uint32_t node;
     uint32_t nodes;
-    uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
-    int bell;        /* eventfd that the process writes; never read */
+    uint32_t serial; /* unique among all host interfaces so far; not 0 */
+    int bell;        /* eventfd written by the process; never read */
     const struct emu_profile *profile;
     /*
-     * timed: delay for each byte before the switch may pass a segment on, because this wire is
-     * slower than others of the network: emu_tx_late_ps()
+     * timed, if this wire is slower than others: delay per byte until the switch may forward a
+     * segment: emu_tx_late_ps()
      */
     uint64_t late_ps_per_byte;
-    struct emu_shelf *shelf; /* of its switch; NULL: none */
-    /* of the wire towards the switch: they outlive the process (emu_rx) */
+    struct emu_shelf *shelf; /* shared multicast buffer of the switch; NULL: none */
+    /* for the wire towards the switch; kept in emu_rx when processes change */
     struct emu_credits *credits;
 
-    /* The worker's: into the fabric. */
+    /* Owned by the worker: into the fabric. */
     uint32_t up_head;    /* segments copied out */
     uint32_t up_tail;    /* checked copy of the process's tail */
-    uint32_t up_shift;   /* of those between */
-    uint32_t up_looked;  /* the tail as last looked at: news since then wakes the switch */
-    uint64_t up_busy_ps; /* that wire is taken until then */
-    /* kind, length, operation and type of a right header: the last that emu_hostif_find() checked,
-       or before the first those of a unicast without payload */
+    uint32_t up_shift;   /* for the segments between those */
+    uint32_t up_looked;  /* tail at the last check: a new one wakes the switch */
+    uint64_t up_busy_ps; /* the wire is busy until then */
+    /*
+     * kind, length, operation and type of the last valid header that emu_hostif_find() checked; at
+     * first those of a unicast without payload
+     */
     uint32_t shape;
-    uint32_t batch_at;  /* of the segments copied in and checked: the front one, */
-    uint32_t batch_end; /* and one past the last */
+    uint32_t batch_at;  /* front of batch[] */
+    uint32_t batch_end; /* one past its last */
     struct emu_entry batch[EMU_HOSTIF_BATCH];
 
-    /* The worker's: out of the fabric. */
+    /* Owned by the worker: out of the fabric. */
     uint32_t down_tail;   /* segments written */
     uint32_t down_head;   /* checked copy of the process's head */
-    uint32_t down_shift;  /* of those between */
-    uint32_t down_looked; /* the head as last looked at, while blocked */
-    bool blocked;         /* a segment waits for room */
-    bool streams;         /* the last notification was of many segments: a stream */
-    bool posted;          /* by the process, since it was looked where it is (worker/crowd.h) */
-    /* 1 + the core of a process that was told of something and has not posted since then; 0: none
-       that may answer at once */
+    uint32_t down_shift;  /* for the segments between those */
+    uint32_t down_looked; /* head at the last check, while blocked */
+    bool blocked;         /* a segment waits for space */
+    bool streams;         /* the last notification was for many segments */
+    bool posted;          /* by the process, since the last check of its core (worker/crowd.h) */
+    /* 1 + core of a process that was notified and may answer soon; 0: none */
     uint32_t owes;
-    /* where the ring ended after the last segment that lies in each part of the shelf */
+    /* down_tail after the latest segment in each part of the shared multicast buffer */
     uint32_t shelf_last[EMU_SHELF_PARTS];
 
-    /* The worker's: news that the process has not been told yet. */
-    uint32_t up_told;          /* the head as last told: only what the switch has taken */
-    uint32_t down_told;        /* the tail as last told */
-    uint32_t untold_passes;    /* passes since there was any */
-    bool shown;                /* the tail; whether the process sleeps is to be looked at */
-    struct emu_hostif *untold; /* next in the worker's list; itself at the end, NULL: not in it */
+    /* Owned by the worker: notifications not yet sent. */
+    uint32_t up_told;          /* head last published: only segments that the switch has taken */
+    uint32_t down_told;        /* tail last published */
+    uint32_t untold_passes;    /* passes since there was a notification to send */
+    bool shown;                /* the tail was published; check next whether the process sleeps */
+    struct emu_hostif *untold; /* next in the worker's list; itself at the end; NULL: not in it */
 
-    /* Counters: the worker's; anyone reads. */
+    /* Counters: written by the worker, read by anyone. */
     _Atomic uint64_t sent;
     _Atomic uint64_t delivered;
     _Atomic uint64_t bad;  /* malformed or foreign, dropped */
     _Atomic uint64_t dead; /* dropped because the process was cut off */
     struct emu_hostif_times times;
-    _Atomic uint32_t stuck; /* 1 while a segment waits for room */
+    _Atomic uint32_t stuck; /* 1 while a segment waits for space */
 
     /* Set by the manager. */
-    _Atomic uint32_t cut; /* 1: the process was given up; drop what is for it */
+    _Atomic uint32_t cut; /* 1: drop everything for the process */
 
     /* The manager's stall watch. */
     uint64_t watch_delivered; /* segments delivered when the watch began */
-    uint64_t watch_ms;        /* counted time since then; stuck at each check */
+    uint64_t watch_ms;        /* time counted since then, if stuck at each check */
 };
 
 /**
- * emu_hostif_memory - a sealed memory file, mapped: who gets it can neither shrink it under us nor
- * grow it; with @seals F_SEAL_FUTURE_WRITE nor write to it. NULL with errno. @memfd: the caller's.
+ * emu_hostif_memory - map a new sealed memory file, which a process that gets it can neither shrink
+ * nor grow, nor write to with @seals F_SEAL_FUTURE_WRITE. The caller owns @memfd. NULL with errno.
  */
 void *emu_hostif_memory(const char *name, size_t bytes, int seals, int *memfd);
 
 /**
- * emu_hostif_create - memory and bell of an edge. All its indexes begin at init->up_head. The
- * descriptors are in *memfd (the caller's) and edge->bell (the edge's).
+ * emu_hostif_create - allocate a host interface. All its indexes begin at init->up_head. The caller
+ * owns *@memfd, the interface its bell.
  */
 int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool timed,
                       bool device_threads, const struct emu_clock *clock, int *memfd);
 void emu_hostif_destroy(struct emu_hostif *edge, struct emu_pool_cache *cache);
 
 /**
- * emu_hostif_full_ns - how long segments have waited for room in the ring, by @now_ps; one that
- * still waits, too. Thread: any. While one waits `full` is twice the sum less the time since when,
- * modulo 2^64, and 1 more; else twice the sum. So it is one word, and a reader counts nothing
- * twice. The worker's time is that of its pass, so a value read while a segment waited may exceed
- * the next one by less than a pass.
+ * emu_hostif_full_ns - how long segments have waited for space in the ring by @now_ps, including
+ * one that still waits. Thread: any.
+ *
+ * While one waits `full` is twice the sum, less twice the time since when, modulo 2^64, plus 1;
+ * else twice the sum. So it is one word, and a reader counts nothing twice. The worker's time is
+ * that of its pass, so a value read while a segment waits may exceed the next one by less than a
+ * pass.
  */
 static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *edge, uint64_t now_ps)
 {
@@ -149,7 +150,7 @@ static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *edge, uint64_
     return twice > 0 ? (uint64_t)twice / 2 : 0;
 }
 
-/** emu_hostif_bufs - pool buffers that it holds. Thread: any, while its worker stands still. */
+/** emu_hostif_bufs - pool buffers that it holds. Thread: any, while its worker is stopped. */
 static inline uint32_t emu_hostif_bufs(const struct emu_hostif *edge)
 {
     uint32_t bufs = 0;
@@ -160,20 +161,19 @@ static inline uint32_t emu_hostif_bufs(const struct emu_hostif *edge)
 }
 
 /**
- * emu_hostif_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands
- * still.
+ * emu_hostif_rebase - subtract @by_ps from its times. Thread: manager, while the worker is stopped.
  */
 void emu_hostif_rebase(struct emu_hostif *edge, uint64_t by_ps);
 
 /**
- * emu_hostif_look - has the process written, or made room? Signals the device. Thread: worker, once
- * a pass.
+ * emu_hostif_look - check for new segments or new space, and signal the device. Thread: the worker,
+ * once per pass.
  */
 void emu_hostif_look(struct emu_hostif *edge);
 
 /**
- * emu_hostif_refill - copy the next segments in, as many as there are credits and buffers for.
- * Malformed ones are counted and skipped. False: there is none. The batch is empty.
+ * emu_hostif_refill - copy in the next segments, as far as credits and buffers allow. The batch
+ * must be empty. Malformed segments are counted and skipped. False: there is none.
  */
 bool emu_hostif_refill(struct emu_hostif *edge, uint64_t now_ps);
 
@@ -187,7 +187,7 @@ static inline const struct emu_entry *emu_hostif_front(struct emu_hostif *edge, 
     return &edge->batch[edge->batch_at];
 }
 
-/** emu_hostif_skip - done with the front segment: its credit is spent. */
+/** emu_hostif_skip - remove the front segment and spend its credit. */
 static inline void emu_hostif_skip(struct emu_hostif *edge)
 {
     edge->batch_at++;
@@ -195,16 +195,13 @@ static inline void emu_hostif_skip(struct emu_hostif *edge)
     edge->credits->count--;
 }
 
-/**
- * emu_hostif_taken - segments taken from the up ring that are in the fabric: not those of the
- * batch.
- */
+/** emu_hostif_taken - segments of the up ring that have entered the fabric, the batch excluded. */
 static inline uint32_t emu_hostif_taken(const struct emu_hostif *edge)
 {
     return edge->up_head - (edge->batch_end - edge->batch_at);
 }
 
-/* Read once: the process may change it at any time, and only what was checked is used. */
+/* Read the header once, as the process may change it; only the checked copy is used. */
 static inline void emu_hostif_read(struct emu_hdr *hdr, uint32_t node, const struct emu_seg *seg)
 {
     const uint64_t *words = (const void *)&seg->hdr;
@@ -214,7 +211,7 @@ static inline void emu_hostif_read(struct emu_hdr *hdr, uint32_t node, const str
     memcpy(hdr, copy, sizeof *hdr);
 }
 
-/* All of a header that is checked, but where it goes. */
+/* All checked fields of a header except its destination. */
 static inline uint32_t emu_hostif_shape(const struct emu_hdr *hdr)
 {
     static_assert(offsetof(struct emu_hdr, kind) == 12, "kind, len, op, type");
@@ -224,27 +221,27 @@ static inline uint32_t emu_hostif_shape(const struct emu_hdr *hdr)
     return shape;
 }
 
-/** emu_hostif_up_slot - where the oldest segment of the up ring lies. */
+/** emu_hostif_up_slot - slot of the oldest segment in the up ring. */
 static inline uint32_t emu_hostif_up_slot(const struct emu_hostif *edge)
 {
     return emu_hostif_slot_at(edge->up_head, edge->up_shift);
 }
 
-/* Of the segment at @at, which is the oldest, those that follow. */
+/* Prefetch segments behind the oldest one, which is at @at. */
 static inline void emu_hostif_prefetch_up(const struct emu_hostif *edge, uint32_t at)
 {
     emu_hostif_prefetch(edge->shared->up, at, at + edge->up_tail - edge->up_head, false);
 }
 
-/** emu_hostif_find - emu_hostif_peek(), the long way. */
+/** emu_hostif_find - the slow path of emu_hostif_peek(). */
 const struct emu_seg *emu_hostif_find(struct emu_hostif *edge, struct emu_hdr *hdr);
 
 /**
- * emu_hostif_peek - raw: the oldest segment while it is still the process's, or NULL: there is
- * none, or no credit.
- * @hdr: gets its header, checked. The payload that is returned may change under the reader, who may
- * follow nothing of it. Malformed ones before it are counted and skipped.
- * One user a device: this, or emu_hostif_front().
+ * emu_hostif_peek - raw: the oldest segment, still in the process's memory; NULL if there is none
+ * or no credit. Malformed ones before it are counted and skipped.
+ * @hdr: gets its checked header. The payload may change while it is read and must not be
+ * interpreted.
+ * A device uses either this or emu_hostif_front().
  */
 static inline const struct emu_seg *emu_hostif_peek(struct emu_hostif *edge, struct emu_hdr *hdr)
 {
@@ -262,21 +259,21 @@ static inline const struct emu_seg *emu_hostif_peek(struct emu_hostif *edge, str
 }
 
 /**
- * emu_hostif_take - raw: copy the peeked segment in. False: there is no buffer now; the device is
- * told again.
+ * emu_hostif_take - raw: copy the peeked segment in. False: no buffer is free; the device is
+ * signalled again.
  */
 bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct emu_entry *entry);
 
 /**
- * emu_hostif_take_run - raw: of the segments that come next, up to @most are copied in, while they
- * are full ones of @kind to @dst, a node or a group, and else as the last one that was checked:
- * with their headers, checked. Their credits are spent. @bufs: gets their buffers. Returns how
- * many; 0: perhaps the next one can be taken by itself.
+ * emu_hostif_take_run - raw: copy in up to @most of the next segments while they are full ones of
+ * @kind to @dst (a node or group) and otherwise equal the last checked one. Their credits are
+ * spent. @bufs: gets their buffers, with checked headers. Returns how many; after 0 the next one
+ * may still be taken singly.
  */
 uint32_t emu_hostif_take_run(struct emu_hostif *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
                              uint32_t most);
 
-/** emu_hostif_pass - raw: done with the peeked segment: its credit is spent. */
+/** emu_hostif_pass - raw: remove the peeked segment and spend its credit. */
 static inline void emu_hostif_pass(struct emu_hostif *edge)
 {
     edge->up_head++;
@@ -285,20 +282,20 @@ static inline void emu_hostif_pass(struct emu_hostif *edge)
 }
 
 /**
- * emu_hostif_pass_run - raw: the same as emu_hostif_take_run(), of unicasts, but into the ring of
- * the process at @to, which has room for @most. 0: perhaps the next one can go by itself.
+ * emu_hostif_pass_run - raw: emu_hostif_take_run() of unicasts, directly into the ring of @to,
+ * which has space for @most. After 0 the next one may still be sent singly.
  */
 uint32_t emu_hostif_pass_run(struct emu_hostif *edge, struct emu_hostif *to, uint32_t dst,
                              uint32_t most);
 
 /**
- * emu_hostif_seat - tell the process who is at @node: emu_seat_state(). Thread: the manager.
+ * emu_hostif_seat - publish the state of @node's process: emu_seat_state(). Thread: the manager.
  */
 void emu_hostif_seat(struct emu_hostif *edge, uint32_t node, uint64_t word);
 
 /**
- * emu_hostif_left - segments that the process has posted and that are not in the fabric. Thread:
- * the manager, once no worker knows the edge.
+ * emu_hostif_left - segments posted by the process that have not entered the fabric. Thread: the
+ * manager, once no worker uses the interface.
  */
 uint32_t emu_hostif_left(const struct emu_hostif *edge);
 
@@ -309,65 +306,66 @@ static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *edge)
 }
 
 /**
- * emu_hostif_room - free slots of the down ring. None: something waits for the process from now on,
- * until there is one when it is asked again; who takes too little then is cut off.
+ * emu_hostif_room - free slots of the down ring. With none, a segment counts as waiting until a
+ * later call finds space; a process that takes too little meanwhile is cut off.
  */
 uint32_t emu_hostif_room(struct emu_hostif *edge);
 
-/** emu_hostif_has_room - as many as @count? If not, nothing waits for the process by that. */
+/** emu_hostif_has_room - is there space for @count? If not, nothing counts as waiting. */
 bool emu_hostif_has_room(struct emu_hostif *edge, uint32_t count);
-/** emu_hostif_send - copy a segment to the process and drop its buffer. The caller saw room. */
+/**
+ * emu_hostif_send - copy a segment to the process and drop its buffer. The caller has checked
+ * space.
+ */
 void emu_hostif_send(struct emu_hostif *edge, const struct emu_entry *entry);
-/** emu_hostif_put - raw: the same, of a payload of the caller's at a line; NULL: there is none. */
+/** emu_hostif_put - raw: the same with a payload at a cache line of the caller's; NULL: none. */
 void emu_hostif_put(struct emu_hostif *edge, const struct emu_hdr *hdr,
                     const struct emu_seg *payload);
-/**
- * emu_hostif_put_run - raw: the same of @count in a row, which lie in @bufs as they are to be sent.
- */
+/** emu_hostif_put_run - raw: the same for the @count segments in @bufs, in order. */
 void emu_hostif_put_run(struct emu_hostif *edge, const uint32_t *bufs, uint32_t count);
 /**
- * emu_hostif_write - raw: put the same on @shelf, which is not full. Returns where. Thread: worker.
+ * emu_hostif_write - raw: write a segment to @shelf, which is not full. Returns its index. Thread:
+ * the worker.
  */
 uint32_t emu_hostif_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
                           const struct emu_seg *payload);
 /**
- * emu_hostif_refer - raw: send the @count segments that are at @on on the shelf and behind it, all
- * in one part. The caller saw room.
+ * emu_hostif_refer - raw: send @count segments of the shared multicast buffer from index @on on,
+ * all in one part. The caller has checked space.
  */
 void emu_hostif_refer(struct emu_hostif *edge, uint32_t on, uint32_t count);
 /**
- * emu_hostif_reads - has the process something left to read in @part of its shelf? One that was cut
- * off may read on: it has not heard of it yet.
+ * emu_hostif_reads - has the process unread segments in @part of the shared multicast buffer? After
+ * a cut-off, too: it may not know yet and read on.
  */
 bool emu_hostif_reads(struct emu_hostif *edge, uint32_t part);
 /**
- * emu_hostif_mark - end of a burst, either way: the process is to be told.
- * Telling costs two lines' way to another core and back, so bursts of passes in a row are told
- * together: see emu_hostif_tell_all().
+ * emu_hostif_mark - end of a burst in either direction: a notification is due. One costs two
+ * transfers of cache lines between cores, so several passes share it: emu_hostif_tell_all().
  */
 void emu_hostif_mark(struct emu_hostif *edge);
 /** emu_hostif_done - end of a burst in which the switch took @moved segments. */
 void emu_hostif_done(struct emu_hostif *edge, uint32_t moved);
 /**
- * emu_hostif_show_few - the process sees what was written for it, if that is few segments since it
- * was told last. False: it is not. What is shown is all of a message, so where the worker has a
- * core of its own (emu_worker_is_alone()) it is shown where it is written: neither the rest of a
- * pass nor a reply that goes back is waited for. emu_hostif_shown() is to follow, and then, for
- * each that was shown, emu_hostif_wake(). Thread: the worker.
+ * emu_hostif_show_few - if few segments were written since the last notification, publish them.
+ * They are a whole message, so a worker with a core of its own (emu_worker_is_alone()) publishes
+ * them where it writes them, before the rest of the pass. The caller then calls emu_hostif_shown()
+ * and, for each interface published, emu_hostif_wake(). False: nothing was published. Thread: the
+ * worker.
  */
 bool emu_hostif_show_few(struct emu_hostif *edge);
-/** emu_hostif_wake - if it was shown something: does its process sleep? */
+/** emu_hostif_wake - after publishing: wake the process if it sleeps. */
 void emu_hostif_wake(struct emu_hostif *edge);
 /**
- * emu_hostif_tell_all - tell the processes whose edges were marked: all of them (@now: the worker
- * is about to wait), or those for which that is urgent. Thread: the worker, at the end of each
+ * emu_hostif_tell_all - notify the processes whose interfaces are marked: all of them (@now: the
+ * worker is about to wait), or those for which it is urgent. Thread: the worker, at the end of each
  * pass.
  */
 void emu_hostif_tell_all(struct emu_worker *worker, bool now);
 
 /**
- * emu_hostif_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if
- * there is something to do already.
+ * emu_hostif_bell - before the worker sleeps: request the bell or cancel the request. Returns true
+ * if there is work already.
  */
 bool emu_hostif_bell(struct emu_hostif *edge, bool wanted);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * shelf.c - memory that the fabric and processes share: a shelf, and that of an edge.
- */
+/* shelf.c - memory shared by the fabric and processes. */
 #include "emu/hostif/fabric/shelf.h"
 
 #include <errno.h>
@@ -42,7 +40,8 @@ close_fd:
 
 int emu_shelf_create(struct emu_shelf **ret, uint32_t first)
 {
-    struct emu_shelf *shelf = aligned_alloc(EMU_LINE, sizeof *shelf); /* a worker's line */
+    struct emu_shelf *shelf =
+        aligned_alloc(EMU_LINE, sizeof *shelf); /* the worker writes it: lines of its own */
     int err;
 
     if (!shelf)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tell.c - the fabric's end of an edge: when its process is told of what was written for it, and of
- * what was taken; and how it is woken, or wakes the worker.
+ * tell.c - the fabric's end of a host interface: notifications to and from the process.
  *
  * Labels: X2 and X4; Y6 and, of the bell, Y5: see hostif/nic.c.
  */
@@ -13,11 +12,11 @@
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/util/count.h"
 
-#define EDGE_TELL_SEGS   64u  /* so much news is told at once, */
-#define EDGE_TELL_STREAM 256u /* or of a stream, */
-#define EDGE_TELL_PASSES 4u   /* and any after so many passes */
+#define EDGE_TELL_SEGS   64u  /* notify after this many segments, */
+#define EDGE_TELL_STREAM 256u /* in a stream after this many, */
+#define EDGE_TELL_PASSES 4u   /* and always after this many passes */
 
-/* The worker moves to the core of a process that sends it a stream (dev/place.h). */
+/* Move the worker to the core of a process that sends it a stream (dev/place.h). */
 static void edge_cores(struct emu_hostif *edge, uint32_t news)
 {
     struct emu_hostif_shared *shared = edge->shared;
@@ -34,8 +33,7 @@ static void edge_cores(struct emu_hostif *edge, uint32_t news)
 }
 
 /*
- * Who was told may answer at once: where is it? Not a stream's receiver, which answers when it has
- * all.
+ * Note the core of a notified process that may answer soon. The receiver of a stream answers later.
  */
 static void edge_owes(struct emu_hostif *edge)
 {
@@ -45,10 +43,9 @@ static void edge_owes(struct emu_hostif *edge)
 }
 
 /*
- * The process sees what was written for it. X4 pairs with Y3: who sees the tail sees the segments.
- * emu_hostif_shown() and emu_hostif_wake() are to come, for a sleeper is at stake: either we see
- * that the adapter sleeps, or it sees our tail before it does (emu_hostif_nic_sleep). False: no
- * news.
+ * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
+ * The caller continues with emu_hostif_shown() and emu_hostif_wake(): either we see that the
+ * adapter sleeps, or it sees our tail before it does (emu_hostif_nic_sleep). False: nothing is new.
  */
 static bool edge_show(struct emu_hostif *edge)
 {
@@ -74,7 +71,7 @@ void emu_hostif_wake(struct emu_hostif *edge)
     edge_owes(edge);
 }
 
-/* The process has room again for what was taken. Nobody waits for that: all else is told before. */
+/* Publish the space in the up ring. Least urgent, so it comes last. */
 static void edge_tell_taken(struct emu_hostif *edge)
 {
     uint32_t taken = emu_hostif_taken(edge);
@@ -96,7 +93,7 @@ void emu_hostif_mark(struct emu_hostif *edge)
     worker->untold = edge;
 }
 
-/* The next one in a list of edges; NULL: none. */
+/* The next in a list of interfaces, or NULL. */
 static struct emu_hostif *edge_behind(const struct emu_hostif *edge)
 {
     return edge->untold == edge ? NULL : edge->untold;
@@ -108,7 +105,7 @@ void emu_hostif_done(struct emu_hostif *edge, uint32_t moved)
     emu_hostif_mark(edge);
 }
 
-/* Is what was written for the process since it was told last a message, and no part of a stream? */
+/* Are the unpublished segments a short message rather than part of a stream? */
 static bool edge_has_few(const struct emu_hostif *edge)
 {
     return edge->down_tail - edge->down_told - 1 < EMU_HOSTIF_FEW && !edge->streams;
@@ -119,7 +116,7 @@ bool emu_hostif_show_few(struct emu_hostif *edge)
     return edge_has_few(edge) && edge_show(edge);
 }
 
-/* Is there so much that the process is to be told although the worker goes on? */
+/* Is there enough to notify the process although the worker goes on? */
 static bool edge_has_much(const struct emu_hostif *edge)
 {
     uint32_t down = edge->down_tail - edge->down_told;
@@ -159,8 +156,8 @@ void emu_hostif_tell_all(struct emu_worker *worker, bool now)
 }
 
 /*
- * The same handshake the other way: we say what to ring for, then look once
- * more; the adapter shows its tail or head, then reads what we said.
+ * As in edge_show(), in the other direction: we request the bell, then check once more; the adapter
+ * publishes its index, then reads the request.
  */
 bool emu_hostif_bell(struct emu_hostif *edge, bool wanted)
 {

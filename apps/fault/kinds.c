@@ -160,7 +160,7 @@ static void note_credit_forge(const struct fault_check *c)
     snprintf(c->text, c->text_bytes,
              "the sender may now send more than there is room for at the far end, where what "
              "finds no room is dropped%s",
-             emu_profile_resends(c->network->profile) ? "" : "; nothing sends it again");
+             emu_profile_acknowledged(c->network->profile) ? "" : "; nothing sends it again");
 }
 
 static void note_combine_flip(const struct fault_check *c)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combiner.h - contributions to a collective become one result: what a switch's combine unit and an
- * adapter's link engine have in common. The arithmetic is combine.h's.
+ * combiner.h - combine contributions to a collective: shared by a switch's combine unit and an
+ * adapter's link engine. The arithmetic is in combine.h.
  *
- * A combiner has inputs, each of which is a bit: ports of a switch, or positions in a tree of
- * adapters. Of every operation that is under way it knows the set of inputs that have contributed,
- * and what they have contributed, in one of two forms. Either it has the result so far, and folds
- * each contribution into it as it comes. Or it keeps the contributions (struct emu_kept), and folds
- * them in the order of their inputs when all are there: so floating-point results are the same bits
- * every time. The owner says which state an operation has, when it may begin and when it is over.
+ * A combiner's inputs are bits: ports of a switch, or positions in a tree of adapters. For each
+ * operation it keeps the set of inputs that have contributed, and either the partial result, to
+ * which each contribution is added as it arrives, or all contributions (struct emu_kept), combined
+ * in the order of inputs once complete, so that floating-point results are the same bits every
+ * time. The owner manages the states of operations.
  *
- * Owner of all of it: the worker of the device that combines. Nothing here blocks or waits.
+ * Owner: the worker of the device that combines. Nothing here blocks.
  */
 #ifndef EMU_COMBINER_H
 #define EMU_COMBINER_H
@@ -26,22 +25,21 @@
 #include "emu/buffer/pool.h"
 
 /**
- * emu_combiner_agrees - are both of one operation, as their headers say? All is compared but from
- * whom and to where. The caller clears what is its own in the kinds. Pure.
+ * emu_combiner_agrees - do both headers describe the same operation? Compares all but source and
+ * destination. The caller clears its own bits in the kinds. Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return emu_hdr_words(a).says == emu_hdr_words(b).says;
 }
 
-/* Two contributions to one operation whose headers do not agree, kept for who asks why it waits. */
+/* The first mismatch between contributions to one operation, for reports on why it is stuck. */
 struct emu_clash {
     bool seen;
-    struct emu_hdr first,
-        other; /* src: a node, or what has combined the contributions of several */
+    struct emu_hdr first, other; /* src: a node, or a device that combined several contributions */
 };
 
-/* Keeps the first such pair of a group's. Not on the way of what agrees. */
+/* Record the first mismatch of a group. Not called on the fast path. */
 static inline void emu_clash_note(struct emu_clash *clash, const struct emu_hdr *first,
                                   const struct emu_hdr *other)
 {
@@ -50,12 +48,12 @@ static inline void emu_clash_note(struct emu_clash *clash, const struct emu_hdr 
 }
 
 /**
- * emu_combiner_outs - where the result goes, now that @have of the inputs @all have contributed; 0:
+ * emu_combiner_outs - where the result goes once the inputs @have, of @all, have contributed; 0:
  * contributions are missing.
- * @kind:     a REDUCE is complete with all inputs but one, and leaves by that one.
- * @up: the input towards the tree's top; 0: this is the top. Everything else than a REDUCE goes up
- *            when all other inputs have contributed, and at the top, when all have,
- * @everyone: to everyone. Pure.
+ * @kind: a REDUCE is complete with all inputs but one, and leaves by that one.
+ * @up: the input towards the root of the tree; 0: this is the root. Other kinds go up when all
+ * other inputs have contributed; at the root, when all have, they go to
+ * @everyone. Pure.
  */
 static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports have, emu_ports up,
                                           emu_ports everyone)
@@ -70,9 +68,9 @@ static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports
 }
 
 /**
- * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be
- * written. The caller's reference to @buf is given up for it, and dropped late. EMU_NO_BUF stays
- * what it is. The pool has buffers to spare for such calls, and for what is dropped late.
+ * emu_combiner_own - a writable buffer with the same contents: @buf if no other reference exists,
+ * else a copy, and the caller's reference to @buf is dropped late. EMU_NO_BUF stays. The pool is
+ * sized for these copies.
  * @bytes: of payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
@@ -83,24 +81,20 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     if (buf == EMU_NO_BUF || emu_pool_alone(pool, buf))
         return buf;
     own = emu_pool_take(cache);
-    assert(own != EMU_NO_BUF); /* the manager has set it aside */
+    assert(own != EMU_NO_BUF); /* the pool is sized for it */
     emu_seg_copy(emu_pool_seg(pool, own), emu_pool_seg(pool, buf), bytes);
     *emu_pool_note(pool, own) = *emu_pool_note(pool, buf);
     emu_pool_drop_late(cache, buf);
     return own;
 }
 
-/*
- * Has the segment in a buffer a payload? Barriers have none, nor has what stands for its length
- * alone.
- */
+/* Has the buffer a payload? Barriers have none, nor buffers that only stand for a length. */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
- * emu_combiner_fold - the payload of @in is folded into that of @acc, and the reference to @in
- * dropped, late.
- * @acc: the caller's alone (emu_combiner_own()). @hdr: of the operation.
- * @payload: where one of the two has none, nothing is folded. Thread: the cache's.
+ * emu_combiner_fold - combine the payload of @in into @acc, and drop the reference to @in late.
+ * @acc: writable (emu_combiner_own()). @hdr: of the operation.
+ * @payload: if either has none, nothing is combined. Thread: the cache's.
  */
 static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,
@@ -115,24 +109,22 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
     emu_pool_drop_late(cache, in);
 }
 
-/* --- in the order of the inputs ----------------------------------------------------- */
+/* --- in the order of inputs --------------------------------------------------------- */
 
-/* The contributions to one operation: the owner's memory, a reference for each that has come. */
+/* The contributions to one operation. The owner allocates the array and has a reference to each. */
 struct emu_kept {
-    /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
+    /* emu_kept_slots() elements; valid for inputs that have contributed */
     uint32_t *buf;
-    emu_ports all; /* the inputs that exist */
+    emu_ports all; /* all inputs */
 };
 
-/**
- * emu_kept_slots - buffers to be kept for each operation of a combiner with the inputs @all. Pure.
- */
+/** emu_kept_slots - elements per operation of a combiner with the inputs @all. Pure. */
 static inline uint32_t emu_kept_slots(emu_ports all)
 {
     return emu_ports_count(all);
 }
 
-/** emu_kept_at - the slot of input @at, which is one of them. */
+/** emu_kept_at - the element of input @at. */
 static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 {
     assert(emu_ports_has(kept.all, at));
@@ -140,8 +132,8 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 }
 
 /**
- * emu_kept_fold - fold what @have have contributed, in their order. All references become one, to
- * the buffer returned, which is the caller's alone. @have: not empty. Thread: the cache's.
+ * emu_kept_fold - combine the contributions of @have, which is not empty, in order. Consumes all
+ * references and returns a writable buffer. Thread: the cache's.
  */
 static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,

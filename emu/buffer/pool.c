@@ -2,11 +2,9 @@
 /*
  * pool.c - the depot of buffers that workers share.
  *
- * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; the
- * indexes of all lie in the first of them. A tag in the upper half of the
- * stack's head keeps a chain that went and came back (ABA) from being mistaken.
- * Address space is reserved at creation; the host gives memory when a buffer is
- * first written.
+ * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; the first buffer of a
+ * chain holds the indexes of all. A tag in the upper half of the stack's head prevents ABA errors.
+ * Address space is reserved at creation; the kernel allocates a page when it is first written.
  */
 #include "emu/buffer/pool.h"
 
@@ -69,7 +67,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->lates = 0;
 }
 
-/* Relaxed: whoever may ask has met all who write. */
+/* Relaxed: the caller has synchronised with all writers. */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 {
     uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -84,8 +82,8 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 }
 
 /*
- * D1 pairs with D2: who takes a chain sees the indexes that its giver wrote.
- * Lock-free; a failed exchange means that another worker got on.
+ * D1 pairs with D2: a worker that takes a chain sees the indexes in it. Lock-free: a failed
+ * exchange means that another worker made progress.
  */
 static uint32_t pool_depot_pop(struct emu_pool *pool)
 {
@@ -118,7 +116,7 @@ static void pool_depot_push(struct emu_pool *pool, uint32_t head)
                                                     memory_order_relaxed));
 }
 
-/* The first of as many buffers that nobody has used yet. */
+/* Take EMU_POOL_CHAIN buffers that were never used. Returns the first. */
 static uint32_t pool_fresh_chain(struct emu_pool *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -131,7 +129,7 @@ static uint32_t pool_fresh_chain(struct emu_pool *pool)
     return at;
 }
 
-/* A chain's indexes fill the buffer that heads it. */
+/* The first buffer of a chain holds all indexes. */
 static_assert(EMU_POOL_CHAIN * sizeof(uint32_t) <= sizeof(struct emu_buf), "they fit");
 
 bool emu_pool_refill(struct emu_pool_cache *cache)

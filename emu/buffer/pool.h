@@ -2,12 +2,11 @@
 /*
  * pool.h - payload buffers of segments, with reference counts.
  *
- * A payload stays in one buffer from the edge where it enters to the edges
- * where it leaves; descriptors name it by index. A multicast holds one
- * reference a copy. Each worker takes from and gives to its own cache, a
- * stack of indexes, and trades chains of EMU_POOL_CHAIN buffers with the shared
- * depot. Rejected: free buffers that name the next one. Who takes several waits
- * for each one's line to know the next, and cannot fetch them ahead.
+ * A payload stays in one buffer from the host interface where it enters to those where it leaves;
+ * descriptors name it by index. A multicast holds one reference per copy. Each worker has its own
+ * cache, a stack of free indexes, and exchanges chains of EMU_POOL_CHAIN buffers with the shared
+ * depot. Rejected: a linked list of free buffers. Taking several would wait for each one's line to
+ * know the next, and could not prefetch them.
  */
 #ifndef EMU_POOL_H
 #define EMU_POOL_H
@@ -21,51 +20,52 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* references that are dropped late, at most */
+#define EMU_POOL_LATE  64u /* references to be dropped late, at most */
 
-/* The header in it is not used: it travels with the descriptor. */
+/* Its header is unused: the header travels with the descriptor. */
 struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };
 
 struct emu_pool {
     /* Written once, at creation. */
-    struct emu_buf *buf;     /* bufs of them; memory is taken from the host at first use */
+    struct emu_buf *buf;     /* bufs elements; pages are allocated at first use */
     _Atomic uint16_t *refs;  /* per buffer: references beyond the first */
-    uint32_t *note;          /* per buffer, while it is held: its holders', emu_pool_note() */
+    uint32_t *note;          /* per buffer in use: emu_pool_note() */
     _Atomic uint32_t *chain; /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
-    bool alone; /* there is one worker */
+    bool alone; /* there is only one worker */
 
-    alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), a tag above */
-    alignas(EMU_LINE) _Atomic uint32_t fresh; /* buffers never handed out start here */
+    alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), tag above */
+    alignas(EMU_LINE) _Atomic uint32_t fresh; /* buffers from here on were never handed out */
 };
 
-/* One worker's buffers; no other thread touches it. */
+/* The free buffers of one worker, used by its thread only. */
 struct emu_pool_cache {
     struct emu_pool *pool;
-    uint32_t count;                    /* of those in `free`, below 2 * EMU_POOL_CHAIN */
-    uint32_t free[2 * EMU_POOL_CHAIN]; /* what was given last is taken first */
-    uint32_t late[EMU_POOL_LATE]; /* emu_pool_drop_late(): none between two steps of a device */
+    uint32_t count;                    /* elements of `free`, below 2 * EMU_POOL_CHAIN */
+    uint32_t free[2 * EMU_POOL_CHAIN]; /* a stack */
+    uint32_t late[EMU_POOL_LATE];      /* emu_pool_drop_late(); empty between steps */
     uint32_t lates;
 };
 
-/** emu_pool_create - a pool of @bufs buffers, reserved, not touched. NULL without address space. */
+/**
+ * emu_pool_create - a pool of @bufs buffers, reserved but not touched. NULL without address space.
+ */
 struct emu_pool *emu_pool_create(uint32_t bufs);
 void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
 /**
- * emu_pool_out - references that are out, of all buffers, by the pool's own accounts: what its
- * holders have must add up to it.
- * @cached: free buffers in all caches of the pool together.
- * Thread: any, while nobody takes, shares or drops.
+ * emu_pool_out - references in use, as counted by the pool. A check compares them with what the
+ * holders have. @cached: free buffers in all caches of the pool. Thread: any, while no thread uses
+ * the pool.
  */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
 
-/** emu_pool_refill - fetch a chain from the depot; false: the pool is exhausted. */
+/** emu_pool_refill - fetch a chain from the depot. False: the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
-/** emu_pool_spill - give a chain of two back to the depot: what was given to us longest ago. */
+/** emu_pool_spill - return the older of two chains to the depot. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
@@ -73,15 +73,15 @@ static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
     return &pool->buf[buf].seg;
 }
 
-/** emu_pool_payload - the segment with the payload in @buf; NULL for EMU_NO_BUF: there is none. */
+/** emu_pool_payload - the segment in @buf; NULL for EMU_NO_BUF. */
 static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t buf)
 {
     return buf != EMU_NO_BUF ? emu_pool_seg(pool, buf) : NULL;
 }
 
 /*
- * A word that goes with a buffer for as long as it is held. The link engine keeps there when the
- * segment was posted. Who copies a buffer copies it, too.
+ * A word that stays with a buffer while it is in use, and is copied with it. The link engine keeps
+ * the time of posting there.
  */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
@@ -95,7 +95,7 @@ static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
 }
 
 /**
- * emu_pool_take - a buffer with one reference, or EMU_NO_BUF: try again later. Thread: the cache's.
+ * emu_pool_take - a buffer with one reference; EMU_NO_BUF: try again later. Thread: the cache's.
  */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
@@ -105,8 +105,8 @@ static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 }
 
 /**
- * emu_pool_alone - does nobody else hold it? Then the holder may write. Thread: a holder.
- * L1: the others' last reads are done.
+ * emu_pool_alone - is there only one reference? Then its holder may write. Thread: a holder. L1:
+ * the other holders' last reads are done.
  */
 static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 {
@@ -114,9 +114,8 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 }
 
 /**
- * emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder.
- * Where the caller's is the only one nobody else can change their number meanwhile: no locked
- * instruction, which takes 5 ns.
+ * emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder. A sole
+ * holder needs no locked instruction, which takes 5 ns: nobody else can change the count.
  */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {
@@ -129,9 +128,9 @@ static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned 
 }
 
 /**
- * emu_pool_drop - drop one reference; the last one frees the buffer.
- * L1 pairs with itself: the one who frees has seen the other holders' last reads done.
- * A zero can be read without a locked instruction: no one else holds the buffer then.
+ * emu_pool_drop - drop one reference; the last one frees the buffer. L1 pairs with itself: the
+ * thread that frees it has seen the other holders' last reads done. A count of zero needs no locked
+ * instruction, since there is no other holder.
  */
 static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -150,9 +149,9 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
 }
 
 /**
- * emu_pool_drop_alone - drop one reference to a buffer that none but workers hold, all of them. If
- * there is one worker, nobody else can change their number meanwhile: no locked instruction, which
- * waits for all stores before it. False: it has to be dropped in the other way.
+ * emu_pool_drop_alone - drop a reference that is not the last, if there is only one worker, so that
+ * no locked instruction is needed: that would wait for all earlier stores. For buffers that only
+ * workers hold. False: use emu_pool_drop().
  */
 static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -165,7 +164,10 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/** emu_pool_drop_lates - drop what is to be dropped late. At the end of a step. */
+/**
+ * emu_pool_drop_lates - drop the references collected by emu_pool_drop_late(). At the end of a
+ * step.
+ */
 static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 {
     while (cache->lates)
@@ -173,10 +175,9 @@ static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 }
 
 /**
- * emu_pool_drop_late - drop one reference to a buffer that none but workers hold, when the step
- * ends at the latest. What workers have together takes a locked instruction, which waits for all
- * stores before it: 90 ns after a payload has been written. So those of a step are dropped
- * together, when the stores are mostly done.
+ * emu_pool_drop_late - drop a reference by the end of this step. For buffers that only workers
+ * hold. A locked instruction waits for all earlier stores: 90 ns after a payload has been written.
+ * So a step drops its references together, when the stores are mostly done.
  */
 static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
 {

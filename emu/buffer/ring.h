@@ -2,14 +2,12 @@
 /*
  * ring.h - single-producer single-consumer ring of descriptors.
  *
- * One ring is one direction of one cable: segments one way, or the credits
- * for them the other way. A slot says itself whether it is full, so the two
- * sides share nothing but the slots: a segment moves with the one line that it
- * lies in, and a ring of four slots is two lines. Each side keeps its own index
- * in an end of its own.
- * Rejected: shared head and tail indexes. They cost each side two lines more,
- * and a simulated switch touches its lines only once in a while.
- * Rejected: blocking when full. Full is back-pressure; the caller decides.
+ * A ring is one direction of a cable, for segments or for the credits of the opposite direction.
+ * Each slot has its own full flag, so the two sides share only slots: a segment moves with its one
+ * cache line, and a ring of four slots is two lines. Each side keeps its index private.
+ * Rejected: shared head and tail indexes. They cost each side two more lines, and a simulated
+ * switch touches its lines only once in a while.
+ * Rejected: blocking when full. A full ring is back-pressure; the caller decides.
  */
 #ifndef EMU_RING_H
 #define EMU_RING_H
@@ -25,15 +23,15 @@
 #include "emu/packet/seg.h"
 #include "emu/util/clock.h"
 
-/* A descriptor: the header travels with it, the payload stays in a pool buffer. */
+/* A descriptor: header and buffer index. The payload stays in a pool buffer. */
 struct emu_entry {
     union {
         struct {
-            uint64_t time_ps : 63; /* when the head of the segment is at the far end */
-            /* in a ring: written, and not yet taken; elsewhere without meaning */
+            uint64_t time_ps : 63; /* arrival of the head at the remote ingress */
+            /* in a ring: the slot is filled; elsewhere unused */
             uint64_t full : 1;
         };
-        _Atomic uint64_t stamp; /* both, as the two sides of a ring see them */
+        _Atomic uint64_t stamp; /* both, as the two sides of a ring access them */
     };
     union {
         struct emu_hdr hdr;
@@ -41,9 +39,9 @@ struct emu_entry {
     };
     uint32_t buf; /* pool buffer with the payload, or EMU_NO_BUF */
     union {
-        uint32_t born_ns; /* when the adapter posted it, low 32 bits: only a report rests on them */
-        uint32_t crc;     /* on cables with channels: a packet's CRC-32, with its last segment */
-        uint32_t note;    /* between nodes inside the fabric: their own; the network carries it */
+        uint32_t born_ns; /* time of posting, low 32 bits; used in reports only */
+        uint32_t crc;     /* cables with channels: CRC-32, with a packet's last segment */
+        uint32_t note;    /* between nodes inside the fabric: theirs; the network carries it */
     };
 };
 static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
@@ -52,27 +50,27 @@ static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
 struct emu_credit {
     union {
         struct {
-            uint64_t time_ps : 63; /* when they are at the far end */
+            uint64_t time_ps : 63; /* arrival */
             uint64_t full : 1;     /* as in an entry */
         };
         _Atomic uint64_t stamp; /* as in an entry */
     };
     uint32_t count;
-    uint32_t channel; /* cables with channels: of which; else 0 */
+    uint32_t channel; /* cables with channels: the channel; else 0 */
 };
 static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a line");
 
 #define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
 
 /*
- * Where the credits of a cable lie in the slots that they stand for (emu_link_join_fused()), the
- * stamp of an empty slot is a credit: 1 more than its time; 0 as long as there is none.
+ * In a fused cable (emu_link_join_fused()) the stamp of an empty slot holds the slot's credit: 1 +
+ * its time of arrival, or 0 for none.
  */
 
-/* Memory of a ring's slots: for EMU_RING() alone. */
+/* Memory of a ring's slots; used by EMU_RING() only. */
 static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 {
-    size_t bytes = EMU_LINE; /* two slots at the least: a whole line */
+    size_t bytes = EMU_LINE; /* at least a whole line: two slots */
 
     while (bytes < slots * slot_bytes)
         bytes *= 2;
@@ -82,29 +80,29 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 /*
  * EMU_RING - a ring of TYPE, which begins with a stamp:
  *
- * struct NAME_end - one side's view of a ring; nobody else reads it.
- * NAME_bytes      - memory that a ring of @slots slots takes. Pure.
- * NAME_create     - a ring with at least @slots slots (rounded up to a power of two), empty.
- *                   Returns false without memory. Thread: any, before the ends are shared out.
- * NAME_destroy    - by either end, once neither is used any more.
- * NAME_rebase     - all times in it, less @by_ps. Thread: any, while both sides stand still.
- * NAME_slot       - the slot at which a side is. NAME_next: the same, and on to the next one.
+ * struct NAME_end - one side's view of a ring, private to it.
+ * NAME_bytes      - memory of a ring with @slots slots. Pure.
+ * NAME_create     - an empty ring with at least @slots slots (rounded up to a power of two).
+ *                   False: no memory. Thread: any, before the ends are in use.
+ * NAME_destroy    - by either end, after both are unused.
+ * NAME_rebase     - subtract @by_ps from all times. Thread: any, while both sides are stopped.
+ * NAME_slot       - the current slot of a side. NAME_next: the same, then advance.
  *                   Thread: that side.
  *
  * The producer's, wait-free:
- * NAME_has_slot   - may its slot be filled? R1 pairs with R4: a slot that is not full has been read
- *                   by the consumer. On a cable a credit says so, and nobody looks.
- * NAME_show       - @slot is filled, but for its stamp; now it is the consumer's. R2 pairs with R3.
+ * NAME_has_slot   - is its slot empty? R1 pairs with R4: the consumer has read an empty slot.
+ *                   On a cable a credit guarantees that, so senders do not check.
+ * NAME_show       - publish @slot, which is filled except for its stamp. R2 pairs with R3.
  *
  * The consumer's, wait-free:
- * NAME_front      - the oldest entry, or NULL; good until NAME_skip(). R3 pairs with R2: who sees
- *                   the slot full sees the entry.
- * NAME_skip       - done with the front entry: its room is the producer's. R4 pairs with R1.
+ * NAME_front      - the oldest entry, or NULL; valid until NAME_skip(). R3 pairs with R2: a
+ *                   consumer that sees the slot full sees the entry.
+ * NAME_skip       - remove the front entry. R4 pairs with R1.
  */
 #define EMU_RING(NAME, TYPE)                                                                     \
     struct NAME##_end {                                                                          \
         struct TYPE *slot;                                                                       \
-        uint32_t at;   /* slots filled, or emptied, so far; free-running */                      \
+        uint32_t at;   /* slots filled or emptied, free-running */                               \
         uint32_t mask; /* slots - 1; slots is a power of two */                                  \
     };                                                                                           \
                                                                                                  \
@@ -179,23 +177,23 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
 EMU_RING(emu_credit, emu_credit) /* credits */
 
-/** emu_ring_after - the slot after the one at which a side is. Thread: that side. */
+/** emu_ring_after - the slot after a side's current one. Thread: that side. */
 static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *end)
 {
     return &end->slot[(end->at + 1) & end->mask];
 }
 
-/** emu_ring_fill - @slot, which is empty, says what @entry does, and @time_ps. Thread: producer. */
+/** emu_ring_fill - fill the empty @slot with @entry and @time_ps. Thread: producer. */
 static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry *entry,
                                  uint64_t time_ps)
 {
-    slot->hdr = entry->hdr; /* in the pieces in which an entry was made, or can be registers */
+    slot->hdr = entry->hdr; /* in the same pieces in which entries are made: store forwarding */
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
     emu_ring_show(slot, time_ps);
 }
 
-/** emu_ring_put_at - emu_ring_put() of an entry that is to say @time_ps there. */
+/** emu_ring_put_at - emu_ring_put() with another time. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)
 {
@@ -203,10 +201,9 @@ static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_en
 }
 
 /**
- * emu_ring_put - copy one entry into a ring that has room, as the caller knows: by
- * emu_ring_has_slot(), or on a cable by a credit, which came from the consumer after it had skipped
- * the slot.
- * Thread: producer. Wait-free.
+ * emu_ring_put - copy an entry into a ring with an empty slot, which the caller knows by
+ * emu_ring_has_slot() or by a credit, sent after the consumer had emptied the slot. Thread:
+ * producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
@@ -214,8 +211,8 @@ static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry
 }
 
 /**
- * emu_ring_credit_ps - fused: when the credit for the producer's next slot is there; EMU_NEVER: it
- * is not known. R1 pairs with R5: who sees it knows that the slot has been read.
+ * emu_ring_credit_ps - fused: arrival of the credit for the producer's next slot; EMU_NEVER: not
+ * known. R1 pairs with R5: a producer that sees it knows that the slot has been read.
  */
 static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
 {
@@ -226,8 +223,8 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
 }
 
 /**
- * emu_ring_grant - fused: the credit for the @at th slot, which has been emptied, is at the far end
- * at @at_ps. Thread: consumer. Wait-free.
+ * emu_ring_grant - fused: return the credit of slot number @at, which is empty; it arrives at
+ * @at_ps. Thread: consumer. Wait-free.
  */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
@@ -236,7 +233,7 @@ static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, u
     atomic_store_explicit(&slot->stamp, at_ps + 1, memory_order_release); /* R5 */
 }
 
-/** emu_credit_fill - @slot, which is empty, has these credits. Thread: producer. */
+/** emu_credit_fill - fill the empty @slot. Thread: producer. */
 static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint32_t channel,
                                    uint64_t at_ps)
 {
@@ -246,8 +243,8 @@ static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint
 }
 
 /**
- * emu_credit_put - send @count credits that are at the far end at @at_ps. There is a slot for each
- * credit of the cable. Thread: producer. Wait-free.
+ * emu_credit_put - send @count credits that arrive at @at_ps. Each credit of the cable has a slot.
+ * Thread: producer. Wait-free.
  */
 static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
                                   uint64_t at_ps)
@@ -255,10 +252,7 @@ static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, ui
     emu_credit_fill(emu_credit_next(end), count, channel, at_ps);
 }
 
-/**
- * emu_credit_sum - credits that are in a ring, put by @producer and not yet taken by @consumer.
- * Thread: any, while both sides stand still.
- */
+/** emu_credit_sum - credits in a ring. Thread: any, while both sides are stopped. */
 static inline uint32_t emu_credit_sum(const struct emu_credit_end *producer,
                                       const struct emu_credit_end *consumer)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sparse.c - see sparse.h. Pieces lie one after the other in blocks of a megabyte, which begin at a
- * multiple of that; so the block of a piece is known by its address. A piece that is given back is
- * not used again, a block goes when its last piece does: a fabric's are made together, and end
- * together.
+ * sparse.c - allocate pieces one after the other in blocks of 1 MB. Blocks are aligned to their
+ * size, so a piece's address gives its block. Freed pieces are not reused; a block is unmapped with
+ * its last piece, since the pieces of a fabric are made and freed together.
  */
 #include "emu/buffer/sparse.h"
 
@@ -16,7 +15,7 @@
 
 #include "emu/util/alloc.h"
 
-#ifdef __SANITIZE_ADDRESS__ /* which is to see who writes past a piece's end */
+#ifdef __SANITIZE_ADDRESS__ /* ASan finds writes past the end of a piece */
 
 void *emu_sparse_alloc(size_t bytes)
 {
@@ -31,19 +30,19 @@ void emu_sparse_free(void *piece)
 #else
 
 #define BLOCK_BYTES ((size_t)1 << 20)
-#define FIRST       EMU_LINE /* where a block's first piece begins: behind the block itself */
+#define FIRST       EMU_LINE /* offset of a block's first piece */
 
 struct block {
     size_t bytes;  /* of the mapping */
-    size_t used;   /* bytes, from its beginning on */
-    size_t pieces; /* not given back */
+    size_t used;   /* bytes from its beginning on */
+    size_t pieces; /* not freed */
 };
 static_assert(sizeof(struct block) <= FIRST, "and not in it");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *current; /* where the next piece may be; NULL: nowhere. Under the lock */
+static struct block *current; /* block for the next piece; may be NULL. Protected by lock */
 
-/* A mapping of @bytes that begins at a multiple of BLOCK_BYTES; what is around it is unmapped. */
+/* Map @bytes aligned to BLOCK_BYTES; the rest of a larger mapping is unmapped. */
 static struct block *block_map(size_t bytes)
 {
     char *at =
@@ -61,7 +60,7 @@ static struct block *block_map(size_t bytes)
     return block;
 }
 
-/* A block that has room for @bytes. A piece that is larger than a block has one of its own. */
+/* A block with space for @bytes. A piece larger than a block gets one of its own. */
 static struct block *block_for(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

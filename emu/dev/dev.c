@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * dev.c - a device at its worker, and signals to it from other threads.
- */
+/* dev.c - a device of a worker, and signals to it from other threads. */
 #include "emu/dev/dev.h"
 
 #include <string.h>
@@ -27,11 +25,11 @@ void emu_dev_always(struct emu_dev *dev)
 }
 
 /*
- * W2 pairs with W1, W4 with W3 (worker_take): the ring's entry is shown before its
- * bit, the port's bit before the device's. If another thread's port bit is
- * still there, that thread sets the device's bit, and the worker that takes it
- * takes ours with it. The load of `asleep` follows a locked instruction in the
- * same order, so either we see the sleeper or it sees our bit.
+ * W2 pairs with W1, W4 with W3 (worker_take): the ring's entry is published before its port bit,
+ * the port bit before the device bit. If another thread's port bit is still set, that thread sets
+ * the device bit, and the worker that takes it takes our port bit, too. The load of `asleep`
+ * follows a locked instruction in the same order, so either we see the sleeping worker or it sees
+ * our bit.
  */
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {

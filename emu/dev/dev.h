@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dev.h - a device is a step function; what wakes it is a bit.
+ * dev.h - a device is a step function that bits wake.
  *
- * Whoever puts something on a link sets the bit of the receiving port (its
- * DATA word) or of the sending port (its CREDIT word, when a credit comes
- * back) and the bit of the device at its worker. Bits set from the same worker
- * are plain, and lie together, for all of its devices; bits from elsewhere are
- * atomic and live on the receiver's lines.
+ * To signal a device, set the bit of its receiving port (DATA) or of its sending port (CREDIT, when
+ * a credit comes back), and the device's bit at its worker. Signals of the same worker are plain
+ * bits, stored together for all of its devices. Signals of other threads are atomic bits in cache
+ * lines of the receiver.
  */
 #ifndef EMU_DEV_H
 #define EMU_DEV_H
@@ -34,126 +33,128 @@ enum emu_event {
 };
 
 /**
- * A device's pass: does a bounded amount of work, never blocks, never allocates.
- * Returns segments moved. It sets dev->next_ps (raw: by emu_dev_rest()), and marks itself again
- * (emu_dev_again) when its bound ended the pass. Thread: its worker's.
+ * A device's pass: does a bounded amount of work, never blocks, never allocates. Returns segments
+ * moved. It sets dev->next_ps (raw: by emu_dev_rest()), and calls emu_dev_again() if the bound
+ * ended the pass. Thread: its worker's.
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
 /*
- * What a step is going to touch, asked of memory some steps before it: several misses at a time
- * instead of one after the other. What one of these reads the one before it has asked for.
+ * The stages in which a step's memory is prefetched some steps ahead, so that cache misses overlap.
+ * Each stage reads only what the one before has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF,  /* the device's own lines; its first has been asked for */
+    EMU_FETCH_SELF,  /* the rest of the device; its first line is there */
     EMU_FETCH_PORTS, /* what the device points to: its ports */
     EMU_FETCH_RINGS, /* what the ports point to */
-    EMU_FETCH_WAYS,  /* the ports that it is going to send by, as what has come says */
+    EMU_FETCH_WAYS,  /* ports that it will send by, according to its input */
     EMU_FETCH_ENDS,  /* what those point to */
     EMU_FETCHES
 };
 
 /*
- * Asks for lines, and changes nothing. @kept: what it returned for the one before @what of the same
- * step; first 0. Thread: its worker's.
+ * Prefetches for stage @what and changes nothing. @kept: its result for the stage before; at first
+ * 0. Thread: the device's worker.
  */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
     /* Written once, before the worker starts. */
     emu_step_fn step;
-    emu_fetch_fn fetch; /* NULL: nothing is asked for. Used on clock virtual */
+    emu_fetch_fn fetch; /* may be NULL. Clock virtual only */
     struct emu_worker *worker;
-    uint32_t index; /* at its worker */
+    uint32_t index; /* among its worker's devices */
     bool timed;     /* the clock is not raw */
 
-    /* Its worker's. */
-    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER. Clock raw is
-                         always at 0, which is every pass: emu_dev_rest() */
+    /* Owned by its worker. */
+    uint64_t next_ps; /* step it then without a signal; EMU_NEVER. Raw: see emu_dev_rest() */
 
-    /* Set by other workers; taken by its own. By port: emu_port_signal(). */
+    /* Set by other workers, taken by its own. Bits by port: emu_port_signal(). */
     alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
 };
 
-/* What a worker's devices have been told. */
+/* Signals to a worker's devices. */
 struct emu_signals {
-    uint64_t *near;                /* a bit a device */
-    uint64_t (*ready)[EMU_EVENTS]; /* by device, by port: emu_port_signal() */
+    uint64_t *near;                /* one bit per device */
+    uint64_t (*ready)[EMU_EVENTS]; /* by device; bits by port: emu_port_signal() */
 };
 
 enum emu_worker_stop {
     EMU_WORKER_RUNS,
-    EMU_WORKER_ENDS, /* leaves the loop */
-    EMU_WORKER_HOLDS /* stands still */
+    EMU_WORKER_ENDS, /* leave the loop */
+    EMU_WORKER_HOLDS /* stop until released */
 };
 
-/* The device at the far end of a local cable, at its worker: whom to tell. */
+/* The remote device of a local cable, to be signalled. */
 struct emu_peer {
-    uint32_t index;  /* of the device there */
-    uint8_t port;    /* of the device */
-    uint16_t number; /* of the worker: of ends that are apart */
+    uint32_t index;  /* of the device at its worker */
+    uint8_t port;    /* port of that device */
+    uint16_t number; /* of its worker, if that is another one (emu_link_apart()) */
 };
 
-/* A worker among threads that outnumber cores: worker/crowd.h. */
+/* A worker with more threads than cores: worker/crowd.h. */
 struct emu_crowd {
-    bool asked;       /* since something moved: is there anything to be waited for? */
-    bool answer;      /* an answer, not a device */
-    uint32_t in_vain; /* so often in a row no answer came, or was awaited for that */
-    uint32_t turns;   /* since it was looked who is where */
-    uint64_t wait_ns; /* until then something may come; 0: nothing is waited for */
+    bool asked;       /* since the last progress: whether to wait was decided */
+    bool answer;      /* it waits for a process's reply, not for a device */
+    uint32_t in_vain; /* replies in a row that did not come, or were not waited for */
+    uint32_t turns;   /* passes since the affinity was last checked */
+    uint64_t wait_ns; /* wait until then; 0: not waiting */
 };
 
-/* A thread that steps its devices. The members that other threads may touch say so. */
+/* A thread that steps its devices. Members that other threads may touch say so. */
 struct emu_worker {
-    /* Set by other workers and by the manager; taken by the worker. */
-    alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, on own lines */
-    _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
-    _Atomic uint32_t stop;                   /* enum emu_worker_stop */
-    /* 1: this host has more busy threads than cores */
+    /* Set by other workers and the manager; taken by the worker. */
+    alignas(EMU_LINE) _Atomic uint64_t
+        *far;                /* one bit per device, `words` words, on lines of their own */
+    _Atomic uint32_t asleep; /* 1: ring the bell after setting bits */
+    _Atomic uint32_t stop;   /* enum emu_worker_stop */
+    /* 1: more busy threads than cores on this host */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t crowded; /* 1: and no other worker */
+    _Atomic uint32_t crowded; /* 1: oversubscribed, and this is the only worker */
 
-    /* The worker's. */
-    alignas(EMU_LINE) struct emu_signals told; /* set now */
-    struct emu_signals taken;   /* the bits being served: as above, but on clock virtual a signal
-                                 given in one window is served in the next */
-    uint64_t *wants;            /* by device: ports of which a credit steps it, emu_dev_wants() */
-    struct emu_outbox **outbox; /* by worker: for whom there is one; NULL: none (outbox.h) */
-    struct emu_outbox *written[2]; /* of these, those that hold something, by turns */
-    struct emu_outbox *inbox;      /* those of others that are for this one */
+    /* Owned by the worker. */
+    alignas(EMU_LINE) struct emu_signals told; /* signals being set */
+    /* signals being served; shared with `told`, except on clock virtual: a window serves signals of
+       the window before */
+    struct emu_signals taken;
+    uint64_t *wants;            /* by device: ports at which a credit steps it: emu_dev_wants() */
+    struct emu_outbox **outbox; /* by receiving worker; NULL: none (outbox.h) */
+    struct emu_outbox *written[2]; /* non-empty ones, by window % 2 */
+    struct emu_outbox *inbox;      /* outboxes of other workers for this one */
     uint32_t outboxes;
     uint32_t window;  /* clock virtual: windows so far */
-    bool amid;        /* it steps one: what it sends may lie in an outbox until the next */
-    uint64_t *always; /* devices that are stepped in every pass: a bit a device */
-    uint32_t index;   /* of the worker in its fabric: the manager's */
+    bool amid;        /* inside a window: entries may stay in an outbox until the next */
+    uint64_t *always; /* one bit per device: step in every pass */
+    uint32_t index;   /* in its fabric; set by the manager */
     uint32_t words;
     uint32_t devs;
     struct emu_dev **dev;
     struct emu_clock clock;
-    uint64_t now_ps;  /* of this pass; virtual: up to which this window goes */
-    uint64_t next_ps; /* the earliest time that a device waits for; EMU_NEVER */
-    uint64_t *due_ps; /* by device, its next_ps as of its last step */
-    /* raw, a bit a device: have been stepped in this pass; are to be in the next one, told or not;
-       and, as they had said before, in this one */
+    uint64_t now_ps;  /* start of this pass; virtual: end of this window */
+    uint64_t next_ps; /* earliest next_ps of its devices */
+    uint64_t *due_ps; /* by device: next_ps after its last step */
+    /*
+     * raw, one bit per device: stepped in this pass; to be stepped in the next without a signal
+     * (emu_dev_rest()); the same for this one
+     */
     uint64_t *stepped, *rests, *rested;
-    uint64_t rest_ps; /* how long devices that are stepped in every pass let it sleep; EMU_NEVER:
-                         there are none, as on timed clocks */
-    bool woke;        /* it has slept since the last pass: time has passed */
-    bool away;        /* another thread has had its core since then: as many as passes take */
-    uint64_t sent_ps; /* the earliest time for which an entry was sent in this window; clock real is
-                         one window, and on raw entries have no times: EMU_NEVER */
+    uint64_t rest_ps; /* raw: the shortest time given to emu_dev_rest(); EMU_NEVER: none */
+    bool woke;        /* it has slept since the last pass */
+    bool away;        /* another thread has had its core since then */
+    /* timed: first arrival of what it sent in this window (real: since the start); raw: EMU_NEVER */
+    uint64_t sent_ps;
     struct emu_pool_cache cache;
-    struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
+    struct emu_taps *taps;         /* of its devices' links (link/tap.h); may be NULL */
     struct emu_place place;        /* where streams come from */
-    struct emu_hostif *untold;     /* edges whose process is to be told something */
-    struct emu_crowd crowd;        /* among threads that outnumber cores */
-    uint64_t seen;                 /* serial of the edge list as of the last pass */
+    struct emu_hostif *untold;     /* host interfaces with a notification due */
+    struct emu_crowd crowd;        /* when threads outnumber cores */
+    uint64_t seen;                 /* serial of the list of host interfaces at the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */
-    _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */
+    _Atomic uint64_t worst_lag_ps; /* largest delay of an event */
 
-    /* Published by the manager (RCU): edges to look at. */
+    /* Published by the manager (RCU): host interfaces to poll. */
     _Atomic(struct emu_hostif_list *) edges;
-    uint64_t published; /* the manager's: serial of that list */
+    uint64_t published; /* by the manager: serial of that list */
 };
 
 /** emu_worker_is_alone - has it a core of its own? Thread: any. */
@@ -162,22 +163,18 @@ static inline bool emu_worker_is_alone(const struct emu_worker *worker)
     return !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
 }
 
-/**
- * emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts.
- */
+/** emu_dev_init - add a device to @worker. Before the worker starts. */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
-/**
- * emu_dev_told - the ports that have an event to be taken in the next step. Thread: its worker's.
- */
+/** emu_dev_told - the ports with an event for the next step. Thread: its worker's. */
 static inline uint64_t emu_dev_told(const struct emu_dev *dev, enum emu_event event)
 {
     return dev->worker->taken.ready[dev->index][event];
 }
 
 /**
- * emu_fetch_line - the line of @at will be touched soon; _lines: and those up to @end. The empty
- * statement is there for the compiler, which leaves out calls of functions that only prefetch.
+ * emu_fetch_line - prefetch the line of @at; _lines: all lines up to @end. The empty asm statement
+ * keeps the compiler from dropping calls of functions that only prefetch.
  */
 static inline void emu_fetch_line(const void *at)
 {
@@ -192,25 +189,22 @@ static inline void emu_fetch_lines(const void *at, const void *end)
 }
 
 /**
- * emu_dev_always - step it in every pass from now on, whatever the time, so also after a sleep
- * that a descriptor has ended (emu_waiter_add()). next_ps is how long the worker may sleep. Not
- * for clock virtual. Before the worker starts.
+ * emu_dev_always - step it in every pass, also after a sleep that a descriptor has ended
+ * (emu_waiter_add()). next_ps still limits the sleep. Not for clock virtual. Before the worker
+ * starts.
  */
 void emu_dev_always(struct emu_dev *dev);
 
-/** emu_dev_signal_far - set a bit from another thread than the device's worker. */
+/** emu_dev_signal_far - signal from another thread than the device's worker. */
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
 /**
- * emu_dev_is_told - has another thread told it anything that it was not stepped for since? Thread:
- * any, while its worker stands still.
+ * emu_dev_is_told - is a signal of another thread pending? Thread: any, while its worker is
+ * stopped.
  */
 bool emu_dev_is_told(const struct emu_dev *dev);
 
-/*
- * Device @index is told of an event at @ports, in @signals. @step: 1, it is to be stepped for that;
- * 0.
- */
+/* Set an event of device @index at @ports. @step: 1 if it is to be stepped for that, else 0. */
 static inline void emu_signals_add(const struct emu_signals *signals, uint32_t index,
                                    enum emu_event event, uint64_t ports, uint64_t step)
 {
@@ -218,17 +212,14 @@ static inline void emu_signals_add(const struct emu_signals *signals, uint32_t i
     signals->near[index / 64] |= step << index % 64;
 }
 
-/* Is the device of @worker to be stepped for a credit at @port? 1 or 0: emu_dev_wants(). */
+/* 1 if device @index is to be stepped for a credit at @port, else 0: emu_dev_wants(). */
 static inline uint64_t emu_worker_wants(const struct emu_worker *worker, uint32_t index,
                                         uint32_t port)
 {
     return worker->wants[index] >> port % 64 & 1;
 }
 
-/**
- * emu_signal - tell device @index of worker @to of an event at the ports @ports.
- * @from: the calling worker.
- */
+/** emu_signal - signal an event at @ports to device @index of @to. @from: the calling worker. */
 static inline void emu_signal(struct emu_worker *to, uint32_t index, const struct emu_worker *from,
                               enum emu_event event, uint64_t ports)
 {
@@ -240,8 +231,8 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
 }
 
 /**
- * emu_signal_credit - tell of a credit at port @port, which is on its ring. The device is stepped
- * for it if it wants that, or is another worker's.
+ * emu_signal_credit - signal a credit at @port, which is on its ring. A device of the same worker
+ * is stepped only if it wants that.
  */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
@@ -254,7 +245,7 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                     emu_worker_wants(to, index, port));
 }
 
-/** emu_dev_signal - emu_signal() for a device. */
+/** emu_dev_signal - emu_signal() to a device. */
 static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
                                   enum emu_event event, uint64_t ports)
 {
@@ -262,8 +253,8 @@ static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *
 }
 
 /**
- * emu_dev_wake - clock virtual: step @dev at @at_ps, or earlier. Thread: its creator's, or the
- * driver's, while the workers stand still.
+ * emu_dev_wake - clock virtual: step @dev at @at_ps or earlier. Thread: its creator's, or the
+ * driver's, while the workers are stopped.
  */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 {
@@ -274,8 +265,8 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
- * emu_dev_rest - raw: step me in every pass, and let the worker sleep no longer than @rest_ps;
- * EMU_NEVER: step me when I am told something. Good for one pass. Thread: the device's own step.
+ * emu_dev_rest - raw: step this device in the next pass, and let the worker sleep @rest_ps at most.
+ * EMU_NEVER: step it only when signalled. Holds for one pass. Thread: the device's own step.
  */
 static inline void emu_dev_rest(struct emu_dev *dev, uint64_t rest_ps)
 {
@@ -287,9 +278,9 @@ static inline void emu_dev_rest(struct emu_dev *dev, uint64_t rest_ps)
 }
 
 /**
- * emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. On clock virtual
- * that is after the window that is being stepped (emu_worker_window() looks); otherwise the result
- * would depend on the order in which devices are stepped.
+ * emu_dev_expect - timed: what @dev sent arrives at @at_ps. On clock virtual that must be after the
+ * current window, or results would depend on the order in which devices are stepped;
+ * emu_worker_window() checks it.
  */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 {
@@ -300,9 +291,8 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
- * emu_dev_stamp_ps - the time that an entry carries which is to be at the far end at @at_ps: on raw
- * entries have none. What the device itself sends is also emu_dev_expect()ed there, on timed
- * clocks.
+ * emu_dev_stamp_ps - the time in an entry that arrives at @at_ps; 0 on clock raw. For what the
+ * device itself sends on timed clocks call emu_dev_expect(), too.
  */
 static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_ps)
 {
@@ -310,7 +300,7 @@ static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_p
 }
 
 /**
- * emu_dev_lag - timed: what was due at @due_ps happens at @now_ps, which says how late this host is
+ * emu_dev_lag - timed: note that an event due at @due_ps happens at @now_ps, the lag of this host
  * (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
  */
 static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
@@ -322,30 +312,30 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 }
 
 /**
- * emu_dev_wants - timed: the ports of which a credit from a device of the same worker is to step
- * me, from now on; at first all. For a device that looks at the ring of credits before it waits for
- * one: it finds there what has come before. Thread: the device's own step.
+ * emu_dev_wants - timed: the ports at which a credit from the same worker steps this device, from
+ * now on; initially all. For a device that checks the ring of credits before it waits for one, and
+ * so finds earlier credits there. Thread: the device's own step.
  */
 static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
 {
     dev->worker->wants[dev->index] = ports;
 }
 
-/** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
+/** emu_dev_again - step this device in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {
     dev->worker->told.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
-/** emu_dev_give - the event is for this step, as if it had been told before. Thread: the same. */
+/** emu_dev_give - add an event to this step. Thread: the device's own step. */
 static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
 /**
- * emu_dev_take - take the ports that had an event since the last call.
- * Thread: the device's own step.
+ * emu_dev_take - take the ports that had an event since the last call. Thread: the device's own
+ * step.
  */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {

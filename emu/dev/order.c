@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * order.c - events at one and the same time, and an order that is at an end of its array.
- */
+/* order.c - the order of simultaneous events, and moving an order within its array. */
 #include "emu/dev/order.h"
 
 #include <string.h>
 
 /*
- * Who is first among events at the same time: the lower port, or, for those
- * that compete, in a turn that the time itself draws.
+ * Of simultaneous events the lowest rank is first: the lower port, or with by_turn a pseudo-random
+ * order of time and port.
  */
 static uint64_t order_rank(const struct emu_order *order, uint64_t at_ps, uint64_t port)
 {
     return order->by_turn ? emu_order_turn(at_ps, port) : port;
 }
 
-/* Is an event of @port before @other, which is at the same time? */
+/* Is an event of @port before @other, at the same time? */
 static bool order_outranks(const struct emu_order *order, uint64_t port,
                            const struct emu_order_event *other)
 {
@@ -30,10 +28,10 @@ void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t
     *at = (struct emu_order_event){.at_ps = at_ps, .port = port};
 }
 
-/* One side is used up: back to the middle. */
+/* Move the events to the middle of the array. */
 static void order_centre(struct emu_order *order)
 {
-    size_t events = (size_t)(order->end - order->first) + 1; /* and the one that never comes */
+    size_t events = (size_t)(order->end - order->first) + 1; /* with the sentinel */
     size_t room = (size_t)(order->last - order->event) + 1;
     struct emu_order_event *first = order->event + (room - events) / 2;
 

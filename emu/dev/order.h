@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order.h - events of a device, the earliest first.
+ * order.h - a device's events, the earliest first.
  *
- * At most one event a port (a row, an output, a link). A sorted run in an array with room
- * on both sides: what becomes due at once goes to the front, what waits for the
- * wire mostly to the end, and little has to move. Behind the last stands one
- * that never comes. Who is first at one and the same time is for order.c to say.
+ * At most one event per port (a row, an output, a link). A sorted run in an array with space on
+ * both sides: an event due immediately goes to the front, one that waits for the wire mostly near
+ * the end, so few events move. A sentinel with time EMU_NEVER follows the last. order.c orders
+ * simultaneous events.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H
@@ -19,22 +19,22 @@
 
 struct emu_order_event {
     uint64_t at_ps;
-    uint64_t port; /* whose it is */
+    uint64_t port; /* of the event */
 };
 
 struct emu_order {
     struct emu_order_event *first;
-    struct emu_order_event *end;   /* one past the last */
-    struct emu_order_event *event; /* EMU_ORDER_ROOM(events at most) */
-    struct emu_order_event *last;  /* of these */
-    bool by_turn;                  /* ties: see order.c */
+    struct emu_order_event *end;   /* one past the last: the sentinel */
+    struct emu_order_event *event; /* the array: EMU_ORDER_ROOM(events at most) */
+    struct emu_order_event *last;  /* last element of the array */
+    bool by_turn;                  /* rank simultaneous events by emu_order_turn() */
 };
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
 /**
- * emu_order_init - an empty order, of @events events at most. @event: EMU_ORDER_ROOM(@events) of
- * them.
+ * emu_order_init - an empty order for up to @events events. @event: EMU_ORDER_ROOM(@events)
+ * elements.
  */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
                                   uint32_t events, bool by_turn)
@@ -46,16 +46,15 @@ static inline void emu_order_init(struct emu_order *order, struct emu_order_even
     order->end->at_ps = EMU_NEVER;
 }
 
-/** emu_order_next_ps - the time of the earliest event; EMU_NEVER if there is none. */
+/** emu_order_next_ps - time of the earliest event; EMU_NEVER if there is none. */
 static inline uint64_t emu_order_next_ps(const struct emu_order *order)
 {
     return order->first->at_ps;
 }
 
 /**
- * emu_order_turn - a rank for port @port at @time: of several ports that compete, the one with
- * the lowest goes first. Drawn by time and port, so that of any set of ports each is first as
- * often as any other. Pure.
+ * emu_order_turn - rank of @port among ports that compete at @time; the lowest goes first. A hash
+ * of both, so that in any set of ports each is first equally often. Pure.
  */
 static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 {
@@ -63,16 +62,16 @@ static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 }
 
 /*
- * order.c: emu_order_add() where there is no room on the side where it is needed, or the earliest
- * event is at the same time.
+ * The slow path of emu_order_add(): no space on the side needed, or the earliest event is
+ * simultaneous.
  */
 void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
 
-/* order.c: put an event at @at, or before those in front of it that are at the same time. */
+/* Put an event at @at, or before simultaneous events in front of it that rank lower. */
 void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t at_ps,
                    uint32_t port);
 
-/* Put an event behind the first one, where it belongs. There is room. */
+/* Insert an event that is not the first. There is space. */
 static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
     struct emu_order_event *at = order->end++;
@@ -89,8 +88,8 @@ static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uin
 }
 
 /**
- * emu_order_add - add an event. There is room: one a port. What is seldom is called at the very
- * end: so no register is saved for it.
+ * emu_order_add - add an event. There is space: one per port. The rare case is a tail call, so the
+ * fast path saves no registers.
  */
 static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
@@ -105,13 +104,13 @@ static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32
         emu_order_add_else(order, at_ps, port);
 }
 
-/** emu_order_take - take the earliest event. There is one. */
+/** emu_order_take - remove the earliest event. There is one. */
 static inline struct emu_order_event emu_order_take(struct emu_order *order)
 {
     return *order->first++;
 }
 
-/** emu_order_drop - take the event of @port, if there is one. */
+/** emu_order_drop - remove the event of @port, if there is one. */
 static inline void emu_order_drop(struct emu_order *order, uint32_t port)
 {
     struct emu_order_event *at = order->first;
@@ -124,7 +123,7 @@ static inline void emu_order_drop(struct emu_order *order, uint32_t port)
     order->end--;
 }
 
-/** emu_order_rebase - the clock is rebased by @by_ps. */
+/** emu_order_rebase - subtract @by_ps from all times. */
 static inline void emu_order_rebase(struct emu_order *order, uint64_t by_ps)
 {
     for (struct emu_order_event *at = order->first; at != order->end; at++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox.c - pages of what is sent, and how it is put where it belongs.
+ * outbox.c - write pages of entries and credits, and move them to their rings.
  *
- * Workers count windows alike, for all of them take part in each. In window n a worker writes the
- * pages n % 2 of its outboxes, and reads the others' pages (n - 1) % 2, which they write again in
- * window n + 1, when all have met (O1, O2: V5 in windows.c).
+ * Workers count windows alike, since all take part in each. In window n a worker writes pages n % 2
+ * of its outboxes and reads the others' pages (n - 1) % 2. Those are written again in window n + 1,
+ * after all workers have met (O1, O2: V5 in windows.c).
  */
 #include "emu/dev/outbox.h"
 
@@ -20,9 +20,9 @@ struct outbox_item {
         struct emu_entry *data;
         struct emu_credit *back;
     } slot;
-    uint32_t index; /* of the device that it is for */
+    uint32_t index; /* of the receiving device */
     uint8_t port;
-    uint8_t event; /* enum emu_event: an entry, or a credit */
+    uint8_t event; /* enum emu_event: DATA for an entry, CREDIT for a credit */
     union {
         struct emu_entry entry;
         struct emu_credit credit;
@@ -35,23 +35,23 @@ struct outbox_page {
     struct outbox_item item[];
 };
 
-/* What one worker sends to another one. */
+/* From one worker to another. */
 struct emu_outbox {
-    /* Written while workers stand still. */
+    /* Written while workers are stopped. */
     const struct emu_worker *to;
-    struct emu_outbox *next;     /* of those that are for the same worker */
-    struct outbox_page *page[2]; /* by turns */
-    uint32_t most;               /* items that fit on a page; 0: there are no pages yet */
-    uint32_t wanted;             /* by the cables so far */
+    struct emu_outbox *next;     /* other outboxes for the same worker */
+    struct outbox_page *page[2]; /* by window % 2 */
+    uint32_t most;               /* items per page; 0: no pages yet */
+    uint32_t wanted;             /* items needed for the cables so far */
 
-    /* The receiver's: items that it found on each page, last time. */
+    /* Owned by the receiver: items that it last found on each page. */
     alignas(EMU_LINE) uint32_t took[2];
 
-    /* The sender's: by turns, the next one of its own that it has written in the same window. */
+    /* Owned by the sender: its next outbox written in the same window, by window % 2. */
     alignas(EMU_LINE) struct emu_outbox *written[2];
 };
 
-/* An empty page. What is not written of it is touched by nobody. NULL: no memory. */
+/* An empty page; unused parts are never touched. NULL: no memory. */
 static struct outbox_page *page_create(uint32_t most)
 {
     size_t bytes = sizeof(struct outbox_page) + most * sizeof(struct outbox_item);
@@ -63,7 +63,7 @@ static struct outbox_page *page_create(uint32_t most)
     return page;
 }
 
-/* Where @from keeps what is for worker number @to; NULL: no memory. */
+/* The element for worker number @to, after growing the array if needed; NULL: no memory. */
 static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
 {
     struct emu_outbox **grown;
@@ -143,22 +143,22 @@ void emu_outbox_free(struct emu_worker *worker)
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * An item for @to, but for where it goes and what it is; NULL: there is no room, or workers stand
- * still, and who looks next is to find it in its ring.
+ * Add an item for @to, whose contents the caller fills in. NULL: the page is full, or no window is
+ * open, so that the driver finds the entry in its ring.
  */
 static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
                                               enum emu_event event)
 {
     struct emu_outbox *box = from->outbox[to->number];
-    uint32_t turn = from->window % 2;
-    struct outbox_page *page = box->page[turn];
+    uint32_t parity = from->window % 2;
+    struct outbox_page *page = box->page[parity];
     struct outbox_item *item;
 
     if (!from->amid || !box->most || page->count == box->most)
         return NULL;
     if (!page->count) {
-        box->written[turn] = from->written[turn];
-        from->written[turn] = box;
+        box->written[parity] = from->written[parity];
+        from->written[parity] = box;
     }
     item = &page->item[page->count++]; /* O1 */
     item->index = to->index;
@@ -193,7 +193,9 @@ bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struc
 
 /* --- taking ------------------------------------------------------------------------- */
 
-/* As if it had been sent, and told, by a device of the same worker in the window before. */
+/*
+ * Put it in its ring and signal the device, as if the same worker had sent it in the window before.
+ */
 static inline void item_take(struct emu_worker *worker, const struct outbox_item *item,
                              const struct emu_signals *tell)
 {
@@ -210,23 +212,23 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
                     step);
 }
 
-/* What is on the pages @turn that are for @worker. */
-static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
+/* Take the items for @worker on pages @parity. */
+static void pages_take(struct emu_worker *worker, uint32_t parity, const struct emu_signals *tell)
 {
-    /* As many lines as last time, all at once, before it is known how many there are. */
+    /* Prefetch as many items as last time, before the counts arrive. */
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->most)
-            emu_fetch_lines(box->page[turn], &box->page[turn]->item[box->took[turn]]);
+            emu_fetch_lines(box->page[parity], &box->page[parity]->item[box->took[parity]]);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next) {
-        const struct outbox_page *page = box->page[turn]; /* O2 */
+        const struct outbox_page *page = box->page[parity]; /* O2 */
 
-        box->took[turn] = box->most ? page->count : 0;
-        for (uint32_t i = 0; i < box->took[turn]; i++)
+        box->took[parity] = box->most ? page->count : 0;
+        for (uint32_t i = 0; i < box->took[parity]; i++)
             item_take(worker, &page->item[i], tell);
     }
 }
 
-/* Its lines, which its receiver has read, are asked for to be written again. */
+/* Prefetch for writing the lines that the receiver has read. */
 static void page_empty(struct outbox_page *page)
 {
     const uint8_t *end = (const uint8_t *)&page->item[page->count];
@@ -238,22 +240,22 @@ static void page_empty(struct outbox_page *page)
 
 void emu_outbox_begin(struct emu_worker *worker)
 {
-    uint32_t turn = ++worker->window % 2;
+    uint32_t parity = ++worker->window % 2;
 
-    for (struct emu_outbox *box = worker->written[turn]; box; box = box->written[turn])
-        page_empty(box->page[turn]);
-    worker->written[turn] = NULL;
+    for (struct emu_outbox *box = worker->written[parity]; box; box = box->written[parity])
+        page_empty(box->page[parity]);
+    worker->written[parity] = NULL;
     worker->amid = true;
-    pages_take(worker, !turn, &worker->taken);
+    pages_take(worker, !parity, &worker->taken);
 }
 
 void emu_outbox_settle(struct emu_worker *worker)
 {
-    uint32_t turn = worker->window % 2;
+    uint32_t parity = worker->window % 2;
 
-    pages_take(worker, turn, &worker->told);
+    pages_take(worker, parity, &worker->told);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next)
-        if (box->took[turn])
-            box->page[turn]->count = 0;
+        if (box->took[parity])
+            box->page[parity]->count = 0;
     worker->amid = false;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox.h - clock virtual: what a worker's devices send to those of another worker.
+ * outbox.h - clock virtual: entries and credits for devices of another worker.
  *
- * What is sent in one window is served in the next, so nobody needs to see it before the workers
- * have met. So an entry or a credit for another worker's device does not go into its ring, but on
- * a page, with the slot where it belongs, and that worker puts it there when it begins the next
- * window. Each pair of workers with cables between them has two pages each way: the one writes the
- * one while the other reads the other, and the meeting (windows.h) orders both. A window's
- * crossings are then lines in a row, each written by one worker and read by one; the rings, the
- * ends and the signals of a device are touched by its own worker alone. Measured with two workers:
- * 0.4 cache lines move between cores for each hop instead of 1.6 (kary:4,4, load 0.5).
+ * An entry sent in one window is served in the next, so nobody reads it before the workers have
+ * met. Instead of writing to the other worker's ring, the sender puts the entry or credit on a page
+ * together with its slot, and the receiving worker copies it there at the beginning of the next
+ * window. Each pair of workers with cables between them has two pages per direction: one is written
+ * while the other is read, and the meeting (windows.h) orders both. So each window's crossings are
+ * consecutive lines with one writer and one reader, while a device's rings, link ends and signals
+ * are touched by its own worker only. Measured with two workers: 0.4 cache lines move between cores
+ * per hop instead of 1.6 (kary:4,4, load 0.5).
  */
 #ifndef EMU_OUTBOX_H
 #define EMU_OUTBOX_H
@@ -23,31 +23,29 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * For each cable, one way, there is room for so many items of a window at either end: one that
- * carries full segments takes less than one, and as many credits go back. What finds no room goes
- * as without.
+ * Items per cable, direction and window. A cable full of full segments needs less than one, and as
+ * many credits. When a page is full the sender uses the ring.
  */
 #define EMU_OUTBOX_CABLE 2u
 #define EMU_OUTBOX_ITEM  48u                                      /* bytes: four in three lines */
-#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* for it, of all pages */
+#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* per cable, all pages */
 
 /**
- * emu_outbox_join - one cable more between two workers of one clock virtual: each has an outbox
- * for the other. Thread: any, while both stand still. Errors: -ENOMEM; -ENOTSUP: they are not such
- * workers, or one, or have no numbers of 16 bits.
+ * emu_outbox_join - add a cable between two workers of a clock virtual, with an outbox in each
+ * direction. Thread: any, while both are stopped.
+ * Errors: -ENOMEM; -ENOTSUP: the same worker, another clock, or indexes of more than 16 bits.
  */
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b);
 
 /**
- * emu_outbox_open - the cables of @worker have been joined: pages for its outboxes. Until then all
- * goes as without. Thread: as above. Errors: -ENOMEM.
+ * emu_outbox_open - allocate the pages of @worker after its cables are joined; until then rings are
+ * used. Thread: any, while workers are stopped. Errors: -ENOMEM.
  */
 int emu_outbox_open(struct emu_worker *worker);
 
 /**
- * emu_outbox_entry, emu_outbox_credit - @entry, or @credit, is for @slot, which is empty, and its
- * device is told, in the next window. False: there is no room; nothing was done.
- * Thread: the one of @from.
+ * emu_outbox_entry, emu_outbox_credit - have @entry or @credit put into the empty @slot, and its
+ * device signalled, in the next window. False: no space; nothing was done. Thread: @from's.
  */
 bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
                       const struct emu_entry *entry);
@@ -55,18 +53,18 @@ bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struc
                        const struct emu_credit *credit);
 
 /**
- * emu_outbox_begin - a window begins: what was sent to @worker in the one before is put where it
- * belongs. Thread: @worker's.
+ * emu_outbox_begin - at the start of a window: deliver what was sent to @worker in the last one.
+ * Thread: @worker's.
  */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /**
- * emu_outbox_settle - the same, where no window begins now: who looks at the rings is to find it
- * there. Thread: any, while all workers stand still.
+ * emu_outbox_settle - deliver when no window follows, so that the driver finds it in the rings.
+ * Thread: any, while all workers are stopped.
  */
 void emu_outbox_settle(struct emu_worker *worker);
 
-/** emu_outbox_free - those of @worker, which nobody reads any more. */
+/** emu_outbox_free - free the outboxes of @worker. No other worker reads them any more. */
 void emu_outbox_free(struct emu_worker *worker);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * place.c - a worker goes to the core of who sends: see place.h.
- */
+/* place.c - move a worker to a sender's core. */
 #include "emu/dev/place.h"
 
 #include <sched.h>
@@ -9,9 +7,9 @@
 #include <unistd.h>
 
 /*
- * This thread may use the cores in @all again. Who was bound to nothing but its cpuset, which is
- * then the same as to be bound to nothing, is so again: it gets those that are added later, too.
- * @all is refused if all its cores were taken away meanwhile.
+ * Allow this thread the cores in @all again. If it was bound to its whole cpuset only, clear the
+ * affinity, so that it gets cores added later, too. Setting @all fails if all its cores have been
+ * taken away meanwhile.
  */
 static void place_unbind(const cpu_set_t *all)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * place.h - where a worker runs while it shares its core with those that it serves.
+ * place.h - migrate a worker to the core of a process that sends a stream.
  *
- * With fewer cores than threads two of the three that a message takes share a core. A stream is
- * fastest if these are its sender and the worker: what the one writes the other finds in the caches
- * of their core, and the receiver, which has the most to do, has the other core. Nothing tells the
- * scheduler so: all three run without end, and it leaves them where they are. Where several send
- * by turns none of them is followed: of 4 ranks that all do (1 MB all-reduced over messages) the
- * slowest counts, and following each took 1.2 times as long.
+ * A message involves three threads: sender, worker and receiver. With fewer cores than threads, two
+ * share a core. A stream is fastest if these are the sender and the worker: the worker finds the
+ * sender's data in the caches of their core, and the receiver, which has the most work, has the
+ * other core. The scheduler cannot know that: all three are always runnable, so it leaves them
+ * where they are. With several senders the worker follows none: when 4 ranks all send (1 MB
+ * all-reduced by messages), the slowest counts, and following each took 1.2 times as long.
  *
- * A hint, and a move, no binding: the scheduler may move the worker again at once, and nothing is
- * moved to a core that the worker may not use. What processes say of their cores is believed as far
- * as that: one that lies has the worker move, after many segments of its own each time.
+ * This migrates, it does not bind: the scheduler may move the worker again, and the worker never
+ * goes to a core that it may not use. The cores that processes report are not trusted beyond that:
+ * a process that lies makes the worker migrate once per many of its segments.
  */
 #ifndef EMU_PLACE_H
 #define EMU_PLACE_H
@@ -19,18 +19,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_PLACE_PATIENCE 64u /* streams told of in a row from one other core, before a move */
+#define EMU_PLACE_PATIENCE 64u /* streams in a row from one other core before migrating */
 
-/* The worker's. Streams that it was told of since it was elsewhere, or others sent: */
+/* Owned by the worker. Streams in a row from one node and core. */
 struct emu_place {
-    uint32_t node;  /* who sent them */
-    uint32_t core;  /* 1 + where they came from; 0: there was none */
-    uint32_t times; /* how often, if that is another one than its own */
+    uint32_t node;  /* of the sender */
+    uint32_t core;  /* 1 + the core; 0: none */
+    uint32_t times; /* streams, if it is another core */
 };
 
 /**
- * emu_place_hear - a stream of @node comes from @core (1 + its number; 0: not known), and this
- * thread is on @own. Returns whether it is to move there. Pure but for @place.
+ * emu_place_hear - a stream of @node comes from @core (1 + its number; 0: unknown), and this thread
+ * is on @own. Returns whether to migrate to @core. Pure but for @place.
  */
 static inline bool emu_place_hear(struct emu_place *place, uint32_t node, uint32_t core,
                                   uint32_t own)
@@ -45,10 +45,10 @@ static inline bool emu_place_hear(struct emu_place *place, uint32_t node, uint32
     return true;
 }
 
-/** emu_place_move - this thread to @core (1 + its number), if it may run there. */
+/** emu_place_move - migrate this thread to @core (1 + its number), if it may run there. */
 void emu_place_move(uint32_t core);
 
-/** emu_place_cores - cores that this thread may use; those that are there if nobody can say. */
+/** emu_place_cores - cores that this thread may use; if unknown, those online. */
 uint32_t emu_place_cores(void);
 
 #endif

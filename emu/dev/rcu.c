@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcu.c - liburcu behind our names, and what ThreadSanitizer has to be told.
+ * rcu.c - wrappers of liburcu that also inform ThreadSanitizer.
  *
- * ThreadSanitizer does not see into liburcu's library. The edge that a grace
- * period makes is therefore declared: U1 (a reader is done) pairs with U2 (the
- * manager may free).
+ * ThreadSanitizer does not see into liburcu, so the ordering that a grace period provides is
+ * declared: U1 (a reader is done) pairs with U2 (the manager may free).
  */
 #include "emu/dev/rcu.h"
 
@@ -12,7 +11,7 @@
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-static char rcu_edge; /* an address that stands for the grace period; never read or written */
+static char rcu_edge;                               /* its address stands for the grace period */
 #define RCU_READER_DONE() __tsan_release(&rcu_edge) /* U1 */
 #define RCU_GRACE_OVER()  __tsan_acquire(&rcu_edge) /* U2 */
 #else

@@ -2,9 +2,8 @@
 /*
  * rcu.h - read-copy-update: the manager publishes, workers read without locks.
  *
- * liburcu's QSBR flavour: a worker's loop is its quiescent state, and a worker
- * that sleeps is offline. Readers load published pointers with acquire order
- * once a step and keep nothing across steps.
+ * This is liburcu's QSBR flavour: a worker is quiescent between passes and offline while it sleeps.
+ * Readers load published pointers with acquire order once a step and keep none across steps.
  */
 #ifndef EMU_RCU_H
 #define EMU_RCU_H
@@ -17,7 +16,8 @@ void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
 /**
- * emu_rcu_wait - until no reader can hold what was unpublished before the call. Thread: no reader.
+ * emu_rcu_wait - wait until no reader can use what was unpublished before the call. Thread: any but
+ * readers.
  */
 void emu_rcu_wait(void);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * fault.c - one draw an entry decides what becomes of it.
- */
+/* fault.c - apply faults to what arrives on a cable. */
 #include "emu/fault/fault.h"
 
 #include <errno.h>
@@ -20,8 +18,8 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 }
 
 /*
- * When the first of those held comes; EMU_NEVER: others have to pass it before. Where it is @alone,
- * for the cable is empty, it waits for none.
+ * When the first delayed entry arrives; EMU_NEVER: others must overtake it first. @alone: the cable
+ * is empty, so none can.
  */
 static uint64_t fault_held_ps(const struct emu_faults *faults, bool alone)
 {
@@ -45,18 +43,18 @@ static bool fault_before(const struct emu_fault_held *a, const struct emu_fault_
     return a->due_ps != b->due_ps ? a->due_ps < b->due_ps : a->passing < b->passing;
 }
 
-/* What is to become of an entry. */
+/* What happens to an entry. */
 struct fault_verdict {
     bool hit;
     enum emu_fault_what what;
-    uint64_t how;               /* drawn: which bit, how much later */
-    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, and a double: so late, at least and at most */
+    uint64_t how;               /* random: which bit, how much later */
+    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, DOUBLE: least and most delay */
     struct emu_fault_armed *by; /* the rule; NULL: the rates */
 };
 
 /*
- * It comes later, by what was drawn, and after those that come by then. There is room. On clock raw
- * so many others pass it, however late it is to be.
+ * Delay an entry by a random time; later ones overtake it. There is space. On clock raw it is
+ * delayed by a number of entries instead.
  */
 static void fault_hold(struct emu_faults *faults, const struct emu_rx *rx,
                        const struct emu_entry *entry, const struct fault_verdict *verdict,
@@ -89,7 +87,7 @@ static enum emu_fate fault_lose(struct emu_faults *faults, struct emu_pool_cache
     return EMU_FATE_LOST;
 }
 
-/* The cable's checksum is wrong: whatever bit it was, nothing of the entry is used. */
+/* The cable's checksum finds any flipped bit, so the entry is dropped. */
 static enum emu_fate fault_reject(struct emu_pool_cache *cache, struct emu_entry *entry)
 {
     emu_pool_drop(cache, entry->buf);
@@ -130,7 +128,7 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 {
     bool header = verdict->what == EMU_FAULT_FLIP_HEADER ||
                   (verdict->what == EMU_FAULT_FLIP_ANY &&
-                   verdict->how >> 32 & 1); /* half of the flips: a header is shorter */
+                   verdict->how >> 32 & 1); /* half of the flips, although headers are shorter */
 
     emu_count(&faults->counts.damaged, 1);
     if (faults->checked)
@@ -143,9 +141,9 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
     return EMU_FATE_ARRIVED;
 }
 
-/* --- what is hit -------------------------------------------------------------------- */
+/* --- which entries are hit ----------------------------------------------------------- */
 
-/* What the rates make of the next entry: one draw. */
+/* Draw one random number for the next entry, and apply the rates. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -169,7 +167,7 @@ static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
     return verdict;
 }
 
-/* The segment's own header, as its sender wrote it; NULL: the entry carries none. */
+/* The segment's header as its sender wrote it; NULL: none. */
 static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
@@ -179,7 +177,7 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-/* Does the rule hit the entry, which it is about? */
+/* Does the rule hit an entry that it matches? */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
     const struct emu_fault_rule *rule = &armed->rule;
@@ -222,13 +220,13 @@ static void fault_say(const struct emu_faults *faults, const struct emu_fault_hi
         emu_fault_log_put(faults->log, hit);
 }
 
-/* The time of what happens at @at_ps: on raw, where nothing has one, the host's. */
+/* The time of an event at @at_ps; on clock raw the host's time. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
     return rx->owner->timed ? at_ps : emu_now_ns() * 1000u;
 }
 
-/* What was hit by @fault: as it is before it is. */
+/* Log an entry hit by @fault, before it is changed. */
 static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
                       const struct emu_pool_cache *cache, const struct emu_entry *entry,
                       uint32_t fault, enum emu_fault_what what)
@@ -236,7 +234,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Of this group: is it the one that the rule is to see? */
+/* Is this the occurrence of the group that the rule logs? */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
@@ -250,7 +248,10 @@ static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
     return false;
 }
 
-/* The first rule that hits, and does anything; else the rates. Those that only count do so. */
+/*
+ * The first rule that hits and changes the entry, else the rates. Rules that only count or log do
+ * so.
+ */
 static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
@@ -306,10 +307,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     return 1;
 }
 
-/*
- * A buffer with the same in it that may be written; EMU_NO_BUF: there is none, and nothing was
- * done.
- */
+/* A writable buffer with the same contents; EMU_NO_BUF: none is free, and nothing was done. */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {
     uint32_t own;
@@ -362,9 +360,9 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
     return false;
 }
 
-/* --- what becomes of it ------------------------------------------------------------- */
+/* --- applying them -------------------------------------------------------------------- */
 
-/* Carries the verdict out; false: the entry is held. */
+/* Apply the verdict. False: the entry is delayed. */
 static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
                      struct emu_pool_cache *cache, struct emu_entry *entry,
                      const struct fault_verdict *verdict, enum emu_fate *fate)
@@ -395,13 +393,13 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     return true;
 }
 
-/* Can it be done? Only so many entries can be held. */
+/* Can it be applied? The number of delayed entries is limited. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
     return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) || faults->held < EMU_FAULT_HELD;
 }
 
-/* What becomes of @entry, just off the ring; false: it is held. */
+/* Decide about @entry, just taken off the ring. False: it is delayed. */
 static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {
@@ -440,7 +438,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
             *entry = faults->at[0].entry;
             *fate = faults->at[0].fate;
             faults->number = faults->at[0].number;
-            entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* all of it: see EMU_LAST_PS */
+            entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* fits the field: see EMU_LAST_PS */
             memmove(faults->at, faults->at + 1, --faults->held * sizeof faults->at[0]);
             if (faults->down && *fate == EMU_FATE_ARRIVED)
                 *fate = fault_lose(faults, cache, entry);
@@ -533,8 +531,8 @@ uint64_t emu_faults_errors(const struct emu_faults *faults)
 }
 
 /*
- * Does a packet of the pattern arrive with an error, or not at all? Rules that count, or are about
- * certain segments, are not about it.
+ * Does test packet @number arrive damaged or not at all? Rules that count hits or match certain
+ * segments do not apply.
  */
 static bool fault_try(const struct emu_faults *faults, uint64_t number)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * log.c - the ring of hits.
- */
+/* log.c - a ring of fault hits. */
 #include "emu/fault/log.h"
 
 #include <stdalign.h>
@@ -15,7 +13,7 @@
 #define LOG_HITS 4096u /* a power of two */
 
 struct emu_fault_log {
-    alignas(EMU_LINE) _Atomic uint64_t put; /* hits put so far */
+    alignas(EMU_LINE) _Atomic uint64_t put; /* hits written so far */
     _Atomic uint64_t missed;
     alignas(EMU_LINE) _Atomic uint64_t taken;
     struct emu_fault_hit hit[LOG_HITS];

@@ -84,8 +84,7 @@ struct emu_tap_filter {
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
     uint32_t sends;  /* interface for what it sends; an emu_rx: credits, answers */
-    uint32_t
-        takes; /* emu_rx of a hostif link: interface for segments it takes; else EMU_TAP_NOWHERE */
+    uint32_t takes;  /* emu_rx of a hostif link: interface for arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
     uint64_t peeked; /* hostif link: the last segment recorded before it was taken */
 };
@@ -124,7 +123,7 @@ void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, ui
 void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry);
 
 /**
- * emu_tap_peeked - raw: the device uses the segment in slot @at of the interface with serial number @edge. Repeated
+ * emu_tap_peeked - raw: the device uses the segment in slot @at of interface number @edge. Repeated
  * calls for one segment record it once.
  */
 void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const struct emu_hdr *hdr,

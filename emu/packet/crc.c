@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc.c - tables for any processor, instructions where there are some.
+ * crc.c - checksums by tables, or by instructions where the processor has them.
  *
- * The instruction takes three cycles and can begin anew in each, so long data
- * are three lanes side by side, and 1 KB are four. What a lane's checksum is
- * behind the next lanes is a product modulo the polynomial: a multiplication
- * without carries, and the instruction once more for the remainder. Processors
- * with VPCLMULQDQ fold segments of packets and frames of hosts 256 bytes at a
- * time: what stands in a register is moved on by 256 bytes, by such
- * multiplications, and the next 256 are added. In the end four registers, and
- * then four lanes of one, are moved to the last one's place, all at once, for a
- * chain of steps is what takes time.
- * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction", Intel 2011, and "Fast CRC Computation for Generic Polynomials
- * Using PCLMULQDQ Instruction", Intel 2009.
+ * The CRC-32 instruction takes three cycles, and one can start in each. So long data are processed
+ * as three independent lanes, and 1 KB as four. To combine them, a lane's checksum is advanced over
+ * the following lanes: a carry-less multiplication by a constant, then the instruction again for
+ * the remainder. With VPCLMULQDQ, segments of packets and frames between hosts are folded 256 bytes
+ * at a time: each register is advanced by 256 bytes by such multiplications, and the next 256 bytes
+ * are added. At the end four registers, then the four lanes of one, are advanced to the last
+ * position in parallel, since a chain of dependent steps costs time.
+ * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel
+ * 2011, and "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
 #include "emu/packet/crc.h"
 
@@ -26,7 +23,7 @@ static uint32_t crc32_byte(uint32_t crc, uint8_t byte)
     return crc >> 8 ^ crc32_table[0][(crc ^ byte) & 255];
 }
 
-/* Eight bytes at a time: each by the table for its distance from the end. */
+/* Eight bytes at a time, each by the table for its distance from the end. */
 static uint32_t crc32_tables(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     for (; bytes >= 8; data += 8, bytes -= 8) {
@@ -63,13 +60,13 @@ static inline uint64_t crc32_word(const uint8_t *data)
     return word;
 }
 
-/* @crc times @by: for the instruction to divide. */
+/* The carry-less product of @crc and @by, not yet reduced. */
 CRC32_TARGET static inline __m128i crc32_times(uint64_t crc, uint32_t by)
 {
     return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128(by), 0);
 }
 
-/* Three lanes in a row. */
+/* Three adjacent lanes. */
 CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *data)
 {
     const uint8_t *second = data + CRC32_LANE, *third = second + CRC32_LANE;
@@ -87,7 +84,7 @@ CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *dat
                          crc32_word(third + CRC32_LANE - 8) ^ (uint64_t)_mm_cvtsi128_si64(moved));
 }
 
-/* Four pieces, each a lane: one step for all of them, where three lanes a piece take one each. */
+/* Four pieces, each a lane: one combining step for all four. */
 CRC32_TARGET static inline uint64_t crc32_four(uint64_t crc, const void *const piece[4])
 {
     const uint8_t *const a = piece[0], *const b = piece[1], *const c = piece[2],
@@ -145,7 +142,7 @@ CRC32_TARGET static uint32_t crc32_pieces_lanes(uint32_t crc, const void *const 
 
 #define CRC32_WIDE_TARGET __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
 
-/* Each 16 bytes of @at, moved on as @by says, and @data added to them. */
+/* Advance each 16 bytes of @at by the constant @by, and add @data. */
 CRC32_WIDE_TARGET static inline __m512i crc32_fold(__m512i at, __m512i by, __m512i data)
 {
     return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(at, by, 0x00),
@@ -157,7 +154,7 @@ CRC32_WIDE_TARGET static inline __m512i crc32_fold_by(uint32_t low, uint32_t hig
     return _mm512_broadcast_i32x4(_mm_set_epi64x(high, low));
 }
 
-/* 64 bytes as 16: its first three lanes are moved to the fourth. */
+/* Reduce 64 bytes to 16: the first three lanes are advanced to the fourth. */
 CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
 {
     const __m512i by = _mm512_set_epi64(0, 0, CRC32_FOLD_16_HIGH, CRC32_FOLD_16_LOW,
@@ -171,8 +168,8 @@ CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
 }
 
 /*
- * 256 bytes, behind @crc: four registers, whose first three are moved to the fourth. @crc comes in
- * last, so a segment's checksum is hardly waited for by the next one's.
+ * Reduce 256 bytes, following @crc. @crc is added last, so that consecutive segments hardly wait
+ * for each other.
  */
 CRC32_WIDE_TARGET static inline uint64_t crc32_last(uint64_t crc, const __m512i at[4])
 {
@@ -201,7 +198,7 @@ CRC32_WIDE_TARGET static uint32_t crc32_segment(uint32_t crc, const uint8_t *dat
     return (uint32_t)crc32_last(crc, at);
 }
 
-/* The first 256 bytes, behind @crc; and 256 more. */
+/* Load the first 256 bytes, following @crc; crc32_go_on() adds 256 more. */
 CRC32_WIDE_TARGET static inline void crc32_begin(__m512i at[4], uint32_t crc, const uint8_t *data)
 {
     for (unsigned i = 0; i < 4; i++)
@@ -217,7 +214,7 @@ CRC32_WIDE_TARGET static inline void crc32_go_on(__m512i at[4], const uint8_t *d
         at[i] = crc32_fold(at[i], by256, crc32_load(data, i));
 }
 
-/* At least 256 bytes, in pieces of as many. */
+/* @bytes: a positive multiple of 256. */
 CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     __m512i at[4];
@@ -228,7 +225,7 @@ CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, 
     return (uint32_t)crc32_last(0, at);
 }
 
-/* At least one piece. */
+/* @pieces: at least 1. */
 CRC32_WIDE_TARGET static uint32_t crc32_pieces_folded(uint32_t crc, const void *const piece[],
                                                       size_t pieces)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.c - headers to bits and back.
+ * packet.c - pack and unpack headers.
  *
- * A header, low bit first: channel 5, priority 2, group 1, dst 16, bytes 13,
- * stamp 10, more 1, CRC-16. A continuation: channel 5, priority 2, index 5, last 1,
- * three bits 0, CRC-16.
+ * A header, low bit first: channel 5, priority 2, group 1, dst 16, bytes 13, stamp 10, more 1,
+ * CRC-16. A continuation: channel 5, priority 2, index 5, last 1, three bits 0, CRC-16.
  */
 #include "emu/packet/packet.h"
 

@@ -1,32 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.h - the packet of QsNet III: what is on the wire.
+ * packet.h - the packet of QsNet III on the wire.
  *
- * A packet carries up to 4 KB in segments of 256 bytes: a header of 8 bytes and
- * up to 248 of payload, then continuations of 4 bytes and up to 252 each; the
- * last segment ends with 8 bytes: a CRC-32 over the payload and the packet's
- * id. Headers and continuations are guarded by a CRC-16 each, new at every
- * hop, because the virtual channel is.
+ * A packet carries up to 4 KB in segments of 256 bytes: a header of 8 bytes and up to 248 of
+ * payload, then continuations of 4 bytes and up to 252 each; the last segment ends with 8 bytes: a
+ * CRC-32 over the payload and the packet's id. Each header and continuation has a CRC-16,
+ * recomputed at every hop because the virtual channel changes.
  * Source: QsNet III §IV-B. The paper gives the fields; their widths and order are ours.
  *
- * On a cable between two devices a segment is a descriptor like every other
- * (ring.h); its header is read as a struct emu_packet_hdr. What cables with
- * channels promise:
+ * On a cable between two devices a segment is a descriptor (ring.h) whose header is a struct
+ * emu_packet_hdr. Cables with channels guarantee:
  *
- * - The sender opens a channel for a packet when it sends the head, and holds it
- *   until the reply to that packet comes back, over the same cable the other
- *   way. A channel carries one packet at a time; its segments stay in order.
- * - The receiver has one slot for each channel and a pool of slots for all. A
- *   segment is sent only if its channel's slot, or one of the pool, is free
- *   (vc.h); the credit for it comes back when it leaves the receiver.
- * - A reply needs no slot: there is at most one for each open channel.
- * - A packet's tag is its source's; it stands in each of its segments and in
- *   its reply. What comes with another tag than the open channel's is old: it
- *   is counted, its credit goes back, and it is dropped. A head on a channel that the receiver
- *   believes open means that the sender has given the earlier packet up. The receiver then gives
- *   it up as well.
- * - A reply is sent when the packet's last segment has been received and judged,
- *   or when the wait for it has been given up (a NACK).
+ * - The sender opens a channel for a packet when it sends the head, and keeps it open until the
+ *   packet's reply comes back in the opposite direction of the cable. A channel carries one packet
+ *   at a time; its segments stay in order.
+ * - The receiver has one slot per channel and a shared pool of slots. A segment is sent only if its
+ *   channel's slot or a pool slot is free (vc.h); its credit is returned when it leaves the
+ *   receiver.
+ * - A reply needs no slot: there is at most one per open channel.
+ * - The source assigns a packet's tag, which is in each of its segments and in its reply. An entry
+ *   whose tag is not the open channel's is stale: it is counted, its credit is returned, and it is
+ *   dropped. A head on a channel that the receiver considers open means that the sender gave the
+ *   earlier packet up; the receiver then does the same.
+ * - A reply is sent when the packet's last segment has been received and checked, or when the
+ *   receiver gives up waiting for it (a NACK).
  */
 #ifndef EMU_PACKET_H
 #define EMU_PACKET_H
@@ -42,21 +39,21 @@
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* 0 is bulk */
 #define EMU_PACKET_BYTES 4096u /* payload, at most */
-#define EMU_HEAD_BYTES   8u    /* of the first segment */
-#define EMU_CONT_BYTES   4u    /* of each other one */
-#define EMU_TAIL_BYTES   8u    /* after the payload: CRC-32 and id */
+#define EMU_HEAD_BYTES   8u    /* at the front of the first segment */
+#define EMU_CONT_BYTES   4u    /* at the front of the others */
+#define EMU_TAIL_BYTES   8u    /* CRC-32 and id, after the payload */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
-#define EMU_INDEXES      32u   /* of segments in a packet, in a continuation */
+#define EMU_INDEXES      32u   /* limit of a continuation's segment index */
 
-/* What a segment on a cable with channels is. Beyond enum emu_kind, so that nobody mistakes it. */
+/* Segments on a cable with channels. Distinct from enum emu_kind. */
 enum emu_packet_kind {
     EMU_PACKET_HEAD = 16, /* first segment: `head` */
-    EMU_PACKET_CONT,      /* another one: `cont` */
-    EMU_PACKET_ACK,       /* reply: the packet was taken, by every destination */
-    EMU_PACKET_NACK       /* reply: it was not, by at least one: send it again */
+    EMU_PACKET_CONT,      /* further segment: `cont` */
+    EMU_PACKET_ACK,       /* reply: accepted by every destination */
+    EMU_PACKET_NACK       /* reply: not accepted by at least one; send again */
 };
 
-/* How a descriptor's header is read on such a cable: the same 16 bytes as struct emu_hdr. */
+/* The header of a descriptor on such a cable, in place of struct emu_hdr. */
 struct emu_packet_hdr {
     union {
         uint64_t head; /* emu_head_pack() */
@@ -64,32 +61,32 @@ struct emu_packet_hdr {
     };
     union {
         struct {
-            uint32_t tag; /* of the packet: its source's number for it */
-            uint8_t kind; /* enum emu_packet_kind; in the place of emu_hdr.kind */
-            uint8_t wire; /* bytes on the wire, less 1 */
-            /* on this cable: the same as in head or cont, which the CRC-16 guards */
+            uint32_t tag; /* of the packet, assigned by its source */
+            uint8_t kind; /* enum emu_packet_kind; same offset as emu_hdr.kind */
+            uint8_t wire; /* bytes on the wire - 1 */
+            /* on this cable: copy of that in head or cont, which the CRC-16 protects */
             uint8_t channel;
             uint8_t last; /* 1: the packet's last segment */
         };
-        uint64_t rest; /* all of these, for one look */
+        uint64_t rest; /* all of these, to compare at once */
     };
 };
 static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
               "a kind is a kind");
 
-/* A header, as fields. */
+/* The fields of a header. */
 struct emu_head {
     uint8_t channel;  /* below EMU_VCS */
     uint8_t priority; /* below EMU_PRIORITIES */
     bool group;       /* dst is a broadcast group, else a node */
-    bool more;        /* others to the same destination are right behind: acknowledged early */
+    bool more;        /* more packets to dst follow immediately: acknowledge early */
     uint16_t dst;
     uint16_t bytes; /* payload of the packet, 0 to EMU_PACKET_BYTES */
-    uint16_t stamp; /* time of injection, in units of 64 ns, 10 bits */
+    uint16_t stamp; /* time of injection in units of 64 ns, modulo 2^10 */
 };
 
-/* A continuation, as fields. */
+/* The fields of a continuation. */
 struct emu_cont {
     uint8_t channel;
     uint8_t priority;
@@ -100,7 +97,7 @@ struct emu_cont {
 /** emu_head_pack - the 8 bytes of a header, its CRC-16 in the upper two. Pure. */
 uint64_t emu_head_pack(const struct emu_head *head);
 
-/** emu_head_unpack - false: the CRC-16 is wrong; *ret is then not written. Pure. */
+/** emu_head_unpack - false: bad CRC-16 or length. Pure. */
 static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
 {
     uint64_t word = wire & (((uint64_t)1 << 48) - 1);
@@ -117,8 +114,8 @@ static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
     return ret->bytes <= EMU_PACKET_BYTES;
 }
 
-#define EMU_CONT_INDEX 7u         /* where the index is in a continuation's word, */
-#define EMU_CONT_LAST  (1u << 12) /* and that it is the last */
+#define EMU_CONT_INDEX 7u         /* position of the index in a continuation's word */
+#define EMU_CONT_LAST  (1u << 12) /* flag of the last segment */
 
 /** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
 static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
@@ -131,15 +128,15 @@ static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
 
 /**
- * emu_cont_other - what stands otherwise in a continuation's word, its CRC-16 too, where of the
- * fields these @bits are: a CRC is linear. So a packet's continuations are made of one. Pure.
+ * emu_cont_other - the change of a continuation's word, CRC-16 included, when the field bits @bits
+ * flip: a CRC is linear. So all continuations of a packet derive from one. Pure.
  */
 static inline uint32_t emu_cont_other(uint32_t bits)
 {
     return bits | (uint32_t)(emu_crc16_table[1][bits & 255] ^ emu_crc16_table[0][bits >> 8]) << 16;
 }
 
-/** emu_packet_segments - segments of a packet of @bytes payload: at least 1. Pure. */
+/** emu_packet_segments - segments of a packet with @bytes payload, at least 1. Pure. */
 static inline uint32_t emu_packet_segments(uint32_t bytes)
 {
     uint32_t rest = bytes + EMU_TAIL_BYTES;
@@ -150,14 +147,14 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_most - bytes of payload of a packet of @segments, 1 or more, at most. Pure. */
+/** emu_packet_most - the most payload in @segments segments, 1 or more. Bytes. Pure. */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {
     return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
            (segments - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_last_wire - what the last of all its @segments takes of the wire. Pure. */
+/** emu_packet_last_wire - bytes on the wire of the last of @segments segments. Pure. */
 static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
 {
     if (segments == 1)
@@ -166,7 +163,7 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
 }
 
 /**
- * emu_packet_wire_bytes - what segment @index of a packet of @bytes payload takes of the wire.
+ * emu_packet_wire_bytes - bytes on the wire of segment @index of a packet with @bytes payload.
  * Pure.
  */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)

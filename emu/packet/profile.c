@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - the numbers of a machine: built in, from a file, from --set.
+ * profile.c - the parameters of a machine: built in, from a file, from --set.
  *
- * One table of fields serves the file and --set, so the two cannot drift apart.
+ * The file and --set use the same table of fields.
  */
 #include "emu/packet/profile.h"
 
@@ -25,10 +25,10 @@ struct field {
     const char *name;
     size_t offset; /* in struct emu_profile */
     enum field_kind kind;
-    uint64_t least, most;      /* numbers */
-    const char *const *values; /* FIELD_NAMED: the enum's names, in its order; NULL after them */
-    size_t raw;                /* of the field for clock raw that is set with this one; 0: none */
-    unsigned uses;             /* 1 << enum use: where it plays a part */
+    uint64_t least, most;      /* range of a number */
+    const char *const *values; /* FIELD_NAMED: names of the enum's values in order, then NULL */
+    size_t raw;    /* offset of the raw_ field that is set along with this one; 0: none */
+    unsigned uses; /* 1 << enum use: configurations that use the field */
 };
 
 #define FIELD(field, ...)                                                          \
@@ -46,7 +46,7 @@ struct field {
     FIELD(field, .kind = FIELD_NAMED, .uses = (where), \
           .values = (const char *const[]){__VA_ARGS__, NULL})
 
-/* A machine in which a field plays a part. */
+/* A configuration that uses a field. */
 enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
 
 #define ALL     0u
@@ -63,7 +63,7 @@ static bool is_raw(const struct emu_profile *profile, enum emu_clock_mode mode)
     return !has_times(profile, mode);
 }
 
-/* On raw a cable that sends again waits for as long as its times say, if that is long. */
+/* On clock raw, a cable with link-level retry uses times for its time-out. */
 static bool has_cable_times(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     return has_times(profile, mode) || emu_profile_retries(profile);
@@ -86,7 +86,7 @@ static bool has_xpoints(const struct emu_profile *profile, enum emu_clock_mode m
     return profile->buffers == EMU_BUFFERS_XPOINT;
 }
 
-/* On raw a crosspoint that is all the room there is has raw_xpoint_slots. */
+/* On clock raw, buffers=xpoint uses raw_xpoint_slots instead. */
 static bool has_small(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     return profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
@@ -172,7 +172,7 @@ static const struct field fields[] = {
 
 #define FIELDS (sizeof fields / sizeof fields[0])
 
-/* What both built-in routers have. */
+/* Common to both built-in routers. */
 #define ROUTER                                                                               \
     .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
     .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,                        \
@@ -180,7 +180,7 @@ static const struct field fields[] = {
     .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
     .routing = EMU_ROUTING_ADAPTIVE
 
-/* What QsNet III has; any profile, once its transport is acknowledged. */
+/* QsNet III's values, used by any profile with acknowledged transport. */
 #define ACKNOWLEDGMENTS                                                                            \
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
@@ -271,7 +271,7 @@ static int field_number(struct emu_profile *profile, const struct field *field, 
     return 0;
 }
 
-/* An enum of ours is as wide as an unsigned int: static_assert below. */
+/* Writes the enum as an unsigned int; see the static_assert below. */
 static int field_named(struct emu_profile *profile, const struct field *field, const char *value,
                        char *error, size_t error_bytes)
 {
@@ -350,7 +350,7 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     return field_text(profile, field, equals + 1, error, error_bytes);
 }
 
-/* Is a field for clock raw alone? Those are set last, for others set some of them, too. */
+/* Fields for clock raw only are set last, since other fields set some of them, too. */
 static bool is_for_raw(const char *name)
 {
     return strncmp(name, "raw_", 4) == 0;
@@ -402,7 +402,7 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
     return -ENOENT;
 }
 
-/* The name is shown to people: nothing in it that a terminal would obey. */
+/* The name is printed: no control characters. */
 static bool name_ok(const char *name, const char *end)
 {
     while (name < end && (unsigned char)*name >= ' ' && *name != 127)
@@ -425,7 +425,7 @@ static int file_name(struct emu_profile *profile, struct json_object *value, cha
     return 0;
 }
 
-/* One member of the file's object, other than "base". */
+/* One member of the file's object except "base". */
 static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
                        char *error, size_t error_bytes)
 {
@@ -443,7 +443,7 @@ static int file_member(struct emu_profile *profile, const char *key, struct json
                  field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
 }
 
-/* All members of a file's object that are for clock raw alone, or all others. */
+/* Members of a file's object: those for clock raw only, or all others. */
 static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
                         char *error, size_t error_bytes)
 {
@@ -458,7 +458,7 @@ static int file_members(struct emu_profile *profile, struct json_object *object,
     return 0;
 }
 
-/* A file that gives no name of its own is called by its file name. */
+/* Without a name in the file the profile is named after the file. */
 static void name_after(struct emu_profile *profile, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -495,7 +495,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
         return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
     name_after(&profile, path);
     err = file_members(&profile, object, false, what, sizeof what);
-    if (!err) /* their order in the file says nothing */
+    if (!err) /* the order in the file does not matter */
         err = file_members(&profile, object, true, what, sizeof what);
     if (err)
         return wrong(error, error_bytes, "profile %s: %s", path, what);
@@ -545,10 +545,10 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* Where buffers are: what a credit of a cable to there stands for. */
+/* What a credit of a cable into a switch stands for. */
 struct buffers {
-    size_t slots; /* the field in struct emu_profile that says how many there are */
-    bool has_raw; /* clock raw has raw_xpoint_slots of them; else at least so many */
+    size_t slots; /* offset of the number of slots in struct emu_profile */
+    bool has_raw; /* clock raw: exactly raw_xpoint_slots; false: at least that many */
 };
 
 static const struct buffers buffers[] = {
@@ -565,7 +565,7 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
     return slots;
 }
 
-/* So many links with full channels may be before a reply: of its way, and of what it waits for. */
+/* links with full channels that may delay a reply: on its path, or on those it waits for */
 #define LINKS_AHEAD 16u
 
 /* On clock raw a cable's round trip is a pass of the host's threads. */
@@ -580,8 +580,8 @@ static void profile_raw_credits(struct emu_profile *raw)
 }
 
 /*
- * No reply comes sooner than threads are on a core, nor, where bytes take time, than packets on all
- * channels of a way's links are through.
+ * The least time-out of replies: threads wait for cores, and on timed clocks all channels of the
+ * links on a path may be full.
  */
 static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
 {

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * sane.h - which headers may enter the fabric: what a process posts, what another host sends.
- */
+/* sane.h - check headers that enter the fabric from a process or another host. */
 #ifndef EMU_SANE_H
 #define EMU_SANE_H
 
 #include "emu/packet/profile.h"
 #include "emu/util/combine.h"
 
-/** emu_hdr_is_sane - can switches do what it asks, in a fabric of @nodes nodes? Pure. */
+/** emu_hdr_is_sane - can switches handle it, in a fabric of @nodes nodes? Pure. */
 static inline bool emu_hdr_is_sane(const struct emu_hdr *hdr, const struct emu_profile *profile,
                                    uint32_t nodes)
 {
@@ -16,7 +14,7 @@ static inline bool emu_hdr_is_sane(const struct emu_hdr *hdr, const struct emu_p
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
-    if (emu_profile_notifies(profile) && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
+    if (emu_profile_acknowledged(profile) && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
         kind &= (uint8_t)~EMU_NOTIFY;
     if (kind == EMU_UNICAST)
         return hdr->dst < nodes;

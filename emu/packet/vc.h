@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vc.h - the sending end's accounts on the virtual channels of a cable:
- * which are open, and how much room the far end has.
+ * vc.h - a sender's state of the virtual channels of a cable: which are open, and how many slots
+ * the receiver has free.
  *
- * The far end has a slot of 256 bytes for each channel and a pool of slots
- * that any of them may use (QsNet III §IV-B). A channel's first segment there
- * takes its own slot, the others take from the pool. How many channels are
- * open is how many acknowledgments are pending: the load that routing sees.
+ * The receiver has a slot of 256 bytes per channel and a shared pool of slots (QsNet III §IV-B). A
+ * channel's first segment there uses its own slot, the others use the pool. The number of open
+ * channels is the number of pending acknowledgments: the load that adaptive routing compares.
  *
- * A broadcast of several segments goes only where there is room for all of it
- * (switch/channel/allocate.h says why): slots are promised to its channel, and its
- * head is sent when all are. One channel collects slots at a time; meanwhile
- * nobody else takes from the pool, so it waits only for segments that are there.
+ * A broadcast of several segments is sent only where all of it has slots (switch/channel/allocate.h
+ * says why): slots are reserved for its channel, and its head is sent once all are. One channel at
+ * a time collects slots; meanwhile no other takes from the pool, so it waits only for segments
+ * already at the receiver.
  */
 #ifndef EMU_VC_H
 #define EMU_VC_H
@@ -22,31 +21,30 @@
 #include "emu/packet/packet.h"
 #include "emu/util/bits.h"
 
-#define EMU_POOL_SLOTS_MAX 96u /* of a cable's pool, at most */
-#define EMU_VCS_KEPT_OF    8u  /* links of so many channels keep one for packets above bulk */
+#define EMU_POOL_SLOTS_MAX 96u /* of a cable's pool at most */
+#define EMU_VCS_KEPT_OF    8u  /* with that many, one is kept for packets above bulk priority */
 
 struct emu_vcs {
-    uint32_t open; /* a bit a channel: from its head until its reply */
-    /* a bit a channel that may be opened: profile->channels of them */
+    uint32_t open; /* bit per channel: from its head until its reply */
+    /* bit per channel that exists: profile->channels */
     uint32_t usable;
-    uint32_t occupied;         /* a bit a channel with `used` */
-    uint32_t paid;             /* a bit a channel that has collected: its segments have slots */
+    uint32_t occupied;         /* bit per channel with `used` */
+    uint32_t paid;             /* bit per channel that has collected slots for its segments */
     uint8_t last_opened;       /* channel opened last */
-    bool turns;                /* channels are opened in turn; else the lowest that is closed */
-    uint8_t pool;              /* free slots of the far end's pool; collecting: 0 */
-    uint8_t collector;         /* channel that collects; EMU_VCS: none */
+    bool turns;                /* open channels round robin; else the lowest closed one */
+    uint8_t pool;              /* free slots of the receiver's pool; 0 while collecting */
+    uint8_t collector;         /* channel that collects slots; EMU_VCS: none */
     uint8_t need;              /* slots that it still needs */
-    uint8_t used[EMU_VCS];     /* slots taken: by segments that lie at the far end, or are on */
-                               /* their way there, or were promised one */
-    uint8_t promised[EMU_VCS]; /* of them, for segments that were not sent yet */
+    uint8_t used[EMU_VCS];     /* slots in use: by segments at the receiver or on */
+                               /* their way, or reserved */
+    uint8_t promised[EMU_VCS]; /* of those, reserved for segments not yet sent */
     uint32_t tag[EMU_VCS];     /* of the packet on an open channel */
 };
 
 /**
- * emu_vcs_init - all closed. @count: 1 to EMU_VCS. @pool: slots.
- * @turns: whether they are opened in turn. If not, as few are in use as packets are under way, and
- * what both ends keep of these stays in the caches: on clock raw a hop of a packet of five segments
- * takes 0.88 of the time.
+ * emu_vcs_init - @count: channels, 1 to EMU_VCS, all closed. @pool: slots. @turns: open them round
+ * robin. If not, few channels are in use, and their state at both ends stays in the caches: on
+ * clock raw a hop of a packet of five segments takes 0.88 of the time.
  */
 static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32_t pool, bool turns)
 {
@@ -57,9 +55,8 @@ static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32
 }
 
 /**
- * emu_vcs_open - open a channel for packet @tag; -1: all are open.
- * Prefers a channel whose own slot is free: after a time-out a channel may be closed while a
- * segment of its packet still lies at the far end.
+ * emu_vcs_open - open a channel for packet @tag; -1: all are open. Prefers a channel whose own slot
+ * is free: after a time-out a closed channel's segment may still be at the receiver.
  */
 static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
 {
@@ -76,7 +73,7 @@ static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
     return channels->last_opened;
 }
 
-/** emu_vcs_close - the reply to packet @tag came on channel @c; false: it is an old one. */
+/** emu_vcs_close - close channel @c upon the reply to packet @tag. False: the reply is stale. */
 static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t tag)
 {
     if (!(channels->open >> c & 1) || channels->tag[c] != tag)
@@ -85,7 +82,7 @@ static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t 
     return true;
 }
 
-/** emu_vcs_pending - open channels: acknowledgments that are awaited. */
+/** emu_vcs_pending - open channels, which are pending acknowledgments. */
 static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 {
     return (uint32_t)__builtin_popcount(channels->open);
@@ -93,20 +90,20 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/** emu_vcs_room - channels whose next segment has a slot, by bit. One that collects has none. */
+/** emu_vcs_room - bit per channel whose next segment has a slot. Not the one that collects. */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
 {
     return channels->pool ? UINT32_MAX : ~channels->occupied | channels->paid;
 }
 
-/* One more slot is taken; there was room. */
+/* Use one more slot. There is one. */
 static inline void emu_vcs_take_slot(struct emu_vcs *channels, uint32_t c)
 {
     channels->pool = (uint8_t)(channels->pool - (channels->used[c]++ != 0));
     channels->occupied |= 1u << c;
 }
 
-/* The channel that collects takes what is there. */
+/* Give free slots to the channel that collects. */
 static inline void emu_vcs_collect(struct emu_vcs *channels)
 {
     uint32_t c = channels->collector;
@@ -121,19 +118,19 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
-/** emu_vcs_room_for - segments of channel @c, which has collected none, that have slots now. */
+/** emu_vcs_room_for - segments of channel @c, which has no reserved slots, that have slots now. */
 static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->pool + !channels->used[c];
 }
 
-/** emu_vcs_room_new - segments that have slots now, of a packet that opens a closed channel. */
+/** emu_vcs_room_new - segments that have slots now, of a packet on a newly opened channel. */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
 }
 
-/** emu_vcs_spend_all - @count segments of such a channel are sent, 1 or more; there was room. */
+/** emu_vcs_spend_all - send @count (1 or more) segments of a channel without reserved slots. */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));
@@ -141,7 +138,7 @@ static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint3
     channels->occupied |= 1u << c;
 }
 
-/** emu_vcs_spend - a segment of channel @c is sent; there was room. */
+/** emu_vcs_spend - send a segment of channel @c, which has a slot. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
     if (!(channels->paid >> c & 1))
@@ -150,13 +147,13 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
-/** emu_vcs_has_promised - has channel @c collected, for @count segments that were not sent yet? */
+/** emu_vcs_has_promised - are slots reserved for exactly @count unsent segments of channel @c? */
 static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     return channels->paid >> c & 1 && channels->promised[c] == count;
 }
 
-/** emu_vcs_spend_promised - @count of them are sent, 1 or more. */
+/** emu_vcs_spend_promised - send @count (1 or more) of those. */
 static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->promised[c] = (uint8_t)(channels->promised[c] - count);
@@ -164,8 +161,8 @@ static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, 
 }
 
 /**
- * emu_vcs_is_due - can there be a credit for channel @c on its way? One that cannot be is forged,
- * or one was before.
+ * emu_vcs_is_due - can a credit for channel @c be genuine? If not, this or an earlier one is
+ * forged.
  */
 static inline bool emu_vcs_is_due(const struct emu_vcs *channels, uint32_t c)
 {
@@ -182,8 +179,8 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
 }
 
 /**
- * emu_vcs_return_all - the same of @count credits at a time. Returns those of them that cannot be,
- * which have changed nothing.
+ * emu_vcs_return_all - @count credits came back. Returns how many of them were impossible, which
+ * change nothing.
  */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
@@ -208,8 +205,8 @@ static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 }
 
 /**
- * emu_vcs_promise - open channel @c gets a slot for each of the @segments segments of its
- * packet, now or as they come back; none collects. @segments: at most 1 and the pool's slots.
+ * emu_vcs_promise - reserve slots for the @segments segments of open channel @c, now or as they
+ * become free. No other channel collects. @segments: at most 1 and the pool's slots.
  */
 static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_t segments)
 {
@@ -218,7 +215,7 @@ static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_
     emu_vcs_collect(channels);
 }
 
-/** emu_vcs_forget - channel @c sends nothing more, so the slots promised to it are free. */
+/** emu_vcs_forget - channel @c sends nothing more: free its reserved slots. */
 static inline void emu_vcs_forget(struct emu_vcs *channels, uint32_t c)
 {
     uint32_t promised = channels->promised[c];

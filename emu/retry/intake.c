@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * intake.c - see intake.h.
- */
+/* intake.c - the receiving half of a cable with faults or link-level retry. */
 #include "emu/retry/intake.h"
 
 #include <assert.h>
@@ -10,9 +8,9 @@
 
 #include "emu/retry/replay.h"
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------- */
 
-/* A ring of both ends of a cable is replaced by one that has room for credits that are forged. */
+/* Replace the ring of a cable by one with space for forged credits. */
 #define INTAKE_WIDEN(NAME)                                                             \
     static bool NAME##_widen(struct NAME##_end *producer, struct NAME##_end *consumer, \
                              uint32_t slots)                                           \
@@ -34,7 +32,7 @@
 INTAKE_WIDEN(emu_ring)
 INTAKE_WIDEN(emu_credit)
 
-/* Room that the device has for what the sender has credits for, as yet all true ones. */
+/* Space at the device for the segments that credits allow; none is forged yet. */
 static uint32_t intake_room(const struct emu_rx *rx)
 {
     const struct emu_tx *tx = rx->tx;
@@ -60,8 +58,8 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
-    intake->wire.tapped = false; /* the device's end keeps it */
-    rx->apart = false;           /* its end is the intake now, which lies beside it */
+    intake->wire.tapped = false; /* the device's receiver reports instead */
+    rx->apart = false;           /* its peer is now the intake, in the same device */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;
@@ -93,9 +91,9 @@ void emu_intake_free(struct emu_intake *intake)
     free(intake->over);
 }
 
-/* --- what comes --------------------------------------------------------------------- */
+/* --- arriving entries --------------------------------------------------------------- */
 
-/* The next entry that is off the cable by @until_ps, its fate and its number; false: none. */
+/* The next entry that arrives by @until_ps, its fate and number. False: none. */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {
@@ -123,18 +121,18 @@ static void intake_drop(struct emu_intake *intake, const struct emu_entry *entry
 
 static void intake_deliver(struct emu_intake *intake, const struct emu_entry *entry)
 {
-    emu_ring_put(&intake->to.data, entry); /* there is a slot for each credit */
+    emu_ring_put(&intake->to.data, entry); /* each credit has a slot */
     emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
-/* Are both of one pair of processes, or of one group? */
+/* Are both from one pair of processes, or of one group? */
 static bool over_is_known(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return a->dst == b->dst && (a->kind == EMU_UNICAST) == (b->kind == EMU_UNICAST) &&
            (a->kind != EMU_UNICAST || (a->src == b->src && a->op == b->op && a->type == b->type));
 }
 
-/* Nobody sends it again: who waits for it is to know. A forged credit is spent for each. */
+/* Nothing retransmits it, so its receiver must be notified. Each spends a forged credit. */
 static void intake_overrun(struct emu_intake *intake, const struct emu_entry *entry)
 {
     emu_count(&intake->counts.overrun, 1);
@@ -174,7 +172,7 @@ static void intake_plain(struct emu_intake *intake, const struct emu_entry *entr
 
 /* --- link-level retry --------------------------------------------------------------- */
 
-/* What it sends back is there at @there_ps. Returns the time that goes with it. */
+/* Time stamp of what is sent back and arrives at @there_ps. */
 static uint64_t intake_sends_ps(struct emu_intake *intake, uint64_t there_ps)
 {
     struct emu_dev *dev = intake->wire.owner;
@@ -185,10 +183,10 @@ static uint64_t intake_sends_ps(struct emu_intake *intake, uint64_t there_ps)
 }
 
 /*
- * The answer that is to be given, to what came at @at_ps. If there is no room for it, a later one
- * says as much, or the sender's time-out has it said. Where times are simulated, room does not
- * depend on how far the sender's worker is: an answer that was there before this window has been
- * heard. On raw no slot has a time.
+ * Send the pending answer to what arrived at @at_ps. Without space it is not sent: a later answer
+ * covers it, or the sender's time-out requests it. In simulated time, space must not depend on how
+ * far the sender's worker has come: an answer that arrived before this window has been read. On
+ * clock raw there_ps[] is 0.
  */
 static void intake_say(struct emu_intake *intake, uint64_t at_ps)
 {
@@ -206,7 +204,7 @@ static void intake_say(struct emu_intake *intake, uint64_t at_ps)
     emu_rx_tell(&intake->wire, intake->wire.owner->worker);
 }
 
-/* Of several that are to be given at once the one that says most. */
+/* Of several answers at a time the strongest is sent. */
 static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
 {
     if (answer > intake->answer)
@@ -227,7 +225,7 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
     int32_t ahead = (int32_t)(number - intake->expected);
 
     if (fate == EMU_FATE_LOST)
-        return; /* the gap tells */
+        return; /* the gap in the numbers shows it */
     if (fate == EMU_FATE_DAMAGED) {
         emu_count(&intake->counts.damaged, 1);
         intake_ask(intake);
@@ -241,7 +239,7 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
         intake->expected++;
         intake->asked = false;
         if (intake->answer == EMU_ANSWER_AGAIN)
-            intake->answer = EMU_ANSWER_NONE; /* no need: it has come */
+            intake->answer = EMU_ANSWER_NONE; /* obsolete: the segment has arrived */
         intake_deliver(intake, entry);
         intake_answer(intake, EMU_ANSWER_ACK);
     }
@@ -260,7 +258,7 @@ void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, u
     struct emu_entry in = *entry;
 
     in.time_ps = emu_dev_stamp_ps(dev, at_ps);
-    emu_ring_put(&intake->to.data, &in); /* there is a slot for each credit */
+    emu_ring_put(&intake->to.data, &in); /* each credit has a slot */
     emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
@@ -284,7 +282,7 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
 
 /* --- passes ------------------------------------------------------------------------- */
 
-/* On raw there is one answer a pass, like credits: emu_intake_give(). It says all. */
+/* Clock raw sends one answer per pass, in emu_intake_give(); it is cumulative. */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
     bool says_at_once = intake->far && intake->wire.owner->timed;
@@ -304,7 +302,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* So many of @count credits go back: less, or more, where faults have a hand in it. */
+/* How many of @count credits to send, faults applied. */
 static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
 {
     uint32_t go = 0;
@@ -316,9 +314,7 @@ static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64
     return go;
 }
 
-/*
- * Credits that the device has given back, and those of lost segments, in the order of their times.
- */
+/* Return the device's credits and those of lost segments, in order of time. */
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;
@@ -358,9 +354,9 @@ void emu_intake_give(struct emu_intake *intake)
         intake_pay(intake);
 }
 
-/* --- what must hold ----------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------- */
 
-/* Entries that come late, each once. */
+/* Delayed entries, without duplicates. */
 static uint32_t late_in(const struct emu_faults *faults)
 {
     uint32_t late = 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * replay.c - see replay.h.
- */
+/* replay.c - the sending half of link-level retry. */
 #include "emu/retry/replay.h"
 
 #include <assert.h>
@@ -12,13 +10,13 @@
 #include "emu/util/now.h"
 #include "emu/util/random.h"
 
-#define REPLAY_BEGINS (UINT32_MAX - 20) /* the first number: it wraps on every cable */
-#define REPLAY_SLOTS  4u                /* of the cable's ring, for each of the window */
-#define REPLAY_TRIES  6u                /* the time-out is doubled so often, at most */
-#define REPLAY_RAW_PS 1000000000u       /* raw and real: no time-out below 1 ms */
-#define REPLAY_TRIPS  2u                /* after so many round trips an answer is overdue */
+#define REPLAY_BEGINS (UINT32_MAX - 20) /* first sequence number: it soon wraps */
+#define REPLAY_SLOTS  4u                /* ring slots per slot of the window */
+#define REPLAY_TRIES  6u                /* the time-out doubles at most this often */
+#define REPLAY_RAW_PS 1000000000u       /* raw and real: least time-out, 1 ms */
+#define REPLAY_TRIPS  2u                /* an answer is overdue after so many round trips */
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------- */
 
 uint32_t emu_retry_window(uint32_t credits)
 {
@@ -44,8 +42,8 @@ static bool replay_simulates(const struct emu_replay *replay)
 }
 
 /*
- * No answer for so long: a round trip twice, behind all that can be before it. On other clocks than
- * that of simulated time it is the least time-out, and where round trips begin to be taken.
+ * The time-out: two round trips with a full window before the answer. On clocks raw and real it is
+ * the least time-out, before round trips are measured.
  */
 static void replay_set_timeout(struct emu_replay *replay)
 {
@@ -64,7 +62,7 @@ static void replay_set_timeout(struct emu_replay *replay)
     replay->times = false;
 }
 
-/* The rings, and what goes with their slots. False: there is no memory. */
+/* Allocate the rings and the arrays by slot. False: no memory. */
 static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu_intake *intake,
                         struct emu_rx *rx, uint32_t credits)
 {
@@ -84,7 +82,7 @@ static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu
     return replay->kept && replay->number && replay->there_ps && intake->there_ps;
 }
 
-/* Both ends of a pair of rings within one device: who fills one tells nobody but itself. */
+/* Connect both ends of a pair of rings within one device: its signals go to itself. */
 static void retry_within(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                          const struct emu_profile *profile)
 {
@@ -144,7 +142,7 @@ void emu_replay_free(struct emu_replay *replay)
     free(replay->there_ps);
 }
 
-/* --- what both sorts of clock share ------------------------------------------------- */
+/* --- all clocks --------------------------------------------------------------------- */
 
 static bool replay_timed(const struct emu_replay *replay)
 {
@@ -156,7 +154,7 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/* From @at_ps on, or the end of the pass, the far end has so long to answer. */
+/* Restart the timer at @at_ps, or at the end of the pass. */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
     if (replay_simulates(replay))
@@ -165,7 +163,10 @@ static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
         replay->timer_ps = replay->pass_ps + replay->rto.first_ps;
 }
 
-/* All that has no acknowledgment is sent again. An answer may be to either time (Karn). */
+/*
+ * Resend everything unacknowledged. Cancels a measured round trip, whose answer would be ambiguous
+ * (Karn).
+ */
 static void replay_again(struct emu_replay *replay, uint64_t at_ps)
 {
     replay->next = replay->first;
@@ -183,7 +184,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
     replay_again(replay, at_ps);
 }
 
-/* One at a time, of those that are sent for the first time. */
+/* Measure one round trip at a time, of a segment sent for the first time. */
 static void replay_time(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
@@ -193,7 +194,7 @@ static void replay_time(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* All before @number has come. */
+/* All segments before @number were acknowledged. */
 static void replay_timed_came(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -202,7 +203,7 @@ static void replay_timed_came(struct emu_replay *replay, uint32_t number)
     emu_rto_came(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
-/* An answer that comes may be lost: drawn like the fate of what comes by the other way. */
+/* Is an arriving answer lost? Depends on the faults of the opposite direction. */
 static bool replay_deaf(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
@@ -214,7 +215,7 @@ static bool replay_deaf(struct emu_replay *replay)
                                faults->rates.lost + faults->rates.head + faults->rates.payload;
 }
 
-/* Everything before @number has come. Old answers say less than is known. */
+/* All segments before @number have arrived. Older answers are ignored. */
 static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint64_t at_ps)
 {
     struct emu_pool_cache *cache = &replay->wire.owner->worker->cache;
@@ -224,7 +225,7 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     for (; replay->first != number; replay->first++)
         emu_pool_drop(cache, replay_kept(replay, replay->first)->buf);
     if ((int32_t)(replay->next - replay->first) < 0)
-        replay->next = replay->first; /* it came although it was to be sent again */
+        replay->next = replay->first; /* it arrived before it was resent */
     replay->tries = 0;
     replay_timed_came(replay, number);
     replay_wait(replay, at_ps);
@@ -241,13 +242,13 @@ static void replay_hear(struct emu_replay *replay, const struct emu_credit *answ
     }
 }
 
-/* May one that was never sent enter the replay buffer? */
+/* Can a new segment enter the replay buffer? */
 static bool replay_has_new(const struct emu_replay *replay)
 {
     return replay->last - replay->first < replay->window && emu_ring_front(&replay->from.data);
 }
 
-/* The next one is on the cable, and at the far end at @there_ps. There is one, and a slot. */
+/* Send the next segment, which arrives at @there_ps. There is one, and a free slot. */
 static void replay_send(struct emu_replay *replay, uint64_t there_ps)
 {
     struct emu_ring_end *wire = &replay->wire.data;
@@ -306,7 +307,7 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* When the next one leaves; EMU_NEVER: there is none. */
+/* When the next segment leaves; EMU_NEVER: none. */
 static uint64_t replay_send_ps(const struct emu_replay *replay)
 {
     const struct emu_ring_end *wire = &replay->wire.data;
@@ -324,7 +325,7 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
     if (there_ps &&
-        there_ps + replay->lookahead_ps > at_ps) /* who was in its slot has been taken */
+        there_ps + replay->lookahead_ps > at_ps) /* the slot's last entry has been taken by then */
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;
 }
@@ -347,7 +348,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
     emu_tx_tell(&replay->wire, dev->worker);
 }
 
-/* What happens first, by @until_ps; at one and the same time answers come before departures. */
+/* Process events up to @until_ps in order of time; answers before simultaneous departures. */
 static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
 {
     replay->pass_ps = until_ps;
@@ -372,12 +373,12 @@ static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
         } else if (emu_ring_has_slot(&replay->wire.data)) {
             replay_depart(replay, at_ps);
         } else {
-            return until_ps + 1; /* clock real: the far end's thread is late */
+            return until_ps + 1; /* clock real: the receiver's thread is late */
         }
     }
 }
 
-/* --- passes, and links -------------------------------------------------------------- */
+/* --- passes, link state, reroute ---------------------------------------------------- */
 
 uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps)
 {
@@ -410,7 +411,7 @@ void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t 
     replay_set_timeout(replay);
 }
 
-/* The oldest that waits, in the replay buffer; NULL: none does. */
+/* The oldest waiting segment, moved to the replay buffer if needed; NULL: none. */
 static struct emu_entry *replay_oldest(struct emu_replay *replay)
 {
     struct emu_entry *kept = replay_kept(replay, replay->first);
@@ -427,8 +428,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * Where this end is elsewhere: is there room left at it for what goes back, but the last of it?
- * Credits of the far end's that have come are counted first.
+ * If this end is on another host: has it more than the least space for what goes back? First
+ * collects the remote device's credits that have arrived.
  */
 static bool carry_has_home(const struct emu_carry *carry)
 {
@@ -443,8 +444,8 @@ static bool carry_has_home(const struct emu_carry *carry)
 }
 
 /*
- * A credit of the far end's is spent for one that goes back. Not its last one, if there ever are
- * several. False: it has none to spare.
+ * Spend a credit of the remote device for a segment that goes back; not its last one, if it ever
+ * has several. False: none to spare.
  */
 static bool carry_spend(const struct emu_carry *carry)
 {
@@ -459,14 +460,14 @@ static bool carry_spend(const struct emu_carry *carry)
     return true;
 }
 
-/* By the far end's device, to the end that is elsewhere. */
+/* Send it back from the remote device to this end on another host. */
 static void carry_home(const struct emu_carry *carry, const struct emu_entry *entry)
 {
     struct emu_tx *back = carry->back;
     struct emu_entry in = *entry;
 
     in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
-    emu_ring_put(&back->data, &in); /* there is a slot for each credit */
+    emu_ring_put(&back->data, &in); /* each credit has a slot */
     emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA,
                        emu_port_signal(back->peer.port));
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** emu_bit - the set of @n alone; @n < 64. */
+/** emu_bit - the set of @n only; @n < 64. */
 static inline uint64_t emu_bit(uint32_t n)
 {
     return (uint64_t)1 << n;
@@ -21,7 +21,7 @@ static inline uint64_t emu_bits_below(uint32_t n)
     return n >= 64 ? UINT64_MAX : emu_bit(n) - 1;
 }
 
-/** emu_bits_several - has @bits more than one? */
+/** emu_bits_several - does @bits have more than one element? */
 static inline bool emu_bits_several(uint64_t bits)
 {
     return bits & (bits - 1);
@@ -33,13 +33,13 @@ static inline uint32_t emu_bits_first(uint64_t bits)
     return (uint32_t)__builtin_ctzll(bits);
 }
 
-/** emu_bits_last - the number of the highest bit in @bits, which is not 0. */
+/** emu_bits_last - the greatest of @bits, which is not empty. */
 static inline uint32_t emu_bits_last(uint64_t bits)
 {
     return 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-/** emu_bits_nth - the one of @bits with @n of them below it. There is one. */
+/** emu_bits_nth - the element of @bits with @n others below it. It must exist. */
 static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 {
     while (n--)
@@ -48,8 +48,8 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 }
 
 /**
- * emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty;
- * @last < 64.
+ * emu_bits_next - round robin: the first of @bits after @last, wrapping around. Not empty; @last <
+ * 64.
  */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {
@@ -59,8 +59,8 @@ static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 }
 
 /**
- * emu_each_bit - for each @i (declared here, uint32_t) of @bits, in order. @bits is looked at once,
- * before the first; `break` and `continue` do what they do in a loop.
+ * emu_each_bit - loop over each @i (declared here, uint32_t) of @bits, in order. @bits is evaluated
+ * once; `break` and `continue` work.
  */
 #define emu_each_bit(i, bits)                                \
     for (uint64_t i##_left = (bits); i##_left; i##_left = 0) \

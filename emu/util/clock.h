@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * clock.h - what the time in an entry means.
- */
+/* clock.h - the fabric's clock: raw, real or virtual. Timed clocks are real and virtual. */
 #ifndef EMU_CLOCK_H
 #define EMU_CLOCK_H
 
@@ -13,17 +11,16 @@
 #define EMU_NEVER UINT64_MAX /* ps: no event is due */
 
 /*
- * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real
- * is rebased by EMU_REBASE_BY_PS (13 days) whenever it has come to twice that: while the workers
- * are held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
- * than that becomes 0, which orders it just as well. Nobody looks while no process is attached, and
- * nothing moves then; so the first one that attaches has the clock rebased as often as that was
- * missed. Clock virtual ends at EMU_LAST_PS, 53 days.
+ * An entry has 63 bits for a time: 106 days. So clock real is rebased by EMU_REBASE_BY_PS (13 days)
+ * whenever it reaches twice that: while the workers are stopped, that much is subtracted from all
+ * stored times (fabric/clock.c). Older times become 0, which keeps their order. While no process is
+ * attached nobody checks, but nothing moves either: the first to attach makes up for missed
+ * rebases. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
- * Processes are not held. They count on: the times of an edge are those of a clock that is never
- * rebased, modulo 2^64, and compared by their difference.
+ * Processes are not stopped: times in a host interface are those of a clock that is never rebased,
+ * modulo 2^64, and are compared by their difference.
  */
-/* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
+/* whole ns, their low 32 bits 0: emu_entry.born_ns */
 #define EMU_REBASE_BY_PS ((uint64_t)1000 << 50)
 #define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
 #define EMU_LAST_PS      ((uint64_t)1 << 62)
@@ -46,10 +43,10 @@ static inline const char *emu_clock_name(enum emu_clock_mode mode)
 struct emu_clock {
     enum emu_clock_mode mode;
     uint64_t origin_ns;  /* CLOCK_MONOTONIC at time 0 */
-    uint64_t rebased_ps; /* rebased by so much, in all, modulo 2^64 */
+    uint64_t rebased_ps; /* sum of all rebases, modulo 2^64 */
 };
 
-/* What @at_ps is when the clock has been rebased. */
+/* @at_ps after a rebase by @by_ps. */
 static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
 {
     if (at_ps == EMU_NEVER)
@@ -71,7 +68,7 @@ static inline uint64_t emu_host_ps(uint64_t origin_ns)
 }
 
 /**
- * emu_clock_now - the time up to which devices may step, in ps; 0 in raw. Not for clock virtual.
+ * emu_clock_now - the time up to which devices may step, in ps; raw: 0. Not for clock virtual.
  * Thread: any.
  */
 static inline uint64_t emu_clock_now(const struct emu_clock *clock)

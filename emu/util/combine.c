@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.c - the arithmetic of reductions: one loop for each operation and type.
- *
- * The loops are plain, for the compiler to vectorise (gcc: from -O3 on).
+ * combine.c - the arithmetic of reductions: one loop per operation and type, left to the compiler
+ * to vectorise (gcc: from -O3 on).
  */
 #include "emu/util/combine.h"
 
@@ -10,8 +9,8 @@
 #include <string.h>
 
 /*
- * Each loop is there twice, and the dynamic loader takes the one for the processor: sums of floats
- * are 40 % faster. ThreadSanitizer cannot stand that choice, which is made before it has begun.
+ * Each loop is compiled twice, and the dynamic loader picks one for the processor: sums of floats
+ * are 40 % faster. ThreadSanitizer cannot handle that choice, made before it is initialised.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define BEST_OF_CPU __attribute__((target_clones("avx2", "default")))
@@ -19,7 +18,7 @@
 #define BEST_OF_CPU
 #endif
 
-/* What lies in a segment's payload is not aligned: elements are copied in and out. */
+/* Payloads are not aligned: elements are copied in and out. */
 #define CELL(OP, TYPE, T, STEP)                                                                \
     BEST_OF_CPU static void combine_##OP##_##TYPE(void *restrict acc, const void *restrict in, \
                                                   size_t count)                                \
@@ -41,7 +40,7 @@ static combine_fn *const combine_loop[EMU_OPS][EMU_TYPES] = {
 #include "emu/util/combine.def"
 };
 
-/* Sizes as powers of two: a division a segment would be felt. */
+/* Sizes as powers of two, to avoid a division per segment. */
 #define LOG2(BYTES)      \
     ((BYTES) == 1    ? 0 \
      : (BYTES) == 2  ? 1 \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.h - the arithmetic of reductions: what a combine unit does to two
- * partial results. The adapter at a reduce's root uses the same.
+ * combine.h - the arithmetic of reductions, for combine units and the adapter at a reduce's root.
  */
 #ifndef EMU_COMBINE_H
 #define EMU_COMBINE_H
@@ -22,12 +21,12 @@ enum emu_op {
     EMU_BAND, /* bitwise: integers only */
     EMU_BOR,
     EMU_BXOR,
-    EMU_MINLOC, /* pairs only: smaller value wins, on a tie the smaller index */
+    EMU_MINLOC, /* pairs only: smaller value wins; on a tie the smaller index */
     EMU_MAXLOC,
     EMU_OPS
 };
 
-/* Elements as they lie in the memory of a C program of this host. */
+/* Elements, in this host's C representation. */
 enum emu_type {
     EMU_I8,
     EMU_U8,
@@ -50,19 +49,19 @@ enum emu_type {
     EMU_TYPES
 };
 
-/** emu_type_bytes - size of one element in bytes, 0 for an unknown type. Pure. */
+/** emu_type_bytes - size of an element in bytes; 0 for an unknown type. Pure. */
 size_t emu_type_bytes(unsigned type);
 
-/* Bytes of an element, a power of two, where the operation applies to the type; else 0. */
+/* Bytes of an element, a power of two; 0 if the operation does not apply to the type. */
 extern const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES];
 
-/** emu_combine_ok - may @op be applied to @type? False for unknown values of either. Pure. */
+/** emu_combine_ok - does @op apply to @type? False for unknown values. Pure. */
 static inline bool emu_combine_ok(unsigned op, unsigned type)
 {
     return op < EMU_OPS && type < EMU_TYPES && emu_combine_bytes[op][type];
 }
 
-/** emu_combine_takes - the same, and are @bytes one element or several whole ones? Pure. */
+/** emu_combine_takes - the same, and are @bytes one or more whole elements? Pure. */
 static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 {
     return emu_combine_ok(op, type) && bytes && !(bytes & (emu_combine_bytes[op][type] - 1u));
@@ -71,11 +70,9 @@ static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 /**
  * emu_combine_fold - acc[i] = acc[i] op in[i] for all elements in @bytes bytes.
  * @acc, @in: whole elements, @bytes each; any alignment; must not overlap.
- *
- * Returns false and changes nothing if @op does not apply to @type (emu_combine_ok()).
- * Integers wrap as two's complement.
- * Floating-point operands keep their order (acc op in), so equal orders give
- * equal bits. Padding inside pair types is not defined. Thread: any; pure.
+ * Returns false and changes nothing if @op does not apply to @type. Integers wrap as two's
+ * complement. Floating-point operands keep their order (acc op in), so equal orders give equal
+ * bits. Padding inside pair types is not defined. Thread: any; pure.
  * Source: output-queued routers §2, "Reduction".
  */
 bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * count.h - counters with one writer that anyone may read.
- *
- * The writer adds without a locked instruction; a reader sees a recent value
- * and disturbs nothing but the line's sharing. Order is relaxed on purpose:
- * a counter says how much, never what has happened before it.
+ * count.h - counters with one writer, readable by any thread. The writer needs no locked
+ * instruction. Order is relaxed on purpose: a counter never orders other accesses.
  */
 #ifndef EMU_COUNT_H
 #define EMU_COUNT_H

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * json.c - JSON objects, one a line, over a stream socket, with descriptors.
- */
+/* json.c - JSON objects, one per line, over a stream socket, with descriptors. */
 #include "emu/util/json.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES 4096u /* room for one read, at least */
+#define READ_BYTES 4096u /* least space for one read */
 
 /* --- buffers ------------------------------------------------------------------------ */
 
@@ -25,8 +23,8 @@ static char *buf_end(const struct emu_json_buf *buf)
 }
 
 /*
- * Moves the used bytes only when at least as many bytes before them are free, so that moving costs
- * no more than reading did.
+ * Move the used bytes only if at least as many bytes before them are free, so that moving costs no
+ * more than reading did.
  */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
@@ -49,7 +47,7 @@ static int buf_reserve(struct emu_json_buf *buf, size_t more)
     return 0;
 }
 
-/* What one long line needed is not kept once it is gone. */
+/* An empty buffer does not keep the memory of a long line. */
 static void buf_consume(struct emu_json_buf *buf, size_t bytes)
 {
     buf->bytes -= bytes;
@@ -109,7 +107,7 @@ struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokene
     struct json_tokener *tok = json_tokener_new();
     struct json_object *object;
 
-    *bad = json_tokener_error_size; /* it has no word for: no memory */
+    *bad = json_tokener_error_size; /* json-c has no code for out of memory */
     if (!tok)
         return NULL;
     json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
@@ -130,7 +128,7 @@ static struct json_object *parse_object(const char *line, size_t bytes)
     return NULL;
 }
 
-/* Is there a whole line? 1; 0, no; -EMSGSIZE. */
+/* Is there a whole line? 1, 0, or -EMSGSIZE. */
 static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *bytes)
 {
     char *line = in->bytes ? buf_start(in) : NULL;
@@ -174,7 +172,7 @@ void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends)
     buf_consume(in, bytes + ends);
 }
 
-/* The buffer's own memory, unless there is more in it than that line. */
+/* Hands the buffer's memory over if it holds only that line. */
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes)
 {
     int found = line_find(in, line_max, bytes);
@@ -198,7 +196,7 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /* --- the socket --------------------------------------------------------------------- */
 
-/* Room for the descriptors beside what is sent or read. */
+/* Space for descriptors sent or read along. */
 union fds_space {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(EMU_JSON_FDS * sizeof(int))];
@@ -222,7 +220,7 @@ static void fds_give(struct msghdr *msg, union fds_space *space, const struct em
     memcpy(CMSG_DATA(head), fds->fd, bytes);
 }
 
-/* There is room for so many, so no more can have come. */
+/* Space limits their number. */
 static void fds_take(struct msghdr *msg, struct emu_json_fds *ret)
 {
     ret->lost = msg->msg_flags & MSG_CTRUNC;
@@ -278,7 +276,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
         *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
         msg.msg_controllen =
-            CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* one more were lost, not kept */
+            CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* descriptors beyond these are lost */
     }
     if (err)
         return err;
@@ -296,7 +294,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
 
 /* --- fields ------------------------------------------------------------------------- */
 
-/* NULL: it is absent, or of another type. */
+/* NULL: absent, or of another type. */
 static struct json_object *field_of(struct json_object *message, const char *field, json_type type)
 {
     struct json_object *value;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * nearest.h - the known name that a misspelt word resembles most.
- */
+/* nearest.h - the known name that is most similar to a misspelt word. */
 #ifndef EMU_NEAREST_H
 #define EMU_NEAREST_H
 
@@ -30,8 +28,8 @@ struct nearest_text nearest_question(const struct nearest *nearest, const char *
 
 /**
  * nearest_in - the whole search, in a list for people: "raw, real or virtual".
- * @words: one word, or several with commas between them: the first one that is not in the list but
- *         resembles a name counts. What follows '=' or ':' in a word is ignored.
+ * @words: one or more, separated by commas. The first that is not in the list but resembles a name
+ * is used. What follows '=' or ':' in a word is ignored.
  * @names: every word in it that begins with a small letter is a name.
  * Returns as nearest_question(). Pure.
  */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * now.h - the host's clocks, as whole numbers. What the fabric makes of the time: clock.h.
- */
+/* now.h - the host's clocks as integers. The fabric's clock: clock.h. */
 #ifndef EMU_NOW_H
 #define EMU_NOW_H
 
 #include <stdint.h>
 #include <time.h>
 
-/** emu_time_ns - what @clock shows. Thread: any. */
+/** emu_time_ns - read @clock. Thread: any. */
 static inline uint64_t emu_time_ns(clockid_t clock)
 {
     struct timespec ts;
@@ -17,9 +15,7 @@ static inline uint64_t emu_time_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/**
- * emu_now_ns - the monotonic clock, which is the same for all processes of the host. Thread: any.
- */
+/** emu_now_ns - the monotonic clock, common to all processes of the host. Thread: any. */
 static inline uint64_t emu_now_ns(void)
 {
     return emu_time_ns(CLOCK_MONOTONIC);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pages.c - the heap grows by as much as is wanted, at once, and its new pages are to be huge.
- *
- * A piece as large as all that is to come is taken from the heap and given back, untouched: what is
- * allocated then is cut from it. Rejected: memory of our own. All that lies in it would need
- * another way to be freed.
+ * pages.c - grow the heap once, with huge pages: a piece of the total size is allocated and freed
+ * untouched, so later allocations are cut from it. Rejected: memory outside the heap, which would
+ * need its own free().
  */
 #include "emu/util/pages.h"
 
@@ -17,7 +15,7 @@
 #define HEAP_MMAPS 65536       /* DEFAULT_MMAP_MAX of glibc */
 #define HEAP_TRIM  (128 << 10) /* DEFAULT_TRIM_THRESHOLD */
 #define PAGE       4096u
-#define PAGES_FROM (UINT64_C(1) << 25) /* what is smaller fits into caches, and gains nothing */
+#define PAGES_FROM (UINT64_C(1) << 25) /* smaller amounts fit into caches and gain nothing */
 #define PAGES_MOST (UINT64_C(1) << 40)
 
 bool emu_pages_begin(uint64_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - see plugin.h. */
+/* plugin.c - find the folder of plug-ins. */
 #include "emu/util/plugin.h"
 
 #include <stdio.h>
@@ -8,9 +8,7 @@
 
 #include "emu/util/plugin_build.h"
 
-/*
- * Seen from an installed program, in a prefix that may have been moved; then where that was to be.
- */
+/* From an installed program, in a prefix that may have been moved; else the configured prefix. */
 static const char *const installed[] = {PLUGIN_BESIDE, PLUGIN_INSTALLED};
 
 static bool holds(const char *dir, const char *file)

@@ -4,9 +4,9 @@
  * units).
  *
  * A set has EMU_PORT_WORDS words: one in the program `fabemu`, for switches of up to 60 ports, and
- * four in `fabemu-wide`, which is built from the same sources for larger switches (docs/topo.md,
- * "Large switches"). With four words, small networks have only half to two thirds of the hops a
- * second on clock raw.
+ * four in `fabemu-wide`, built from the same sources for larger switches (docs/topo.md, "Large
+ * switches"). With four words, small networks reach only half to two thirds of the hops a second on
+ * clock raw.
  *
  * Sets are combined by &, |, ^ and ~, as words are. Use the functions below for everything else;
  * all are pure. With one word each is one or two instructions.
@@ -26,13 +26,13 @@
 
 typedef uint64_t emu_ports;
 
-/** emu_port - the set that has only @n. */
+/** emu_port - the set of @n only. */
 static inline emu_ports emu_port(uint32_t n)
 {
     return emu_bit(n);
 }
 
-/** emu_port_if - the set that has only @n if @so, else the empty set. Without a branch. */
+/** emu_port_if - the set of @n if @so, else the empty set. Without a branch. */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
     return (uint64_t)so << n;

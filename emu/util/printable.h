@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * printable.h - text that somebody else has sent, before it is shown or written into a file.
- */
+/* printable.h - make received text safe to print. */
 #ifndef EMU_PRINTABLE_H
 #define EMU_PRINTABLE_H
 

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * random.h - random numbers for what is no secret: the same bits on any host.
- */
+/* random.h - pseudo-random numbers, the same bits on any host. Not for secrets. */
 #ifndef EMU_RANDOM_H
 #define EMU_RANDOM_H
 
 #include <stdint.h>
 
-/* 2^64 / the golden ratio: its multiples lie far apart */
+/* 2^64 / the golden ratio */
 #define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
-/** emu_spread - @n, so that the upper bits of neighbours differ: Fibonacci hashing. Pure. */
+/** emu_spread - spread neighbouring numbers over the upper bits: Fibonacci hashing. Pure. */
 static inline uint64_t emu_spread(uint64_t n)
 {
     return n * EMU_GOLDEN;
 }
 
-/** emu_mix - a number whose bits all depend on all of @z (splitmix64's mixer). Pure. */
+/** emu_mix - each bit of the result depends on all of @z (splitmix64's mixer). Pure. */
 static inline uint64_t emu_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -24,10 +22,7 @@ static inline uint64_t emu_mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-/**
- * emu_hash - the same with fewer steps, for hot paths: emu_spread() and one round of another mixer.
- * Pure.
- */
+/** emu_hash - a cheaper mixer for hot paths: emu_spread() and one round. Pure. */
 static inline uint64_t emu_hash(uint64_t z)
 {
     z = emu_spread(z);
@@ -35,19 +30,19 @@ static inline uint64_t emu_hash(uint64_t z)
     return z ^ z >> 32;
 }
 
-/** emu_splitmix_at - number @i of the stream that splitmix64 makes of @seed. Pure. */
+/** emu_splitmix_at - number @i of splitmix64's stream for @seed. Pure. */
 static inline uint64_t emu_splitmix_at(uint64_t seed, uint64_t i)
 {
     return emu_mix(seed + emu_spread(i));
 }
 
-/** emu_splitmix - the next of a stream; any state is a good one. */
+/** emu_splitmix - the next number of a stream; any state is valid. */
 static inline uint64_t emu_splitmix(uint64_t *state)
 {
     return emu_mix(*state += EMU_GOLDEN);
 }
 
-/** emu_xorshift - the next of a stream; @state is not 0, and never will be. */
+/** emu_xorshift - the next number of a stream; @state is never 0. */
 static inline uint64_t emu_xorshift(uint64_t *state)
 {
     *state ^= *state << 13;

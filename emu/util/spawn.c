@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * spawn.c - starting a thread of the fabric.
- */
+/* spawn.c - start a thread. */
 #include "emu/util/spawn.h"
 
 #include <stdio.h>
 
 int emu_spawn(pthread_t *ret, const char *name, void *(*body)(void *), void *argument)
 {
-    char shown[16]; /* with the end: Linux refuses longer names */
+    char shown[16]; /* NUL included: Linux refuses longer names */
     pthread_attr_t attr;
     int err;
 

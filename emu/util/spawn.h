@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * spawn.h - starting a thread of the fabric.
- */
+/* spawn.h - start a thread. */
 #ifndef EMU_SPAWN_H
 #define EMU_SPAWN_H
 
 #include <pthread.h>
 
-#define EMU_SPAWN_STACK_BYTES (256u * 1024) /* a large fabric may have a thread a device */
+#define EMU_SPAWN_STACK_BYTES \
+    (256u * 1024) /* small, as a large fabric may have a thread per device */
 
 /**
- * emu_spawn - start a thread that runs @body with @argument; the caller joins it.
- * @name: shown by the host's tools; what exceeds 15 characters is cut.
- * Errors: -EAGAIN, no more threads. Thread: any.
+ * emu_spawn - start a thread that runs @body with @argument; the caller joins it. @name: shown by
+ * the host's tools; cut to 15 characters. Errors: -EAGAIN, no more threads. Thread: any.
  */
 int emu_spawn(pthread_t *ret, const char *name, void *(*body)(void *), void *argument);
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * table.c - the manager's side of tables by collective address.
- */
+/* table.c - the manager's operations on tables by collective address. */
 #include "emu/util/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define TABLE_LEAST 64u /* slots of the first one */
+#define TABLE_LEAST 64u /* slots of the first table */
 
 int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, void **old)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.h - a table by collective address that the manager publishes to a device (RCU).
- *
- * It grows by being replaced; slots change in place. What stands in a slot is the
- * user's, and has the address in it: one slot serves many addresses by turns.
+ * table.h - a table by collective address that the manager publishes to a device (RCU). It grows by
+ * being replaced; slots change in place. Several addresses share a slot at different times, so the
+ * user's object contains its address.
  */
 #ifndef EMU_TABLE_H
 #define EMU_TABLE_H
@@ -12,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EMU_TABLE_SLOTS 65536u /* the low bits of an address name its slot */
+#define EMU_TABLE_SLOTS 65536u /* the low bits of an address select its slot */
 
 struct emu_table {
     uint32_t count;
     _Atomic(void *) at[]; /* by slot */
 };
 
-/** emu_table_at - what is in the slot of @id, or NULL. Thread: any that the manager waits for. */
+/** emu_table_at - the object in the slot of @id, or NULL. Thread: any RCU reader. */
 static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint32_t id)
 {
     const struct emu_table *now =
@@ -32,21 +31,21 @@ static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint3
 }
 
 /**
- * emu_table_set - put @what into the slot of @id. Thread: manager. Errors: -ENOMEM.
- * @old: memory that the caller frees after emu_rcu_wait(), or NULL.
+ * emu_table_set - put @what into the slot of @id. Thread: the manager. Errors: -ENOMEM. @old:
+ * memory that the caller frees after emu_rcu_wait(), or NULL.
  */
 int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, void **old);
 
-/** emu_table_clear - what was there may be freed after emu_rcu_wait(). Thread: manager. */
+/**
+ * emu_table_clear - empty the slot; its object may be freed after emu_rcu_wait(). Thread: the
+ * manager.
+ */
 void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 
-/** emu_table_taken - slots that something is in. Thread: manager. */
+/** emu_table_taken - number of used slots. Thread: the manager. */
 uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table);
 
-/**
- * emu_table_free - the table; what stands in it is its user's. Thread: while the workers stand
- * still.
- */
+/** emu_table_free - free the table, not its objects. Thread: any, while the workers are stopped. */
 void emu_table_free(_Atomic(struct emu_table *) *table);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * wait.c - spinning, yielding, sleeping.
- */
+/* wait.c - spinning, yielding, sleeping. */
 #include "emu/util/wait.h"
 
 #include <errno.h>
@@ -14,9 +12,9 @@
 
 #include "emu/util/now.h"
 
-#define WAIT_UNTIMED 16u /* of so many yields, and of so many pauses, one is timed */
+#define WAIT_UNTIMED 16u /* one of this many yields or pauses is timed */
 #define WAIT_SWITCH_NS \
-    1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
+    1500u /* a yield without a context switch takes 400 ns, one with it more than this */
 
 static inline void cpu_pause(void)
 {
@@ -27,17 +25,17 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Of this thread. */
+/* Per thread. */
 static _Thread_local struct {
     uint64_t back_ns; /* when it had its core again after a yield */
-    unsigned yields;  /* that were not timed, in a row */
-    bool away;        /* its last yield that was timed gave the core to another thread */
+    unsigned yields;  /* consecutive yields without timing */
+    bool away;        /* its last timed yield gave the core to another thread */
     bool all_timed;
-    uint64_t spin_end_ns; /* until when its wait may spin */
-    unsigned spun;        /* rounds of it that it did */
+    uint64_t spin_end_ns; /* its wait may spin until then */
+    unsigned spun;        /* rounds that it has spun */
 } wait;
 
-/* To look at the clock twice takes a twentieth of the turn of a thread that only asks. */
+/* Reading the clock twice would add a twentieth to the time slice of a thread that only polls. */
 static bool wait_is_timed(void)
 {
     if (wait.all_timed)
@@ -81,8 +79,10 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/* Is round @rounds still to be spent with a pause? Of another wait that this thread began meanwhile
-   no more than a look at the clock too many. */
+/*
+ * Does round @rounds still spin? If the thread began another wait meanwhile, this reads the clock
+ * once too often at most.
+ */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)
@@ -174,7 +174,7 @@ void emu_waiter_destroy(struct emu_waiter *waiter)
 
 void emu_waiter_ring(struct emu_waiter *waiter)
 {
-    /* A full counter (EAGAIN) has rung already. */
+    /* EAGAIN: the counter is full, so it has rung already. */
     while (eventfd_write(waiter->bell, 1) && errno == EINTR)
         ;
 }

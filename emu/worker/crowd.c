@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * crowd.c - when a worker among many threads gives its core up, and where it runs: see crowd.h.
- */
+/* crowd.c - oversubscription: when a worker yields, and its affinity. See crowd.h. */
 #include "emu/worker/crowd.h"
 
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/util/now.h"
 #include "emu/worker/worker.h"
 
-#define CROWD_SOON_PS 2000000u /* closer than this, it comes before a core that was given up */
+#define CROWD_SOON_PS 2000000u /* a device due sooner is served before yielding */
 
 enum owed {
     OWED_BY_NOBODY,
-    OWED_FROM_ELSEWHERE, /* by processes on other cores, and by no other */
-    OWED_FROM_HERE       /* by one that may wait for this core */
+    OWED_FROM_ELSEWHERE, /* by processes on other cores only */
+    OWED_FROM_HERE       /* by a process that may wait for this core */
 };
 
-/* 1 + its number; 0: nobody can say. */
+/* 1 + its number; 0: unknown. */
 static uint32_t own_core(void)
 {
     return (uint32_t)sched_getcpu() + 1;
@@ -27,7 +25,7 @@ static bool is_crowded(const struct emu_worker *worker)
     return atomic_load_explicit(&worker->crowded, memory_order_relaxed);
 }
 
-/* Who owes an answer? Who was told of something does until it posts. */
+/* Which processes owe a reply? A process owes one from its notification until it posts. */
 static enum owed crowd_owed(const struct emu_worker *worker)
 {
     const struct emu_hostif_list *list =
@@ -45,7 +43,7 @@ static enum owed crowd_owed(const struct emu_worker *worker)
     return away ? OWED_FROM_ELSEWHERE : OWED_BY_NOBODY;
 }
 
-/* Is the next answer to be waited for? Not each time where none came lately. */
+/* Is the next reply worth waiting for? Only rarely if none came lately. */
 static bool crowd_may_hear(struct emu_crowd *crowd)
 {
     if (crowd->in_vain < EMU_CROWD_IN_VAIN ||
@@ -98,11 +96,11 @@ bool emu_crowd_waits(struct emu_worker *worker)
     return crowd->wait_ns;
 }
 
-/* --- where it runs ------------------------------------------------------------------ */
+/* --- affinity ----------------------------------------------------------------------- */
 
 /*
- * Into @on how many of those that have posted since the last look are on each core. False: one of
- * them streams, and who streams moves the worker by itself (place.h).
+ * Count into @on, by core, the processes that posted since the last check. False: one of them is
+ * sending a stream, which decides the worker's core by itself (place.h).
  */
 static bool crowd_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
 {

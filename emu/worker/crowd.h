@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd.h - a worker that shares its core with those it serves: when it gives the core up, and
- * where it runs.
+ * crowd.h - oversubscription, when more threads than cores are busy: when the only worker yields
+ * its core, and on which core it runs.
  *
- * Where threads outnumber cores a yield costs a turn of all others on the core. A process owes an
- * answer from when it was told of something until it posts (edge->owes). If none that owes one may
- * need the worker's core, those on that core compute, or sleep, or post something new, and nothing
- * that is under way waits for them. So the worker keeps its core for what comes sooner than they
- * would have given it back:
- * - what processes on other cores owe. Else, with 7 ranks beside the worker and 9 on the other
- *   core, it came just after each turn of the worker, and lay there for a round of all 7: 16 ranks'
- *   all-reduces took 45 us, not 28;
- * - what a device does soon of itself: within 2 us, and half of one more for the clock and for who
- *   polls. Else a conditional that was asked while the last process came was asked again after a
- *   round of all, for a rest of 1 us: 8 ranks' barriers took 20 us, not 14.
+ * After a yield all other threads of the core run first. A process owes a reply from its
+ * notification until it posts (edge->owes). If no process that owes one may need the worker's core,
+ * the threads there compute, sleep or post something new, and nothing in flight waits for them. So
+ * the worker keeps its core for events that will come sooner than the core would come back:
+ * - replies of processes on other cores. Otherwise, with 7 ranks on the worker's core and 9 on the
+ *   other, a reply came just after each run of the worker and waited for all 7: all-reduces of 16
+ *   ranks took 45 us, not 28;
+ * - a device that is due within 2 us (plus 0.5 us for the clock and the poll). Otherwise a
+ *   conditional queried just before the last process arrived was queried again only after all
+ *   others had run, because of a delay of 1 us: barriers of 8 ranks took 20 us, not 14.
  *
- * A worker runs as often as any of those it serves, so it counts as one of its core's: it moves to
- * a core that has at least two fewer of those who post. The scheduler evens out the cores in the
- * end, but that takes it a tenth of a second.
+ * A worker runs as often as any process, so it counts as a thread of its core. It migrates to a
+ * core with at least two fewer posting processes. The scheduler would balance the cores, too, but
+ * takes a tenth of a second.
  *
- * All of this is for one worker alone: of several, another may need the core. What processes say of
- * their cores is believed as far as that: one that owes, says that it is elsewhere and does not
- * answer has the worker wait for 5 us, 8 times and then once in 16, and anew whenever something
- * moved meanwhile; two or more that lie have it move once in EMU_CROWD_TURNS turns.
+ * This is for one worker only: of several, another may need the core. The cores that processes
+ * report are not trusted beyond that: a process that owes a reply, claims another core and never
+ * replies makes the worker wait for 5 us, 8 times and then once in 16, and anew after each
+ * progress; two or more that lie make it migrate once in EMU_CROWD_TURNS yields.
  * Thread: the worker's own.
  */
 #ifndef EMU_CROWD_H
@@ -32,37 +31,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So long the next answer of processes on other cores is waited for: as long as two of them take
- * their turns there. 12 us is no better. */
+/*
+ * How long to wait for the next reply from other cores: as long as two processes take their turns
+ * there. 12 us is no better.
+ */
 #define EMU_CROWD_ANSWER_NS 5000u
-#define EMU_CROWD_IN_VAIN   8u   /* if none came so many times in a row, */
-#define EMU_CROWD_UNHEARD   15u  /* not the next so many times, and then once */
-#define EMU_CROWD_TURNS     256u /* between two looks at who is where: some milliseconds */
+#define EMU_CROWD_IN_VAIN   8u   /* after this many replies in a row did not come, */
+#define EMU_CROWD_UNHEARD   15u  /* skip waiting this many times, then wait once */
+#define EMU_CROWD_TURNS     256u /* yields between two checks of the affinity: some milliseconds */
 
 struct emu_worker;
 
 /**
- * emu_crowd_core - where a worker belongs that is on @own: its core, or the one in @usable that has
- * the fewest of those it serves, if these are at least two fewer. Cores count from 1; a worker that
- * is on none of 1 to CPU_SETSIZE stays.
- * @on: by core, from 0: how many are there. Pure.
+ * emu_crowd_core - the best core for a worker on @own: the core in @usable with the fewest
+ * processes if it has at least two fewer, else @own. Cores count from 1; a worker on none of 1 to
+ * CPU_SETSIZE stays. @on: processes by core, from 0. Pure.
  */
 uint32_t emu_crowd_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable, uint32_t own);
 
-/** emu_crowd_moved, emu_crowd_still - in a pass something moved, or nothing. */
+/** emu_crowd_moved, emu_crowd_still - a pass moved segments, or none. */
 void emu_crowd_moved(struct emu_worker *worker);
 void emu_crowd_still(struct emu_worker *worker);
 
-/** emu_crowd_waits - is the core to be kept for now? */
+/** emu_crowd_waits - keep the core for now? */
 bool emu_crowd_waits(struct emu_worker *worker);
 
 /**
- * emu_crowd_look - the core where the worker on @own belongs, by what has posted since the last
- * look; @own if one of these streams.
+ * emu_crowd_look - the best core for the worker on @own, by the processes that posted since the
+ * last check; @own if one of them sends a stream.
  */
 uint32_t emu_crowd_look(struct emu_worker *worker, uint32_t own);
 
-/** emu_crowd_turn - the worker has had its core again after another thread. */
+/** emu_crowd_turn - the worker has its core again after another thread. */
 void emu_crowd_turn(struct emu_worker *worker);
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * windows.c - how workers agree on the next window, and how they wait for it.
  *
- * The last worker to finish a window opens the next one; the driver opens the
- * first of each advance. A worker that waits spins, yields, and then sleeps,
- * like every other (wait.h).
+ * The last worker to finish a window opens the next; the driver opens the first of each advance. A
+ * waiting worker spins, yields, then sleeps (wait.h).
  */
 #include "emu/worker/windows.h"
 
@@ -21,17 +20,17 @@
 #include "emu/worker/worker.h"
 
 /*
- * Pauses before a worker that waits for the others yields, where each has a core: some 10 us, more
- * than their parts of a window mostly differ by. A yield to nobody takes 0.4 to 1.2 us, and what is
- * done after it is slower, too (a fresh look at page tables): of two workers each needed 20.0 us
- * for its part of a window, and 18.5 with this many.
+ * Pauses before a waiting worker yields, where each has a core: some 10 us, more than the workers'
+ * times for a window mostly differ. A yield takes 0.4 to 1.2 us even if no other thread runs, and
+ * slows what follows (TLB misses): each of two workers needed 20.0 us for its part of a window
+ * without, 18.5 with this many.
  */
 #define WINDOW_SPINS 500u
 
 #define WINDOW_REST EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)
 
-/* What one worker says to the others; a line of its own. */
+/* A worker's state that others read; a line of its own. */
 struct window_worker {
     alignas(EMU_LINE) _Atomic uint32_t asleep; /* 1: ring its bell when a window opens */
     struct emu_windows *windows;
@@ -45,24 +44,25 @@ struct emu_windows {
     uint32_t workers;
     bool oversubscribed; /* more workers than cores: do not spin for one that needs this core */
     uint64_t lookahead_ps;
-    struct emu_windows_hosts hosts; /* agree NULL: this one is alone */
+    struct emu_windows_hosts hosts; /* agree NULL: there are no other hosts */
     struct window_worker *at;       /* by worker */
 
-    /* The driver's, while the workers rest. */
+    /* Owned by the driver, while the workers pause. */
     uint64_t limit_ps;
 
-    /* One line, which a worker that has finished the window takes once. */
-    alignas(EMU_LINE) _Atomic uint64_t next_ps; /* when something is to be done next, of them all */
-    _Atomic uint32_t arrived;                   /* workers that have finished */
+    /* One line, which each worker takes once when it finishes a window. */
+    alignas(
+        EMU_LINE) _Atomic uint64_t next_ps; /* earliest time of anything to do, of all workers */
+    _Atomic uint32_t arrived;               /* workers that have finished */
 
     /*
-     * Written by who opens a window: before `turn`, which publishes it. There are two, used
-     * alternately. A worker may still read that there is a rest while the driver writes the
-     * window after it; the window after that cannot open before all workers have arrived.
+     * Written by whoever opens a window, before `number` publishes it. Two, used alternately: a
+     * worker may still read of a pause while the driver writes the window after it; the window
+     * after that cannot open before all workers have arrived.
      */
-    alignas(EMU_LINE) _Atomic uint64_t turn; /* windows and rests so far */
-    uint64_t until_ps[2];                    /* of the window, or WINDOW_REST, WINDOW_STOP */
-    uint64_t count;                          /* windows so far */
+    alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses so far */
+    uint64_t until_ps[2];                      /* end of the window, or WINDOW_REST, WINDOW_STOP */
+    uint64_t count;                            /* windows so far */
 };
 
 /* A worker has something to do at @at_ps. */
@@ -76,13 +76,16 @@ static void windows_next(struct emu_windows *windows, uint64_t at_ps)
         ;
 }
 
-/* V2 pairs with V1: who sees the turn sees the window. V4 with V3: as W4 with W5 in worker.c. */
-static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
+/*
+ * Publish the next window or pause. V2 pairs with V1: a worker that sees the number sees the
+ * window. V4 pairs with V3 as W4 with W5 in worker.c.
+ */
+static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
 {
-    uint64_t turn = atomic_load_explicit(&windows->turn, memory_order_relaxed) + 1;
+    uint64_t number = atomic_load_explicit(&windows->number, memory_order_relaxed) + 1;
 
-    windows->until_ps[turn % 2] = until_ps;
-    atomic_exchange_explicit(&windows->turn, turn, memory_order_seq_cst); /* V2, V4 */
+    windows->until_ps[number % 2] = until_ps;
+    atomic_exchange_explicit(&windows->number, number, memory_order_seq_cst); /* V2, V4 */
     for (uint32_t i = 0; i < windows->workers; i++) {
         struct window_worker *at = &windows->at[i];
 
@@ -92,7 +95,7 @@ static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
     }
 }
 
-/* When something happens next, here and on all other hosts. All workers have arrived. */
+/* When something happens next, here or on any other host. All workers have arrived. */
 static uint64_t windows_agree(struct emu_windows *windows)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed); /* V5 */
@@ -102,7 +105,7 @@ static uint64_t windows_agree(struct emu_windows *windows)
     return next_ps;
 }
 
-/* Open the window that begins at @from_ps, or let everybody rest. All workers have arrived. */
+/* Open the window that begins at @from_ps, or pause all workers. All have arrived. */
 static void windows_open(struct emu_windows *windows, uint64_t from_ps)
 {
     uint64_t until_ps = WINDOW_REST;
@@ -114,36 +117,37 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
         windows->count++;
         atomic_store_explicit(&windows->next_ps, EMU_NEVER, memory_order_relaxed);
     }
-    windows_turn(windows, until_ps);
+    windows_publish(windows, until_ps);
 }
 
-/* V3: say that we sleep, look once more, and only then sleep. */
+/* V3: announce the sleep, check once more, and only then sleep. */
 static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
 {
     atomic_exchange_explicit(&at->asleep, 1, memory_order_seq_cst); /* V3 */
-    if (atomic_load_explicit(&windows->turn, memory_order_seq_cst) == seen)
+    if (atomic_load_explicit(&windows->number, memory_order_seq_cst) == seen)
         emu_waiter_sleep(at->worker->waiter, UINT64_MAX);
     atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst);
 }
 
-/* Wait for a turn after *seen, and say what it opened. */
+/* Wait for a window or pause after *@seen and return its until_ps. */
 static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *at, uint64_t *seen)
 {
     unsigned rounds = 0, spins = windows->oversubscribed ? 0 : WINDOW_SPINS;
-    uint64_t turn;
+    uint64_t number;
 
-    while ((turn = atomic_load_explicit(&windows->turn, memory_order_acquire)) == *seen) /* V1 */
+    while ((number = atomic_load_explicit(&windows->number, memory_order_acquire)) ==
+           *seen) /* V1 */
         if (spins)
             spins = emu_wait_spin() ? spins - 1 : 0;
         else if (emu_wait_round(rounds++, windows->oversubscribed) == EMU_WAIT_SLEEP)
             windows_sleep(windows, at, *seen);
-    *seen = turn;
-    return windows->until_ps[turn % 2];
+    *seen = number;
+    return windows->until_ps[number % 2];
 }
 
 /*
- * Step the window that is open, and meet the others.
- * V5 pairs with itself: the last to arrive sees what all have said and written.
+ * Step the open window, and meet the others. V5 pairs with itself: the last to arrive sees what all
+ * others have written.
  */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
@@ -170,14 +174,14 @@ static void *windows_thread(void *arg)
 void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
 {
     struct window_worker *own = &windows->at[0];
-    uint64_t seen = atomic_load_explicit(&windows->turn, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&windows->number, memory_order_relaxed);
     uint64_t from_ps = emu_windows_next_ps(windows);
     uint64_t window_ps;
 
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* between two rests every worker takes part in a window: see until_ps[] */
+        return; /* until_ps[] needs a window of all workers between two pauses */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_REST)
@@ -190,7 +194,7 @@ uint64_t emu_windows_next_ps(struct emu_windows *windows)
 {
     uint64_t next_ps;
 
-    for (uint32_t i = 0; i < windows->workers; i++) /* what the driver wants of its devices */
+    for (uint32_t i = 0; i < windows->workers; i++) /* the driver may have called emu_dev_wake() */
         windows_next(windows, emu_worker_due_ps(windows->at[i].worker));
     next_ps = windows_agree(windows);
     return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;
@@ -201,7 +205,7 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
     return windows->count;
 }
 
-/* Threads for all workers but the first, which is the driver's. */
+/* Start threads for all workers but the first, which the driver steps. */
 static int windows_start(struct emu_windows *windows)
 {
     int err = 0;
@@ -247,7 +251,7 @@ void emu_windows_destroy(struct emu_windows *windows)
     if (!windows)
         return;
     if (windows->at)
-        windows_turn(windows, WINDOW_STOP);
+        windows_publish(windows, WINDOW_STOP);
     for (uint32_t i = 1; windows->at && i < windows->workers; i++)
         if (windows->at[i].started)
             pthread_join(windows->at[i].thread, NULL);

@@ -2,17 +2,15 @@
 /*
  * windows.h - clock virtual: workers move through simulated time in windows.
  *
- * A window begins at the earliest time at which anything happens anywhere and
- * is as long as the lookahead: the least time in which one device can act on
- * another (emu_profile_lookahead_ps()). So in a window every device can be
- * stepped alone, through all of its events in time order, and whatever it sends
- * belongs to a later window. Idle time is jumped over. Where windows begin
- * changes nothing: the order of a device's events is by their times alone.
+ * A window begins at the earliest time at which anything happens and is as long as the lookahead:
+ * the least time in which one device can act on another (emu_profile_lookahead_ps()). So within a
+ * window each device can be stepped alone, through all of its events in order of time, and whatever
+ * it sends belongs to a later window. Idle time is skipped. The starts of windows do not affect the
+ * result: a device's events are ordered by their times only.
  *
- * One worker is stepped by the thread that drives the clock (worker 0), each
- * other one by a thread of its own. Between windows they meet; between calls of
- * emu_windows_advance() all of them stand still, and the driver may look at
- * every device and change what it likes.
+ * The thread that drives the clock steps worker 0; each other worker has its own thread. They meet
+ * between windows. Between calls of emu_windows_advance() all are stopped, and the driver may read
+ * and change every device.
  */
 #ifndef EMU_WINDOWS_H
 #define EMU_WINDOWS_H
@@ -24,12 +22,11 @@ struct emu_windows;
 struct emu_worker;
 
 /*
- * Other hosts, that go through the same windows (emu/hostlink/virtual.h). agree() is called between
- * two windows, and when the driver asks for the next one, while all workers of this host stand
- * still, by whichever of their threads: what was sent to other hosts goes, what they sent has come
- * when it returns, and *next_ps is then the earliest time at which anything happens on any host, as
- * it was of this one; EMU_NEVER if the others are gone. All hosts ask equally often, since all
- * drive their windows alike.
+ * Other hosts that go through the same windows (emu/hostlink/virtual.h). agree() is called by one
+ * thread while all workers of this host are stopped: between two windows, and when the driver asks
+ * for the next time. It exchanges with the other hosts what was sent in the window, and lowers
+ * *next_ps from this host's earliest time to that of all hosts; EMU_NEVER if the others are gone.
+ * All hosts call it equally often, since all drive their windows alike.
  */
 struct emu_windows_hosts {
     void (*agree)(void *ctx, uint64_t *next_ps);
@@ -37,9 +34,9 @@ struct emu_windows_hosts {
 };
 
 /**
- * emu_windows_create - a clock for @workers workers, at time 0; starts the threads of all but the
+ * emu_windows_create - a clock for @workers workers, at time 0. Starts the threads of all but the
  * first.
- * @lookahead_ps: at least 1. @worker: borrowed. @hosts: the others; NULL: this one is alone.
+ * @lookahead_ps: at least 1. @worker: borrowed. @hosts: may be NULL.
  * Errors: -ENOMEM, -EAGAIN (threads).
  */
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
@@ -49,13 +46,12 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
 void emu_windows_destroy(struct emu_windows *windows);
 
 /**
- * emu_windows_advance - run until everything up to @until_ps (included) has happened.
- * Thread: the driver.
+ * emu_windows_advance - run through everything up to and including @until_ps. Thread: the driver.
  */
 void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
 
 /**
- * emu_windows_next_ps - when something happens next, on any host; EMU_NEVER: nothing will by
+ * emu_windows_next_ps - when something happens next, on any host; EMU_NEVER: nothing by
  * EMU_LAST_PS. Thread: the driver.
  */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);

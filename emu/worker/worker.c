@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * worker.c - the loop that steps devices, and how it goes to sleep.
- */
+/* worker.c - the loop that steps devices, and how it goes to sleep. */
 #include "emu/worker/worker.h"
 
 #include <assert.h>
@@ -21,15 +19,15 @@
 #include "emu/worker/crowd.h"
 
 /*
- * Devices whose lines are on their way: a group of them apart from one of enum emu_fetch to the
- * next, for a line takes longer to come than a device to be stepped.
+ * Devices being prefetched. Each group is one stage of enum emu_fetch behind the next, since a line
+ * takes longer to arrive than one device's step.
  */
 #define GROUP          2u
-#define GROUPS         8u        /* of which EMU_FETCHES + 2 are in use */
-#define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
-#define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
-#define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
-#define WORKER_LITTLE  8u        /* segments in a round: few messages, and nothing in a row */
+#define GROUPS         8u        /* EMU_FETCHES + 2 are used */
+#define AHEAD_FROM     1024u     /* devices of a worker; fewer stay in the cache anyway */
+#define WORKER_NEAR_PS 50000000u /* an event sooner than 50 us is awaited by yielding */
+#define WORKER_ONCE_PS 1000u     /* a device due sooner wants to poll continuously */
+#define WORKER_LITTLE  8u        /* segments in a round: few messages, no stream */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their numbers wrap");
 
@@ -122,7 +120,7 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/* The same on clock raw, where a device rests, or does not. */
+/* worker_step() on clock raw, where a device may want the next pass, too. */
 static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
 {
     uint32_t moved = worker_step(worker, i, worker->now_ps);
@@ -132,7 +130,7 @@ static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
     return moved;
 }
 
-/* How long nobody wants to be stepped without being told; EMU_NEVER. */
+/* Time until a device must be stepped without a signal; EMU_NEVER. */
 static uint64_t worker_rest_ps(const struct emu_worker *worker)
 {
     if (worker->clock.mode == EMU_CLOCK_RAW)
@@ -142,12 +140,12 @@ static uint64_t worker_rest_ps(const struct emu_worker *worker)
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
 }
 
-/* The clock reached @now_ps: mark the devices that wait for such a time. */
+/* The clock reached @now_ps: mark the devices that are due. */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER, bits = 0;
 
-    for (uint32_t i = worker->devs; i-- > 0;) { /* no branches: nobody can predict them */
+    for (uint32_t i = worker->devs; i-- > 0;) { /* without branches, which would be unpredictable */
         uint64_t due_ps = worker->due_ps[i];
         bool due = due_ps <= now_ps;
 
@@ -162,7 +160,7 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
     worker->next_ps = next_ps;
 }
 
-/* What other workers have told a device. */
+/* Take the signals of other workers to a device. */
 static void worker_take_far(struct emu_worker *worker, uint32_t i)
 {
     struct emu_dev *dev = worker->dev[i];
@@ -174,8 +172,8 @@ static void worker_take_far(struct emu_worker *worker, uint32_t i)
 }
 
 /*
- * The devices of word @w that have been told something; takes their bits, and those of their ports,
- * before the rings are read: an entry shown after our read sets its bits again.
+ * The signalled devices of word @w. Takes their bits and their port bits before the rings are read:
+ * an entry published after our read sets its bits again.
  */
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
@@ -195,7 +193,8 @@ static void worker_look(struct emu_worker *worker)
     const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
 
-    if (list && list->serial != worker->seen) { /* some may be gone: look anew for what to tell */
+    if (list &&
+        list->serial != worker->seen) { /* some may be gone: rebuild the list of notifications */
         worker->seen = list->serial;
         worker->untold = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
@@ -208,8 +207,8 @@ static void worker_look(struct emu_worker *worker)
 }
 
 /*
- * Of @bits of word @w those that were not stepped in this pass (on timed clocks nobody notes who
- * was). They are going to be: what they have been told near is taken.
+ * Those of @bits in word @w that were not stepped in this pass (timed clocks do not track that),
+ * and that are stepped now: clears their signals.
  */
 static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, uint64_t bits)
 {
@@ -219,9 +218,9 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 }
 
 /*
- * Step the devices @bits of word @w. Whom one tells of something, and who is behind it, is stepped
- * in the same pass. So segments that went by different ways are at a host link, which is behind all
- * switches, in one pass, and go in one frame. Always inlined with @raw a constant.
+ * Step the devices @bits of word @w. A device that is signalled by an earlier one in the list still
+ * runs in the same pass. So segments that took different paths reach a host link, which comes after
+ * all switches, in one pass, and go in one frame. Always inlined with a constant @raw.
  */
 static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
                                                                        uint32_t w, uint64_t bits,
@@ -252,7 +251,7 @@ static uint32_t worker_step_timed(struct emu_worker *worker)
     return moved;
 }
 
-/* Has a device that was not stepped yet been told of something, by one behind it? */
+/* Was a device that was not stepped in this pass signalled by a later one? */
 static bool worker_goes_round(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
@@ -261,7 +260,7 @@ static bool worker_goes_round(const struct emu_worker *worker)
     return false;
 }
 
-/* Nobody of word @w has been stepped in this pass. Those that rest say so anew. */
+/* Begin a pass for word @w: rest requests hold for one pass. */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -270,17 +269,18 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 }
 
 /*
- * Once each. Those that only wait for a time come last: nobody waits for them. Where little moves,
- * in two rounds, so that what a switch has for an adapter before it does not wait for the edges to
- * be looked at again. (Where much does, a device has more to do at a time in the next pass: two
- * rounds cost a tree full of packets 8 % of its hops.)
+ * Step each device at most once per round. Those that only wait for a time come last, since no
+ * other waits for them. If few segments move there are two rounds, so that a switch's segment for
+ * an adapter earlier in the list does not wait until the host interfaces are polled again. (With
+ * many segments, a device has more to do at a time in the next pass: two rounds cost a tree full of
+ * packets 8 % of its hops.)
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
 {
     bool rested = worker->next_ps != EMU_NEVER;
     uint32_t moved = 0;
 
-    if (rested) /* they say anew, too, for how long */
+    if (rested) /* each device requests its rest again */
         worker->next_ps = worker->rest_ps = EMU_NEVER;
     for (uint32_t w = 0; w < worker->words; w++) {
         worker_begin_word(worker, w);
@@ -323,13 +323,13 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
     return next_ps;
 }
 
-/* A device that is going to be stepped, and what its fetch wants to be told the next time. */
+/* A device about to be stepped, and the result of its last fetch(). */
 struct ahead {
     const struct emu_dev *dev;
     uint64_t kept;
 };
 
-/* Some that are next to each other in the order of steps. */
+/* Devices that are stepped one after the other. */
 struct group {
     uint32_t count;
     struct ahead at[GROUP];
@@ -347,10 +347,10 @@ static inline __attribute__((always_inline)) void group_fetch(struct group *grou
 }
 
 /*
- * Group number @n has been found. Those before it ask for their next lines, each for its own; the
- * oldest is stepped, and is empty then.
+ * Group number @n is complete. Prefetch the next stage for it and each group before it, and step
+ * the oldest group, which is empty then.
  */
-static void groups_turn(struct emu_worker *worker, struct group *groups, uint32_t n,
+static void groups_step(struct emu_worker *worker, struct group *groups, uint32_t n,
                         uint64_t until_ps)
 {
     struct group *oldest = &groups[(n - 1 - EMU_FETCHES) % GROUPS];
@@ -363,9 +363,9 @@ static void groups_turn(struct emu_worker *worker, struct group *groups, uint32_
 }
 
 /*
- * Step all that are to be stepped; while one is, the lines of those that follow it are on their
- * way. That makes 1.7 to 2.4 times the hops a second at 4096 nodes, whose switches do not fit into
- * a cache; where they do, looking ahead costs more than it gains.
+ * Step all signalled devices while prefetching for those that follow. At 4096 nodes, whose switches
+ * do not fit into a cache, that makes 1.7 to 2.4 times the hops a second; where they fit,
+ * prefetching costs more than it gains.
  */
 static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 {
@@ -380,11 +380,11 @@ static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
             group->at[group->count++] = (struct ahead){.dev = dev};
             if (group->count < GROUP)
                 continue;
-            groups_turn(worker, groups, n++, until_ps);
+            groups_step(worker, groups, n++, until_ps);
             group = &groups[n % GROUPS];
         }
     for (uint32_t end = n + EMU_FETCHES + 2; n < end; n++)
-        groups_turn(worker, groups, n, until_ps);
+        groups_step(worker, groups, n, until_ps);
 }
 
 static void window_step(struct emu_worker *worker, uint64_t until_ps)
@@ -422,7 +422,7 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/* Ask all edges to ring, or not to. Returns true if one has something already. */
+/* Request or cancel the bells of all host interfaces. Returns true if one has work already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
@@ -434,7 +434,7 @@ static bool worker_bells(struct emu_worker *worker, bool wanted)
     return busy;
 }
 
-/* Say that we sleep, @rest_ps at most; look once more, and only then sleep. */
+/* Announce the sleep, of @rest_ps at most; check once more, and only then sleep. */
 static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
 {
     uint64_t timeout_ns = UINT64_MAX;
@@ -456,9 +456,9 @@ static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
 }
 
 /*
- * @rounds: empty ones in a row. A device that looks for what nobody tells of is let look for a
- * while, once the core has been everybody's since something was moved: two changes of a thread take
- * longer than many looks, and what comes meanwhile waits for them.
+ * @rounds: empty passes in a row. Once the core has been offered to other threads since the last
+ * progress, a device that polls without signals may poll for a while: two context switches take
+ * longer than many polls, and delay what arrives meanwhile.
  */
 static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
@@ -492,9 +492,9 @@ void emu_worker_edges(struct emu_worker *worker, struct emu_hostif_list *list)
 struct emu_thread {
     pthread_t id;
     struct emu_worker *worker;
-    pthread_mutex_t lock; /* orders all that is done while the thread stands still */
-    pthread_cond_t moved; /* it stands still now, or is to go on */
-    bool held;            /* it does; under the lock */
+    pthread_mutex_t lock; /* protects `held` */
+    pthread_cond_t moved; /* `held` or `stop` has changed */
+    bool held;            /* the thread is stopped */
 };
 
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
@@ -508,7 +508,7 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
     }
 }
 
-/* Stand still until told to go on. */
+/* Stop until released. */
 static void thread_rest(struct emu_thread *thread)
 {
     emu_rcu_offline();
@@ -523,7 +523,7 @@ static void thread_rest(struct emu_thread *thread)
     emu_rcu_online();
 }
 
-/* The thread sees @stop before its next pass; it may sleep. */
+/* The thread sees @stop before its next pass; it may be asleep. */
 static void thread_tell(struct emu_thread *thread, enum emu_worker_stop stop)
 {
     atomic_store_explicit(&thread->worker->stop, stop, memory_order_seq_cst);
@@ -548,7 +548,7 @@ void emu_thread_go(struct emu_thread *thread)
     pthread_mutex_lock(&thread->lock);
     atomic_store_explicit(&thread->worker->stop, EMU_WORKER_RUNS, memory_order_relaxed);
     pthread_cond_broadcast(&thread->moved);
-    while (thread->held) /* or the next hold could take this one for its own */
+    while (thread->held) /* or the next hold could see this `held` */
         pthread_cond_wait(&thread->moved, &thread->lock);
     pthread_mutex_unlock(&thread->lock);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - the proof that a graph is sound: first that it is one at all.
+ * check.c - verify a graph: first its cables and tables, then that routes arrive without deadlock.
  */
 #include "topo/check.h"
 
 #include <errno.h>
 #include <stdarg.h>
 
-#define LOOKUPS_MAX (UINT64_C(1) << 28) /* beyond these, levels prove what listing would */
+#define LOOKUPS_MAX (UINT64_C(1) << 28) /* more than that are checked by levels */
 
 int check_fail(const struct check *c, const char *format, ...)
 {
@@ -32,19 +32,19 @@ static int check_node(struct check *c, uint32_t n)
         const struct topo_link *link = &node->link[i];
 
         if (link->sw == TOPO_NONE)
-            continue; /* cut */
+            continue; /* the cable was removed */
         if (link->sw >= graph->switches || link->port >= graph->ports)
             return check_fail(c, "%s: no switch %u port %u", name, link->sw, link->port);
         const struct topo_end *end = &graph->sw[link->sw].end[link->port];
         if (end->kind != TOPO_END_NODE || end->id != n || end->port != i)
-            return check_fail(c, "%s: not what is plugged into switch %u port %u", name, link->sw,
+            return check_fail(c, "%s: its cable does not match switch %u port %u", name, link->sw,
                               link->port);
         c->what.cables++;
     }
     return 0;
 }
 
-/* Whatever is plugged in here says so too. */
+/* Does the other end of the cable name this end, too? */
 static bool ends_agree(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -70,7 +70,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
     char name[80], far[80];
 
     if (!ends_agree(graph, s, port))
-        return check_fail(c, "%s port %u: the far end does not agree on the cable",
+        return check_fail(c, "%s port %u: the remote end of the cable does not match",
                           topo_name_switch(graph, s, name), topo_port_number(graph, s, port));
     if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
         return check_fail(c,
@@ -82,7 +82,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
     return 0;
 }
 
-/* Are the tables such that they can be looked at? */
+/* Are the route's fields valid? */
 static int check_route(struct check *c, uint32_t s)
 {
     const struct topo_graph *graph = c->graph;
@@ -94,22 +94,94 @@ static int check_route(struct check *c, uint32_t s)
     if (graph->sw[s].level >= graph->levels)
         return check_fail(c, "%s: level %u of %u", name, graph->sw[s].level, graph->levels);
     if (!route->spread)
-        return check_fail(c, "%s: a route that spreads over nothing", name);
+        return check_fail(c, "%s: the route's spread is 0", name);
     if (!route->set_of) {
         uint64_t beyond = (uint64_t)route->first + route->span;
 
         if (!route->stride || beyond > graph->nodes ||
             (route->span % route->stride && beyond < graph->nodes))
-            return check_fail(c, "%s: the route's range is not one of nodes", name);
+            return check_fail(c, "%s: the route's range of nodes is invalid", name);
         sets = (route->span + route->stride - 1) / route->stride;
     } else if (route->span || emu_ports_any(route->elsewhere)) {
-        return check_fail(c, "%s: a route of two forms", name);
+        return check_fail(c, "%s: the route mixes the regular and the general form", name);
     }
     for (uint32_t i = 0; i <= sets; i++) {
         emu_ports set = i < sets ? route->sets[i] : route->elsewhere;
 
         if (emu_ports_any(set & ~emu_ports_below(graph->ports)))
-            return check_fail(c, "%s: a route by ports that it has not", name);
+            return check_fail(c, "%s: the route uses ports that the switch does not have", name);
+    }
+    return 0;
+}
+
+/*
+ * --- levels ---------------------------------------------------------------------------
+ *
+ * For regular tables: every candidate goes down if the node is below, else up. Levels are finite,
+ * so no path has a cycle, and a path can end only at its node. A segment waits for higher switches
+ * on the way up, and for lower ones on the way down, so there is no cycle of waits either.
+ */
+
+/*
+ * Does the port lead to node @first (@span 1), or to a lower switch that has all @span nodes below?
+ */
+static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
+                       uint32_t span)
+{
+    const struct topo_end *end = &graph->sw[s].end[port];
+
+    if (end->kind == TOPO_END_NODE)
+        return end->id == first && span == 1;
+    if (end->kind != TOPO_END_SWITCH || graph->sw[end->id].level >= graph->sw[s].level)
+        return false;
+    const struct topo_route *below = &graph->sw[end->id].route;
+    return first >= below->first && (uint64_t)first + span <= (uint64_t)below->first + below->span;
+}
+
+static bool leads_up(const struct topo_graph *graph, uint32_t s, uint32_t port)
+{
+    const struct topo_end *end = &graph->sw[s].end[port];
+
+    return end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[s].level;
+}
+
+static int check_blocks(const struct check *c, uint32_t s)
+{
+    const struct topo_graph *graph = c->graph;
+    const struct topo_route *route = &graph->sw[s].route;
+
+    for (uint32_t at = 0; at < route->span; at += route->stride) {
+        uint32_t left = route->span - at;
+        uint32_t first = route->first + at;
+        emu_ports set = route->sets[at / route->stride];
+
+        if (!emu_ports_any(set))
+            return check_fail(c, "switch %u: no ports to node %u", s, first);
+        emu_each_port (port, set)
+            if (!leads_down(graph, s, port, first, left < route->stride ? left : route->stride))
+                return check_fail(c, "switch %u port %u: does not lead down to node %u", s, port,
+                                  first);
+    }
+    return 0;
+}
+
+static int check_levels(const struct check *c)
+{
+    const struct topo_graph *graph = c->graph;
+
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        const struct topo_route *route = &graph->sw[s].route;
+        int err = check_blocks(c, s);
+
+        if (err)
+            return err;
+        if (route->span == graph->nodes)
+            continue; /* all nodes are below */
+        if (!emu_ports_any(route->elsewhere))
+            return check_fail(c, "switch %u: no ports to nodes not below", s);
+        emu_each_port (port, route->elsewhere)
+            if (!leads_up(graph, s, port))
+                return check_fail(c, "switch %u port %u: does not lead up", s, port);
     }
     return 0;
 }
@@ -129,7 +201,7 @@ int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *
     int err = 0;
 
     if (!graph->ports || graph->ports > TOPO_PORTS_MAX)
-        return check_fail(&c, "%u ports a switch: at most %d", graph->ports, TOPO_PORTS_MAX);
+        return check_fail(&c, "%u ports per switch: at most %d", graph->ports, TOPO_PORTS_MAX);
     for (uint32_t n = 0; n < graph->nodes && !err; n++)
         err = check_node(&c, n);
     for (uint32_t s = 0; s < graph->switches && !err; s++)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.h - a check under way. Inside topo/ only.
- */
+/* check.h - a check in progress. Inside topo/ only. */
 #ifndef TOPO_CHECK_H
 #define TOPO_CHECK_H
 
@@ -10,7 +8,7 @@
 struct check {
     const struct topo_graph *graph;
     struct topo_checked what;
-    char *error; /* where the user's line goes */
+    char *error; /* gets one line for the user */
     size_t error_bytes;
 };
 
@@ -18,10 +16,7 @@ struct check {
 __attribute__((format(printf, 2, 3))) int check_fail(const struct check *c, const char *format,
                                                      ...);
 
-/** check_levels - routes go up and then down, by levels: check_levels.c. Errors: -EINVAL. */
-int check_levels(struct check *c);
-
-/** check_waits - routes arrive, nothing waits in a ring: check_waits.c. Errors: as topo_check(). */
+/** check_waits - check that all routes arrive, and no cycle of waits. Errors: as topo_check(). */
 int check_waits(struct check *c);
 
 #endif

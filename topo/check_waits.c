@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_waits.c - proof by listing: which channel may wait for which, and that these waits form
- * no cycle.
+ * check_waits.c - list which channel may wait for which, and check that these waits form no cycle.
  *
- * A channel is a direction of a cable between switches, here (switch, port that it comes in
- * by). A segment that came by one and wants another waits for the second with the first one's
- * buffer. Cables of nodes are in no ring: an adapter takes what comes, and nothing goes through it.
+ * A channel is a direction of a cable between switches, named by the receiving switch and port. A
+ * segment that arrived on one and wants another occupies a buffer of the first while it waits for
+ * one of the second. Cables of nodes are in no cycle: an adapter takes everything and forwards
+ * nothing.
  *
- * Routes: for each destination all ways that candidates allow, from every switch with nodes.
- * Multicasts, and results on their way down, go along trees: any tree of topo_tree_build() climbs
- * from its members and descends to them, so a segment from below may want any other port, and
- * one from above those down. Contributions add nothing: each ends at the next combine unit,
- * whose states were set aside when the group was made; and a result waits in its state.
+ * Routes: for each destination all paths that candidates allow, from every switch with nodes.
+ * Multicasts, and results on their way down, follow trees: any tree of topo_tree_build() climbs
+ * from its members and descends to them, so a segment from below may want any other port, and one
+ * from above those down. Contributions add no waits: each ends at the next combine unit, whose
+ * states were reserved when the group was made; and a result waits in its state.
  *
- * Destinations that all switches but their own treat alike are one (mostly, the nodes of a switch).
+ * Consecutive destinations that all switches except their own treat alike are checked once.
  */
 #include "topo/check.h"
 
@@ -22,16 +22,16 @@
 
 #include "emu/util/ports.h"
 
-#define RING_SHOWN 8 /* channels of a ring, in a message */
+#define CYCLE_SHOWN 8 /* channels of a cycle in a message */
 
 struct waits {
     struct check *check;
     const struct topo_graph *graph;
     emu_ports *wants; /* by channel: outputs of its switch that segments may want */
-    emu_ports *in;    /* by switch: ports at which segments for the current destination arrive */
-    emu_ports *out;   /* by switch: candidate ports towards it */
+    emu_ports *in;    /* by switch: ports where segments for the current destination arrive */
+    emu_ports *out;   /* by switch: its candidate ports */
     uint32_t *queue;  /* switches on routes to it */
-    bool *is_new;     /* by node: it is treated differently from the previous node */
+    bool *is_new;     /* by node: routed differently from the previous one */
     bool *is_source;  /* by switch: it has nodes */
 };
 
@@ -100,7 +100,7 @@ static void find_new(struct waits *w)
     }
 }
 
-/* Switches deliver a segment to the node that it is for, and to no other node. */
+/* Do the node's own switches deliver to it, and only to it? */
 static int check_delivery(const struct waits *w, uint32_t n)
 {
     const struct topo_graph *graph = w->graph;
@@ -119,13 +119,13 @@ static int check_delivery(const struct waits *w, uint32_t n)
             right = right && end->kind == TOPO_END_NODE && end->id == n;
         }
         if (!right)
-            return check_fail(w->check, "%s does not hand on to %s, which is plugged in there",
+            return check_fail(w->check, "%s does not deliver to %s, which is plugged in there",
                               topo_name_switch(graph, s, name), topo_name_node(graph, n, to));
     }
     return 0;
 }
 
-/* By @port of switch @s towards node @dst. Returns whether the far end had not been come to yet. */
+/* Follow @port of switch @s towards node @dst. *@is_new: the next switch was not reached before. */
 static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
 {
     const struct topo_end *end = &w->graph->sw[s].end[port];
@@ -139,12 +139,13 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
     }
     if (end->kind == TOPO_END_NODE && end->id == dst)
         return 0;
-    return check_fail(w->check, "%s port %u: no way to %s", topo_name_switch(w->graph, s, name),
-                      topo_port_number(w->graph, s, port), topo_name_node(w->graph, dst, to));
+    return check_fail(w->check, "%s port %u: does not lead to %s",
+                      topo_name_switch(w->graph, s, name), topo_port_number(w->graph, s, port),
+                      topo_name_node(w->graph, dst, to));
 }
 
-/* All ways to @dst, from everywhere; the queue begins with the sources. Returns its length. */
-static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
+/* Find all routes to @dst. The queue begins with the sources. Returns its length. */
+static int64_t find_routes_to(struct waits *w, uint32_t dst, uint32_t sources)
 {
     uint32_t count = sources;
     char name[80], to[80];
@@ -187,7 +188,7 @@ static int add_routes(struct waits *w)
         int64_t count = check_delivery(w, n);
 
         if (!count && w->is_new[n])
-            count = find_ways_to(w, n, sources);
+            count = find_routes_to(w, n, sources);
         if (count < 0)
             return (int)count;
         for (uint32_t i = 0; i < count; i++) {
@@ -201,7 +202,7 @@ static int add_routes(struct waits *w)
     return 0;
 }
 
-/* What trees may want: from below any other port, from above those down. */
+/* Add the waits of trees: from below any other port, from above those down. */
 static void add_trees(struct waits *w)
 {
     const struct topo_graph *graph = w->graph;
@@ -224,16 +225,16 @@ static void add_trees(struct waits *w)
     }
 }
 
-/* The search for a ring: depth first, on channels. */
-struct ring {
+/* The depth-first search for a cycle of channels. */
+struct cycle {
     const struct waits *waits;
-    uint8_t *state;  /* by channel: 0 new, 1 on the way to where the search is, 2 in no ring */
-    uint32_t *way;   /* channels from where the search began */
-    emu_ports *left; /* parallel to way: outputs not visited yet */
-    uint32_t length; /* of way */
+    uint8_t *state;  /* by channel: 0 new, 1 on the current path, 2 in no cycle */
+    uint32_t *path;  /* the current path of channels */
+    emu_ports *left; /* by element of the path: outputs not visited yet */
+    uint32_t length; /* of the path */
 };
 
-/* Outputs of a channel's switch that are channels too. */
+/* Wanted outputs of a channel that are channels, too. */
 static emu_ports wants_of(const struct waits *w, uint32_t channel)
 {
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
@@ -245,43 +246,43 @@ static emu_ports wants_of(const struct waits *w, uint32_t channel)
     return wants;
 }
 
-static void ring_step_in(struct ring *ring, uint32_t channel)
+static void cycle_step_in(struct cycle *cycle, uint32_t channel)
 {
-    ring->state[channel] = 1;
-    ring->way[ring->length] = channel;
-    ring->left[ring->length] = wants_of(ring->waits, channel);
-    ring->waits->check->what.waits += emu_ports_count(ring->left[ring->length]);
-    ring->length++;
+    cycle->state[channel] = 1;
+    cycle->path[cycle->length] = channel;
+    cycle->left[cycle->length] = wants_of(cycle->waits, channel);
+    cycle->waits->check->what.waits += emu_ports_count(cycle->left[cycle->length]);
+    cycle->length++;
 }
 
-/* Returns the channel at which a ring closes, or TOPO_NONE. */
-static uint32_t ring_search(struct ring *ring, uint32_t from)
+/* Returns the channel at which a cycle closes, or TOPO_NONE. */
+static uint32_t cycle_search(struct cycle *cycle, uint32_t from)
 {
-    const struct topo_graph *graph = ring->waits->graph;
+    const struct topo_graph *graph = cycle->waits->graph;
 
-    ring_step_in(ring, from);
-    while (ring->length) {
-        uint32_t channel = ring->way[ring->length - 1];
-        emu_ports *left = &ring->left[ring->length - 1];
+    cycle_step_in(cycle, from);
+    while (cycle->length) {
+        uint32_t channel = cycle->path[cycle->length - 1];
+        emu_ports *left = &cycle->left[cycle->length - 1];
 
         if (!emu_ports_any(*left)) {
-            ring->state[channel] = 2;
-            ring->length--;
+            cycle->state[channel] = 2;
+            cycle->length--;
             continue;
         }
         const struct topo_end *end = &graph->sw[channel / graph->ports].end[emu_ports_first(*left)];
         uint32_t next = end->id * graph->ports + end->port;
 
         *left &= ~emu_port(emu_ports_first(*left));
-        if (ring->state[next] == 1)
+        if (cycle->state[next] == 1)
             return next;
-        if (ring->state[next] == 0)
-            ring_step_in(ring, next);
+        if (cycle->state[next] == 0)
+            cycle_step_in(cycle, next);
     }
     return TOPO_NONE;
 }
 
-/* A channel in a message: the switch that sends by it, and the port. */
+/* A channel in a message: the sending switch and its port. */
 static int show_channel(const struct topo_graph *graph, uint32_t channel, char *text, size_t bytes)
 {
     const struct topo_end *from = &graph->sw[channel / graph->ports].end[channel % graph->ports];
@@ -293,46 +294,46 @@ static int show_channel(const struct topo_graph *graph, uint32_t channel, char *
                     topo_port_number(graph, from->id, from->port));
 }
 
-static int ring_fail(const struct ring *ring, uint32_t closes)
+static int cycle_fail(const struct cycle *cycle, uint32_t closes)
 {
-    const struct topo_graph *graph = ring->waits->graph;
+    const struct topo_graph *graph = cycle->waits->graph;
     char text[1024] = "";
     size_t used = 0;
     uint32_t first = 0;
 
-    while (ring->way[first] != closes)
+    while (cycle->path[first] != closes)
         first++;
-    for (uint32_t i = first; i <= ring->length; i++) {
+    for (uint32_t i = first; i <= cycle->length; i++) {
         uint32_t shown = i - first;
 
-        if (shown == RING_SHOWN && ring->length - i > 1) {
+        if (shown == CYCLE_SHOWN && cycle->length - i > 1) {
             used += (size_t)snprintf(text + used, sizeof text - used, "(%u more) -> ",
-                                     ring->length - i);
-            i = ring->length;
+                                     cycle->length - i);
+            i = cycle->length;
         }
-        used += (size_t)show_channel(graph, i < ring->length ? ring->way[i] : closes, text + used,
-                                     sizeof text - used);
-        if (i < ring->length)
+        used += (size_t)show_channel(graph, i < cycle->length ? cycle->path[i] : closes,
+                                     text + used, sizeof text - used);
+        if (i < cycle->length)
             used += (size_t)snprintf(text + used, sizeof text - used, " -> ");
     }
-    check_fail(ring->waits->check,
+    check_fail(cycle->waits->check,
                "deadlock: segments can wait for each other in a ring of cables "
                "(switch:port): %s",
                text);
     return -EDEADLK;
 }
 
-static int check_rings(struct waits *w)
+static int check_cycles(struct waits *w)
 {
     const struct topo_graph *graph = w->graph;
     size_t channels = (size_t)graph->switches * graph->ports;
-    struct ring ring = {
+    struct cycle cycle = {
         .waits = w,
-        .state = calloc(channels, sizeof *ring.state),
-        .way = malloc(channels * sizeof *ring.way),
-        .left = malloc(channels * sizeof *ring.left),
+        .state = calloc(channels, sizeof *cycle.state),
+        .path = malloc(channels * sizeof *cycle.path),
+        .left = malloc(channels * sizeof *cycle.left),
     };
-    int err = ring.state && ring.way && ring.left ? 0 : -ENOMEM;
+    int err = cycle.state && cycle.path && cycle.left ? 0 : -ENOMEM;
 
     for (uint32_t channel = 0; !err && channel < channels; channel++) {
         const struct topo_switch *sw = &graph->sw[channel / graph->ports];
@@ -340,15 +341,15 @@ static int check_rings(struct waits *w)
         if (sw->end[channel % graph->ports].kind != TOPO_END_SWITCH)
             continue;
         w->check->what.channels++;
-        if (ring.state[channel])
+        if (cycle.state[channel])
             continue;
-        uint32_t closes = ring_search(&ring, channel);
+        uint32_t closes = cycle_search(&cycle, channel);
         if (closes != TOPO_NONE)
-            err = ring_fail(&ring, closes);
+            err = cycle_fail(&cycle, closes);
     }
-    free(ring.state);
-    free(ring.way);
-    free(ring.left);
+    free(cycle.state);
+    free(cycle.path);
+    free(cycle.left);
     return err;
 }
 
@@ -363,7 +364,7 @@ int check_waits(struct check *c)
     }
     if (!err) {
         add_trees(&w);
-        err = check_rings(&w);
+        err = check_cycles(&w);
     }
     if (err == -ENOMEM)
         check_fail(c, "not enough memory for the check");

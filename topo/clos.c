@@ -2,12 +2,11 @@
 /*
  * clos.c - folded Clos networks by their parameters.
  *
- * A switch of level l has down[l] ports down and up[l] ports up; cables[l] parallel cables
- * join it to each switch that it is cabled to at level l (nodes have one). So it has
- * down[l] / cables[l] children and up[l] / cables[l + 1] parents. Its digits are, from the
- * most significant: which child of which child its subtree is, then which of the parents of
- * equals it is. Switches are cabled if their digits agree but for one each: the parent's
- * choice among its children, and the child's among its parents.
+ * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
+ * to each of its neighbours at level l - 1 (nodes have one). So it has down[l] / cables[l] children
+ * and up[l] / cables[l + 1] parents. Its digits are, most significant first: the index of each
+ * subtree among its parent's children, then its index among the parents that share children. A
+ * child and a parent are cabled if their other digits agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -25,19 +24,19 @@
 struct clos {
     uint32_t levels;
     uint32_t down[LEVELS_MAX];   /* ports of a switch */
-    uint32_t up[LEVELS_MAX];     /* 0 at the top */
-    uint32_t cables[LEVELS_MAX]; /* between a switch of this level and one below: cables[0] is 1 */
+    uint32_t up[LEVELS_MAX];     /* ports; 0 at the top */
+    uint32_t cables[LEVELS_MAX]; /* between this level and the one below; cables[0] is 1 */
 
-    uint32_t children[LEVELS_MAX]; /* of a switch: nodes at level 0 */
+    uint32_t children[LEVELS_MAX]; /* of a switch; nodes at level 0 */
     uint32_t parents[LEVELS_MAX];
     uint32_t switches[LEVELS_MAX];
-    uint32_t first[LEVELS_MAX]; /* the first switch of the level */
+    uint32_t first[LEVELS_MAX]; /* the level's first switch */
     uint32_t nodes;
-    uint32_t all; /* switches */
+    uint32_t all; /* number of switches */
     uint32_t ports;
 };
 
-/* "24x36", at most LEVELS_MAX numbers. Returns how many, 0: none. */
+/* Scan "24x36", at most LEVELS_MAX numbers. Returns how many; 0: none. */
 static uint32_t scan_list(const char **at, uint32_t *list)
 {
     uint32_t count = 0;
@@ -50,7 +49,7 @@ static uint32_t scan_list(const char **at, uint32_t *list)
     return count;
 }
 
-/* radix=, levels=, over=: into down and up ports. */
+/* Set down and up ports from radix=, levels= and over=. */
 static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
 {
     if (levels < 1 || levels > LEVELS_MAX)
@@ -118,7 +117,7 @@ static const char *clos_options(struct clos *c, const char *at)
     return NULL;
 }
 
-/* Children, parents and switches of all levels. */
+/* Compute children, parents and switches of all levels. */
 static const char *clos_size(struct clos *c)
 {
     uint64_t nodes = 1;
@@ -159,8 +158,8 @@ static const char *clos_size(struct clos *c)
 }
 
 /*
- * Cables from switch @w of level @l to its parents. Its number, most significant digit first:
- * its place among the children at levels l + 1 and up, then among the parents below.
+ * Cable switch @w of level @l to its parents. The digits of @w are its indexes among the children
+ * at levels l + 1 and up, then among the parents below.
  */
 static void plug_up(struct topo_graph *graph, const struct clos *c, uint32_t l, uint32_t w)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cut.c - which host has which switch.
+ * cut.c - assign switches to hosts.
  *
- * Switches with nodes come first: the line of partition.c is cut where each host has its share of
- * the nodes. A switch without nodes goes with the one before it in the line. In a tree that is
- * numbered along its branches this is as good as it can be. Elsewhere numbers may say nothing of
- * what is near, so a second line is grown along the cables. From either, exchanges go on: two
- * switches with as many nodes change places, or one without nodes goes to another host, as long as
- * fewer cables cross by that; or as many, and more evenly between pairs of hosts. The better one is
- * taken.
+ * Switches with nodes come first: the order of partition.c is cut where each host has its share of
+ * the nodes. A switch without nodes goes with the one before it. For a tree numbered along its
+ * branches this is optimal. Numbers of other networks may say nothing about locality, so a second
+ * order is grown along the cables. Each is improved by exchanges: two switches with as many nodes
+ * swap hosts, or one without nodes moves, if fewer cables cross, or as many but more evenly between
+ * pairs of hosts. The better result is taken.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,33 +16,30 @@
 
 #include "topo/graph.h"
 
-#define CUT_ROUNDS 16u   /* of looks at all exchanges */
-#define CUT_EVEN   256u  /* in larger networks nothing is exchanged for evenness alone */
-#define CUT_GROWN  4096u /* and in larger ones than this no line is grown */
+#define CUT_ROUNDS 16u   /* passes over all exchanges */
+#define CUT_EVEN   256u  /* above, no exchange is tried for evenness only */
+#define CUT_GROWN  4096u /* above, no second order is grown */
 
 struct cut {
     const struct topo_graph *graph;
     uint32_t hosts;
-    uint64_t shares; /* of all hosts */
-    uint32_t *line;
-    uint32_t *nodes;   /* by switch: that are with it */
-    uint32_t *begin;   /* by switch: where its neighbours begin in far[] */
-    uint32_t *far;     /* switches at the far end of each cable */
-    uint32_t *to;      /* by switch and host: cables from it to there */
-    uint32_t *between; /* by two hosts, in both orders: cables */
+    uint64_t shares; /* sum over all hosts */
+    uint32_t *order;
+    uint32_t *nodes;   /* by switch: its nodes */
+    uint32_t *begin;   /* by switch: its first neighbour in far[] */
+    uint32_t *far;     /* neighbours of all switches, one per cable */
+    uint32_t *to;      /* by switch and host: cables from it to that host */
+    uint32_t *between; /* by pair of hosts, in both orders: cables */
     uint32_t *has;     /* by host: switches */
     uint32_t *least, *most;
     uint32_t *host_of;
     uint64_t crossing;
-    uint64_t uneven; /* sum of the squares of between[] */
+    uint64_t uneven; /* sum of squares of between[] */
 };
 
 /* --- neighbours --------------------------------------------------------------------- */
 
-/*
- * The switch at the far end of the cable at a port. Of a node's cable that is the switch that the
- * node is with. TOPO_NONE: nothing can cross there.
- */
+/* The neighbour at a port; for a node's cable, the switch that hosts the node. TOPO_NONE: none. */
 static uint32_t cut_far(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -69,7 +65,7 @@ uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of
             bool node = graph->sw[s].end[p].kind == TOPO_END_NODE;
 
             if (far == TOPO_NONE || host_of[s] == host_of[far] || (!node && far < s))
-                continue; /* a cable between switches is seen from the lower number */
+                continue; /* count a cable between switches once */
             count++;
             if (!between)
                 continue;
@@ -79,7 +75,7 @@ uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of
     return count;
 }
 
-/* Each cable that can cross is in the lists of both its switches. */
+/* Call @fn for both directions of each cable that can cross. */
 static void cut_each_far(const struct cut *c, void (*fn)(const struct cut *c, uint32_t, uint32_t))
 {
     for (uint32_t s = 0; s < c->graph->switches; s++)
@@ -100,7 +96,7 @@ static void cut_count(const struct cut *c, uint32_t s, uint32_t far)
     c->begin[s + 1]++;
 }
 
-/* begin[] is moved to the end of each list, which is where the next one begins. */
+/* Advances begin[] to the end of each list, where the next one begins. */
 static void cut_list(const struct cut *c, uint32_t s, uint32_t far)
 {
     c->far[c->begin[s]++] = far;
@@ -125,9 +121,9 @@ static int cut_neighbours(struct cut *c)
     return 0;
 }
 
-/* --- the beginning ------------------------------------------------------------------ */
+/* --- the first assignment ----------------------------------------------------------- */
 
-/* Hosts by turns along the line take switches with nodes until they have their share. */
+/* In order, give switches with nodes to one host after the other until each has its share. */
 static void cut_leaves(const struct cut *c, const uint32_t *share)
 {
     uint32_t left = 0, host = 0;
@@ -136,7 +132,7 @@ static void cut_leaves(const struct cut *c, const uint32_t *share)
     for (uint32_t s = 0; s < c->graph->switches; s++)
         left += c->nodes[s] > 0;
     for (uint32_t i = 0; i < c->graph->switches; i++) {
-        uint32_t s = c->line[i];
+        uint32_t s = c->order[i];
         uint64_t with = nodes + c->nodes[s], want;
 
         if (!c->nodes[s])
@@ -146,11 +142,14 @@ static void cut_leaves(const struct cut *c, const uint32_t *share)
         left--;
         if (host + 1 == c->hosts)
             continue;
-        /* The next one is still this host's if that is nearer to its share; but each has one. */
+        /*
+         * Go on with this host if the next switch brings it nearer to its share; but each host gets
+         * one.
+         */
         want = c->graph->nodes * shares;
         with = 0;
         for (uint32_t next = i + 1; !with && next < c->graph->switches; next++)
-            with = c->nodes[c->line[next]];
+            with = c->nodes[c->order[next]];
         if (left >= c->hosts - host && (2 * nodes + with) * c->shares <= 2 * want)
             continue;
         host++;
@@ -163,7 +162,7 @@ static void cut_others(const struct cut *c)
     uint32_t host = 0;
 
     for (uint32_t i = 0; i < c->graph->switches; i++) {
-        uint32_t s = c->line[i];
+        uint32_t s = c->order[i];
 
         if (c->nodes[s])
             host = c->host_of[s];
@@ -183,7 +182,7 @@ static void cut_bounds(const struct cut *c, const uint32_t *share)
     }
 }
 
-static void cut_account(struct cut *c)
+static void cut_count_all(struct cut *c)
 {
     memset(c->has, 0, c->hosts * sizeof *c->has);
     memset(c->to, 0, (size_t)c->graph->switches * c->hosts * sizeof *c->to);
@@ -200,7 +199,7 @@ static void cut_account(struct cut *c)
 
 /* --- exchanges ---------------------------------------------------------------------- */
 
-/* One cable between two hosts more, or less. */
+/* Count a cable between two hosts, or with @more -1 remove it. */
 static void cut_between(struct cut *c, uint32_t a, uint32_t b, int more)
 {
     uint32_t *one = &c->between[a * c->hosts + b], *other = &c->between[b * c->hosts + a];
@@ -231,7 +230,7 @@ static void cut_move(struct cut *c, uint32_t s, uint32_t host)
     c->host_of[s] = host;
 }
 
-/* So many cables fewer cross when @s goes to @host. */
+/* How many fewer cables cross if @s moves to @host. */
 static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
 {
     const uint32_t *to = &c->to[(size_t)s * c->hosts];
@@ -239,19 +238,19 @@ static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
     return (int64_t)to[host] - to[c->host_of[s]];
 }
 
-/* Fewer cables cross than @crossing, or as many, and more evenly. */
+/* Fewer crossings than before, or as many and more even? */
 static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
 {
     return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);
 }
 
-/* Is a gain of so much worth a closer look? */
+/* Can an exchange with this gain be an improvement? */
 static bool cut_may_gain(const struct cut *c, int64_t gain)
 {
     return gain > 0 || (gain == 0 && c->graph->switches <= CUT_EVEN);
 }
 
-/* Switch @s, without nodes, goes where that is better. */
+/* Move switch @s, without nodes, if that is better. */
 static bool cut_try_move(struct cut *c, uint32_t s)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -270,7 +269,7 @@ static bool cut_try_move(struct cut *c, uint32_t s)
     return false;
 }
 
-/* Switches @a and @b change places if that is better. */
+/* Swap the hosts of @a and @b if that is better. */
 static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -288,7 +287,7 @@ static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Could anything be gained at all, if @s went away? */
+/* Can moving @s gain anything? */
 static bool cut_may_leave(const struct cut *c, uint32_t s)
 {
     if (c->graph->switches <= CUT_EVEN)
@@ -315,9 +314,9 @@ static void cut_improve(struct cut *c)
     }
 }
 
-/* --- switches in numbers ------------------------------------------------------------ */
+/* --- balance of switches ------------------------------------------------------------ */
 
-/* The switch without nodes that costs least to move from @from to @to; TOPO_NONE: there is none. */
+/* The switch without nodes that costs least to move from @from to @to, or TOPO_NONE. */
 static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
 {
     uint32_t best = TOPO_NONE;
@@ -329,14 +328,14 @@ static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
     return best;
 }
 
-/* How many switches more than its least, or its most, host @h has. */
+/* How many switches host @h has above its bound. */
 static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
 {
     return (int64_t)c->has[h] - bound[h];
 }
 
-/* A switch goes from a host that has more of them to one that has too few. */
-static bool cut_level(struct cut *c)
+/* Move a switch from a host with too many to one with too few. */
+static bool cut_balance(struct cut *c)
 {
     uint32_t poor = 0;
     int64_t most = 0;
@@ -363,11 +362,9 @@ static bool cut_level(struct cut *c)
     return best != TOPO_NONE;
 }
 
-/* --- a line along the cables -------------------------------------------------------- */
+/* --- an order along the cables ------------------------------------------------------ */
 
-/*
- * Is switch @s the next one in the line, before @than? It has more cables to those that are there.
- */
+/* Is @s a better next switch than @than? It has more cables to those already in the order. */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {
     if (than == TOPO_NONE || cables[s] != cables[than])
@@ -375,7 +372,7 @@ static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s,
     return c->graph->sw[s].level < c->graph->sw[than].level;
 }
 
-/* In the place of c->line. Errors: -ENOMEM. */
+/* Replace c->order. Errors: -ENOMEM. */
 static int cut_grow(struct cut *c)
 {
     uint32_t switches = c->graph->switches;
@@ -389,7 +386,7 @@ static int cut_grow(struct cut *c)
             if (!there[s] && cut_is_next(c, cables, s, next))
                 next = s;
         there[next] = true;
-        c->line[i] = next;
+        c->order[i] = next;
         for (uint32_t e = c->begin[next]; e < c->begin[next + 1]; e++)
             cables[c->far[e]]++;
     }
@@ -399,13 +396,13 @@ static int cut_grow(struct cut *c)
     return failed ? -ENOMEM : 0;
 }
 
-/* --- all of it ---------------------------------------------------------------------- */
+/* --- the whole search --------------------------------------------------------------- */
 
 static int cut_alloc(struct cut *c)
 {
     size_t switches = c->graph->switches;
 
-    c->line = topo_line(c->graph);
+    c->order = topo_order(c->graph);
     c->host_of = malloc(switches * sizeof *c->host_of);
     c->nodes = calloc(switches, sizeof *c->nodes);
     c->begin = calloc(switches + 1, sizeof *c->begin);
@@ -414,7 +411,7 @@ static int cut_alloc(struct cut *c)
     c->has = calloc(c->hosts, sizeof *c->has);
     c->least = calloc(c->hosts, sizeof *c->least);
     c->most = calloc(c->hosts, sizeof *c->most);
-    return c->line && c->host_of && c->nodes && c->begin && c->to && c->between && c->has &&
+    return c->order && c->host_of && c->nodes && c->begin && c->to && c->between && c->has &&
                    c->least && c->most
                ? cut_neighbours(c)
                : -ENOMEM;
@@ -422,7 +419,7 @@ static int cut_alloc(struct cut *c)
 
 static void cut_free(struct cut *c)
 {
-    free(c->line);
+    free(c->order);
     free(c->host_of);
     free(c->nodes);
     free(c->begin);
@@ -434,13 +431,13 @@ static void cut_free(struct cut *c)
     free(c->most);
 }
 
-/* From the line that is there to the best that it leads to. */
-static void cut_line(struct cut *c, const uint32_t *share)
+/* From the current order to the best assignment that exchanges reach. */
+static void cut_search(struct cut *c, const uint32_t *share)
 {
     cut_leaves(c, share);
     cut_others(c);
-    cut_account(c);
-    while (cut_level(c))
+    cut_count_all(c);
+    while (cut_balance(c))
         continue;
     cut_improve(c);
 }
@@ -474,14 +471,14 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
     err = cut_alloc(&c);
     if (!err) {
         cut_bounds(&c, share);
-        cut_line(&c, share);
+        cut_search(&c, share);
         memcpy(host_of, c.host_of, bytes);
         crossing = c.crossing;
         uneven = c.uneven;
         if (hosts > 1 && graph->switches <= CUT_GROWN)
             err = cut_grow(&c);
         if (!err) {
-            cut_line(&c, share);
+            cut_search(&c, share);
             if (cut_is_better(&c, crossing, uneven))
                 memcpy(host_of, c.host_of, bytes);
         }

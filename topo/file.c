@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * file.c - topology files: from the disk to a checked network.
- */
+/* file.c - topology files: from the disk to a checked network. */
 #include "topo/file.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 
 #define FILE_CHUNK 65536
 
-/* The end of a long file name, which tells more than its beginning. */
+/* The end of a long file name, which is more specific than its beginning. */
 static const char *name_tail(const char *name, size_t most)
 {
     size_t length = strlen(name);
@@ -18,7 +16,7 @@ static const char *name_tail(const char *name, size_t most)
     return length > most ? name + length - most : name;
 }
 
-/* Levels that the file gives: a cable never joins equals. */
+/* Check levels given by the file: cables must join different levels. */
 static int check_given(const struct file *file, const struct topo_graph *graph)
 {
     char a[80], b[80];
@@ -37,7 +35,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
     return 0;
 }
 
-/* The file's name, fit to stand in one line. */
+/* Set the name, without control characters. */
 static void graph_call(struct topo_graph *graph, const char *name)
 {
     snprintf(graph->spec, sizeof graph->spec, "%s", name);
@@ -46,7 +44,7 @@ static void graph_call(struct topo_graph *graph, const char *name)
             *p = '?';
 }
 
-/* Levels, routes, and the check: what comes from outside is never taken on trust. */
+/* Add levels and routes, and check the graph, since files are not trusted. */
 static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const struct file *file)
 {
     char why[TOPO_ERROR_BYTES];
@@ -92,7 +90,7 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
     return err;
 }
 
-/* All of a file, or of a pipe. */
+/* Read all of a file or pipe. */
 static int file_slurp(FILE *from, char **ret, size_t *ret_bytes)
 {
     size_t room = 0, used = 0, got;

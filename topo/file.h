@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file.h - a topology file between its text (file_scan.c) and the graph (file_build.c).
- * Inside topo/ only. The format is ibnetdiscover's: docs/topo.md.
+ * file.h - a topology file between its text (file_scan.c) and the graph (file_build.c). Inside
+ * topo/ only. The format is ibnetdiscover's: docs/topo.md.
  */
 #ifndef TOPO_FILE_H
 #define TOPO_FILE_H
@@ -17,33 +17,33 @@
 enum device_kind {
     DEVICE_SWITCH,
     DEVICE_NODE,
-    DEVICE_OTHER /* routers and aggregation nodes: left out */
+    DEVICE_OTHER /* routers and aggregation nodes: ignored */
 };
 
 struct device {
     enum device_kind kind;
     const char *name; /* in the text, not terminated */
     uint32_t length;
-    const char *title; /* its description, in the text; NULL: none. May have any characters */
+    const char *title; /* description, in the text, unchecked; NULL: none */
     uint32_t title_length;
-    uint64_t guid; /* 0: the file does not give it */
+    uint64_t guid; /* 0: not in the file */
     uint32_t line;
     uint32_t ports;  /* 1 to FILE_PORTS_MAX */
-    uint32_t level;  /* of a switch, if the file says so, else TOPO_NONE */
-    uint32_t number; /* as a switch or as a node of the graph */
-    uint32_t next;   /* device with the same hash, or TOPO_NONE */
+    uint32_t level;  /* of a switch, if given; else TOPO_NONE */
+    uint32_t number; /* index of the graph's switch or node */
+    uint32_t next;   /* next device with the same hash, or TOPO_NONE */
 };
 
-/* One end of a cable, as a line tells it. */
+/* One end of a cable, from a line of the file. */
 struct plug {
     uint32_t device;
-    uint32_t port; /* 1 to the device's ports */
+    uint32_t port; /* from 1 */
     uint32_t far_device;
     uint32_t far_port;
-    const char *far; /* the far device's name in the text, until all are known */
+    const char *far; /* the remote device's name in the text, until all are known */
     uint32_t far_length;
     uint32_t line;
-    uint8_t rate; /* topo_rate_scan(); 0: the line does not say */
+    uint8_t rate; /* topo_rate_scan(); 0: not given */
 };
 
 struct file {
@@ -53,38 +53,35 @@ struct file {
 
     struct device *device;
     uint32_t devices, devices_room;
-    uint32_t *bucket; /* of devices by name; a power of two of them, twice the devices' room */
+    uint32_t *bucket; /* hash table of devices by name; twice devices_room */
     struct plug *plug;
     uint32_t plugs, plugs_room;
     uint32_t count[3]; /* devices by kind */
-    uint32_t levels;   /* switches that have one */
+    uint32_t levels;   /* switches with a level */
 
-    uint32_t line;    /* being read */
+    uint32_t line;    /* current line */
     uint32_t current; /* device whose ports are listed, or TOPO_NONE */
     uint32_t level;   /* for the next switch, or TOPO_NONE */
     uint64_t guid;    /* for the next device, or 0 */
 };
 
-/**
- * file_fail - one line for the user; @line 0: the error concerns no particular line. Returns
- * -EINVAL.
- */
+/** file_fail - write one line for the user; @line 0: no particular line. Returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int file_fail(const struct file *file, uint32_t line,
                                                     const char *format, ...);
 
-/** file_scan - the text's devices and plugs. Errors: -EINVAL, -ENOMEM. */
+/** file_scan - read devices and plugs. Errors: -EINVAL, -ENOMEM. */
 int file_scan(struct file *file, const char *text, size_t bytes);
 
-/** file_find - a device by its name, TOPO_NONE: there is none. */
+/** file_find - find a device by name; TOPO_NONE: there is none. */
 uint32_t file_find(const struct file *file, const char *name, uint32_t length);
 
 /** file_text_is_clean - is it UTF-8 without control characters? Pure. */
 bool file_text_is_clean(const char *text, size_t bytes);
 
-/** file_label - give the devices of a graph their names: file_label.c. Errors: -ENOMEM. */
+/** file_label - name the devices of a graph. Errors: -ENOMEM. */
 int file_label(struct topo_graph *graph, const struct file *file);
 
-/** file_graph - the graph, without levels and routes. Errors: -EINVAL, -ENOMEM. */
+/** file_graph - build the graph without levels and routes. Errors: -EINVAL, -ENOMEM. */
 int file_graph(struct topo_graph **ret, struct file *file);
 
 #endif

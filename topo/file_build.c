@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_build.c - the graph that a topology file describes.
+ * file_build.c - build the graph that a topology file describes.
  *
- * Every line about a cable tells of two ends. All ends, told twice or once, are sorted by device
- * and port: those of one port must agree. So cables may be listed from one side or from both,
- * and a device may be described twice, as ibnetdiscover -g does, but never in two ways.
+ * A line about a cable gives both of its ends. All ends are sorted by device and port, and those of
+ * one port must agree. So cables may be listed from one side or from both, and a device may be
+ * described twice, as ibnetdiscover -g does, but not contradictorily.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "topo/file.h"
 
-/* For "%.*s": a device's name. */
+/* Arguments for "%.*s": a device's name. */
 #define NAME(file, i) (int)(file)->device[i].length, (file)->device[i].name
 
 static int ends_resolve(struct file *file)
@@ -47,7 +47,7 @@ static int by_port(const void *left, const void *right)
     return (a->line > b->line) - (a->line < b->line);
 }
 
-/* Every cable from both of its ends. */
+/* Add the reverse of each cable, and sort. */
 static int ends_mirror(struct file *file)
 {
     struct plug *both = realloc(file->plug, 2 * ((size_t)file->plugs + 1) * sizeof *both);
@@ -71,16 +71,16 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* A cable has the lower one of the rates that the lines of its two ends give. */
-static uint8_t rate_of_both(uint8_t a, uint8_t b)
+/* The lower of the rates that the two ends' lines give. */
+static uint8_t lower_rate(uint8_t a, uint8_t b)
 {
     if (!a || !b)
         return a ? a : b;
     return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
 }
 
-/* One of each; those of one port must agree. Cables that lead out of the network go. */
-static int ends_unite(struct file *file, struct topo_parts *parts)
+/* Keep one end per port; they must agree. Drop cables that leave the network. */
+static int ends_merge(struct file *file, struct topo_parts *parts)
 {
     uint32_t kept = 0;
 
@@ -96,7 +96,7 @@ static int ends_unite(struct file *file, struct topo_parts *parts)
                     "cabled to \"%.*s\"[%u]",
                     plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
                     plug->far_port, last->line, NAME(file, last->far_device), last->far_port);
-            last->rate = rate_of_both(last->rate, plug->rate);
+            last->rate = lower_rate(last->rate, plug->rate);
             continue;
         }
         file->plug[kept++] = *plug;
@@ -133,8 +133,8 @@ static struct ends ends_of(const struct file *file, uint32_t device, uint32_t fr
     return ends;
 }
 
-/* Is a switch too large for its port numbers to be used as they are? Then its ports close ranks. */
-static bool closes_ranks(const struct file *file, const struct device *device, struct ends ends)
+/* Do a switch's port numbers exceed what we can represent? Then used ports are renumbered. */
+static bool is_renumbered(const struct file *file, const struct device *device, struct ends ends)
 {
     return device->kind == DEVICE_SWITCH && device->ports > TOPO_PORTS_MAX && ends.to > ends.from &&
            file->plug[ends.to - 1].port > TOPO_PORTS_MAX;
@@ -163,7 +163,7 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
     return 0;
 }
 
-/* Numbers for the devices, and what the graph needs room for. */
+/* Number the devices, and compute the size of the graph. */
 static int devices_number(struct file *file, struct topo_size *size)
 {
     uint32_t count[3] = {0};
@@ -183,7 +183,7 @@ static int devices_number(struct file *file, struct topo_size *size)
             continue;
         if (device->ports <= TOPO_PORTS_MAX)
             ports = device->ports;
-        else if (closes_ranks(file, device, ends))
+        else if (is_renumbered(file, device, ends))
             ports = ends.to - ends.from;
         else if (ends.to > ends.from)
             ports = file->plug[ends.to - 1].port;
@@ -206,17 +206,17 @@ static int devices_number(struct file *file, struct topo_size *size)
     return 0;
 }
 
-/* Which port of the switch the end @i among @ends is. */
+/* The port of the switch that end @i of @ends is plugged into. */
 static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i)
 {
     const struct plug *plug = &file->plug[i];
 
-    if (closes_ranks(file, &file->device[plug->device], ends))
+    if (is_renumbered(file, &file->device[plug->device], ends))
         return i - ends.from;
     return plug->port - 1;
 }
 
-/* Where the far end of end @i is plugged in: an index among all ends. */
+/* The index of end @i's opposite end. */
 static uint32_t far_end(const struct file *file, uint32_t i)
 {
     const struct plug key = {.device = file->plug[i].far_device,
@@ -224,7 +224,7 @@ static uint32_t far_end(const struct file *file, uint32_t i)
                              .line = UINT32_MAX};
     uint32_t low = 0, high = file->plugs;
 
-    while (high - low > 1) { /* the last that is not behind the key */
+    while (high - low > 1) { /* find the last that is not above the key */
         uint32_t mid = low + (high - low) / 2;
 
         if (by_port(&file->plug[mid], &key) > 0)
@@ -265,7 +265,8 @@ static void plug_node(struct topo_graph *graph, const struct file *file, struct 
 
 static int graph_plug(struct topo_graph *graph, const struct file *file)
 {
-    uint32_t *port = malloc(((size_t)file->plugs + 1) * sizeof *port); /* of a switch, by end */
+    uint32_t *port =
+        malloc(((size_t)file->plugs + 1) * sizeof *port); /* by end: port of a switch */
     struct ends ends = {0, 0};
 
     if (!port)
@@ -302,7 +303,7 @@ int file_graph(struct topo_graph **ret, struct file *file)
     if (!err)
         err = ends_mirror(file);
     if (!err)
-        err = ends_unite(file, &parts);
+        err = ends_merge(file, &parts);
     if (!err)
         err = devices_number(file, &size);
     if (err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_label.c - names for the devices of a topology file.
+ * file_label.c - name the devices of a topology file.
  *
- * A device has an identity, "H-0002c903000e0b72". The comment after it has a description, which the
- * device itself has sent: "node01 HCA-1", "MF0;leaf1:MSB7700/U1". The name of the device is the
- * host in its description if no other device has the same host; else the whole description if it is
- * unique; else the identity. So names are unique.
+ * A device has an identity, "H-0002c903000e0b72", and in the comment after it a description that
+ * the device itself has sent: "node01 HCA-1", "MF0;leaf1:MSB7700/U1". Its name is the host in its
+ * description if no other device has the same host; else the whole description if it is unique;
+ * else the identity. So names are unique.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 /* --- clean texts -------------------------------------------------------------------- */
 
 /*
- * Length of the character at @at, which has @left bytes; 0: it is not UTF-8. *code: its code point.
+ * Length of the character at @at, which has @left bytes; 0: not UTF-8. *@code: its code point.
  * Source: RFC 3629.
  */
 static size_t scan_character(const char *at, size_t left, uint32_t *code)
@@ -59,8 +59,8 @@ bool file_text_is_clean(const char *text, size_t bytes)
 }
 
 /*
- * Copy a text, at most as long as a name. Characters that must not be printed become '?'. Returns
- * its length; @to has room for TOPO_NAME_MAX + 1 bytes.
+ * Copy a text, at most TOPO_NAME_MAX bytes and a NUL, with unprintable characters as '?'. Returns
+ * its length.
  */
 static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 {
@@ -86,7 +86,7 @@ static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* Texts of all devices, one after the other, each terminated by a zero. */
+/* Texts of all devices, each terminated by a NUL. */
 struct texts {
     char *at;
     uint32_t used;
@@ -96,10 +96,10 @@ struct texts {
 struct candidate {
     const char *text;
     uint32_t device;
-    bool title; /* the whole description; else the host's name */
+    bool title; /* the whole description; else the host */
 };
 
-/* Is it an adapter's name, as it follows a host's name: "HCA-1", "mlx5_0"? */
+/* Is it an adapter's name after a host's: "HCA-1", "mlx5_0"? */
 static bool is_adapter(const char *word)
 {
     static const char *const names[] = {"HCA-", "mlx4_", "mlx5_", "mthca", "hfi1_", "qib"};
@@ -115,7 +115,7 @@ static bool is_adapter(const char *word)
 
 /*
  * Find the host in a description: "node01" in "node01 HCA-1", "leaf1" in "MF0;leaf1:MSB7700/U1".
- * *ret: where it begins. Returns its length; 0: there is none.
+ * *@ret: its beginning. Returns its length; 0: none.
  */
 static size_t find_host(const char *title, const char **ret)
 {
@@ -144,9 +144,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/*
- * Give each device a name that no other device has: the host's if possible, else the description.
- */
+/* Give each device a unique name: the host if possible, else the description. */
 static void labels_name(struct topo_label *label, const struct file *file,
                         const struct texts *texts, struct candidate *candidate, uint32_t count)
 {
@@ -163,7 +161,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* The GUID from the file, or else from an identity such as "H-0002c903000e0b72". */
+/* The GUID from the file, or from an identity such as "H-0002c903000e0b72". */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;
@@ -177,7 +175,7 @@ static uint64_t guid_of(const struct device *device)
     return strspn(text, "0123456789abcdefABCDEF") == 16 ? guid : 0;
 }
 
-/* Add the texts of device @d. Returns how many of them may become its name, in @candidate. */
+/* Add the texts of device @d. Returns how many names it proposes in @candidate. */
 static uint32_t label_fill(struct topo_label *label, const struct device *device, uint32_t d,
                            struct texts *texts, struct candidate *candidate)
 {
@@ -201,7 +199,7 @@ static uint32_t label_fill(struct topo_label *label, const struct device *device
     return count;
 }
 
-/* The labels in the graph's order, in one piece of memory with their texts. */
+/* Put the labels in the graph's order, in one allocation with their texts. */
 static int labels_order(struct topo_graph *graph, const struct file *file,
                         const struct topo_label *label, const struct texts *texts)
 {

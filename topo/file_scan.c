@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_scan.c - what ibnetdiscover prints, line by line.
+ * file_scan.c - parse the output of ibnetdiscover, line by line.
  *
  *     Switch  36 "S-0002c90200404728"   # "leaf 1" enhanced port 0 lid 1 lmc 0
  *     [1]     "H-0002c903000e0b72"[1](2c903000e0b73)   # "node01 HCA-1" lid 4 4xQDR
  *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
  *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
  *
- * These parts are used: kinds, names, port numbers, level=N, the GUIDs of devices, and from
- * comments a device's description and a cable's rate. Other settings, GUIDs of ports, external port
- * numbers, headings and other comments are ignored. Nothing that the text says is trusted: every
- * number has bounds, every line a longest length, and names are clean (file_label.c).
+ * Used are kinds, names, port numbers, level=N, the GUIDs of devices, and from comments a device's
+ * description and a cable's rate. Other settings, GUIDs of ports, external port numbers, headings
+ * and other comments are ignored. The text is not trusted: every number is bounded, every line has
+ * a maximal length, and names are clean (file_label.c).
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "emu/util/nearest.h"
 #include "topo/file.h"
 
-#define SHOWN 40 /* of the text, in a message */
+#define SHOWN 40 /* bytes of the text in a message */
 
 struct cursor {
     const char *at;
@@ -96,10 +96,10 @@ static int devices_grow(struct file *file)
     return 0;
 }
 
-/* The device that a header line tells of: a new one, or one told of again. */
-static int device_begin(struct file *file, const struct device *told)
+/* Begin the device of a header line: a new one, or one described before. */
+static int device_begin(struct file *file, const struct device *given)
 {
-    uint32_t i = file_find(file, told->name, told->length);
+    uint32_t i = file_find(file, given->name, given->length);
 
     file->current = i;
     file->level = TOPO_NONE;
@@ -107,22 +107,22 @@ static int device_begin(struct file *file, const struct device *told)
     if (i != TOPO_NONE) {
         const struct device *device = &file->device[i];
 
-        if (device->kind != told->kind || device->ports != told->ports)
-            return file_fail(file, file->line, "\"%.*s\" is described otherwise in line %u",
-                             (int)told->length, told->name, device->line);
+        if (device->kind != given->kind || device->ports != given->ports)
+            return file_fail(file, file->line, "\"%.*s\" is described differently in line %u",
+                             (int)given->length, given->name, device->line);
         return 0;
     }
-    uint32_t most = told->kind == DEVICE_SWITCH ? FILE_SWITCHES_MAX : TOPO_NODES_MAX;
-    if (file->count[told->kind] == most)
+    uint32_t most = given->kind == DEVICE_SWITCH ? FILE_SWITCHES_MAX : TOPO_NODES_MAX;
+    if (file->count[given->kind] == most)
         return file_fail(file, file->line, "too large: at most %u switches and %u adapters",
                          FILE_SWITCHES_MAX, TOPO_NODES_MAX);
     if (file->devices == file->devices_room && devices_grow(file))
         return -ENOMEM;
     file->current = file->devices++;
-    file->device[file->current] = *told;
+    file->device[file->current] = *given;
     device_hash(file, file->current);
-    file->count[told->kind]++;
-    file->levels += told->level != TOPO_NONE;
+    file->count[given->kind]++;
+    file->levels += given->level != TOPO_NONE;
     return 0;
 }
 
@@ -186,18 +186,18 @@ static bool take_port(struct cursor *c, uint32_t *port)
     return take(c, "[") && take_number(c, port) && take(c, "]");
 }
 
-/* "(2c903000e0b73)" and "[ext 5]", any number of them. */
+/* Skip any number of "(2c903000e0b73)" and "[ext 5]". */
 static void skip_extras(struct cursor *c)
 {
     const char *close;
 
     for (;;) {
         skip_spaces(c);
-        struct cursor look = *c;
+        struct cursor ahead = *c;
 
-        if (!take(&look, "(") && !take(&look, "[ext "))
+        if (!take(&ahead, "(") && !take(&ahead, "[ext "))
             return;
-        close = memchr(look.at, look.at[-1] == '(' ? ')' : ']', (size_t)(look.end - look.at));
+        close = memchr(ahead.at, ahead.at[-1] == '(' ? ')' : ']', (size_t)(ahead.end - ahead.at));
         if (!close)
             return;
         c->at = close + 1;
@@ -206,7 +206,7 @@ static void skip_extras(struct cursor *c)
 
 /* --- comments ----------------------------------------------------------------------- */
 
-/* The description of a device: the text in quotes in the comment. It may itself contain quotes. */
+/* The description of a device: the quoted text in the comment. It may itself contain quotes. */
 static void read_title(struct device *device, const struct cursor *c)
 {
     size_t left = (size_t)(c->end - c->at);
@@ -220,14 +220,14 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* Is the word a rate with a letter wrong, such as "4xFRD"? */
+/* Report a word that resembles a rate, such as "4xFRD". */
 static int check_rate(const struct file *file, const char *word, size_t length)
 {
     char text[SHOWN], names[TOPO_RATES][16];
 
     if (length >= sizeof text)
         return 0;
-    memcpy(text, word, length); /* the file may end with the word, and without a 0 */
+    memcpy(text, word, length); /* the file may end after the word without a NUL */
     text[length] = '\0';
     size_t digits = strspn(text, "0123456789");
     if (!digits || length < digits + 3 || text[digits] != 'x' ||
@@ -238,11 +238,11 @@ static int check_rate(const struct file *file, const char *word, size_t length)
         nearest_try(&nearest, topo_rate_name(rate, names[rate]));
     if (!nearest.name)
         return 0;
-    return file_fail(file, file->line, "'%s' is no rate of a cable%s", text,
+    return file_fail(file, file->line, "'%s' is not the rate of a cable%s", text,
                      nearest_question(&nearest, "").text);
 }
 
-/* The rate of a cable: a word in the comment, after all quoted text. Errors: -EINVAL. */
+/* The rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */
 static int read_rate(const struct file *file, const struct cursor *c, uint8_t *ret)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
@@ -267,39 +267,42 @@ static int read_rate(const struct file *file, const struct cursor *c, uint8_t *r
 
 /* --- lines -------------------------------------------------------------------------- */
 
-/* "Switch 36 "S-1" # ...", behind its first word. */
+/* Parse "Switch 36 "S-1" # ..." after its first word. */
 static int scan_header(struct file *file, struct cursor *c, enum device_kind kind)
 {
-    struct device told = {.kind = kind, .line = file->line, .level = TOPO_NONE, .guid = file->guid};
+    struct device given = {.kind = kind,
+                           .line = file->line,
+                           .level = TOPO_NONE,
+                           .guid = file->guid};
 
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')
         return file_fail(file, file->line,
                          "a list of devices without their cables; run "
                          "ibnetdiscover without -l, -S, -H and -R");
-    if (!take_number(c, &told.ports))
-        return file_fail(file, file->line, "no number of ports; want: Switch 36 \"NAME\"");
+    if (!take_number(c, &given.ports))
+        return file_fail(file, file->line, "number of ports missing; want: Switch 36 \"NAME\"");
     skip_spaces(c);
-    if (!take_name(c, &told.name, &told.length))
+    if (!take_name(c, &given.name, &given.length))
         return file_fail(file, file->line,
                          "no name of 1 to %d characters in quotes; want: "
                          "Switch 36 \"NAME\"",
                          FILE_NAME_MAX);
-    if (!file_text_is_clean(told.name, told.length))
+    if (!file_text_is_clean(given.name, given.length))
         return file_fail(file, file->line,
                          "the name in quotes is not UTF-8, or has control characters");
-    if (told.ports < 1 || told.ports > FILE_PORTS_MAX)
-        return file_fail(file, file->line, "\"%.*s\" has %u ports; want 1 to %d", (int)told.length,
-                         told.name, told.ports, FILE_PORTS_MAX);
+    if (given.ports < 1 || given.ports > FILE_PORTS_MAX)
+        return file_fail(file, file->line, "\"%.*s\" has %u ports; want 1 to %d", (int)given.length,
+                         given.name, given.ports, FILE_PORTS_MAX);
     if (kind == DEVICE_SWITCH)
-        told.level = file->level;
+        given.level = file->level;
     else if (memmem(c->at, (size_t)(c->end - c->at), "Aggregation Node", 16))
-        told.kind = DEVICE_OTHER; /* a unit of the switch that it is plugged into */
-    read_title(&told, c);
-    return device_begin(file, &told);
+        given.kind = DEVICE_OTHER; /* a unit of the switch that it is plugged into */
+    read_title(&given, c);
+    return device_begin(file, &given);
 }
 
-/* "[1](2c903000e0b73) "S-1"[7] # ...": a port of the device at hand. */
+/* Parse "[1](2c903000e0b73) "S-1"[7] # ...": a port of the current device. */
 static int scan_plug(struct file *file, struct cursor *c)
 {
     struct plug plug = {.device = file->current, .line = file->line};
@@ -314,7 +317,7 @@ static int scan_plug(struct file *file, struct cursor *c)
                          plug.port, (int)device->length, device->name, device->ports);
     skip_extras(c);
     if (c->at == c->end || *c->at == '#')
-        return 0; /* nothing is plugged in */
+        return 0; /* no cable */
     if (!take_name(c, &plug.far, &plug.far_length))
         return file_fail(file, file->line,
                          "no name of 1 to %d characters in quotes; want: [1] "
@@ -340,7 +343,7 @@ static int scan_plug(struct file *file, struct cursor *c)
     return 0;
 }
 
-/* Lines between the devices: settings and headings. */
+/* Parse settings and headings between the devices. */
 static int scan_other(struct file *file, struct cursor *c)
 {
     static const char *const headings[] = {"Chassis ", "Non-Chassis ", "Hostname:", "ibwarn:"};
@@ -374,14 +377,14 @@ static int scan_other(struct file *file, struct cursor *c)
                      (int)(c->end - c->at > SHOWN ? SHOWN : c->end - c->at), c->at);
 }
 
-/* A keyword, and a space behind it. */
+/* Take a keyword followed by a space. */
 static bool take_word(struct cursor *c, const char *word)
 {
-    struct cursor look = *c;
+    struct cursor ahead = *c;
 
-    if (!take(&look, word) || look.at == look.end || (*look.at != ' ' && *look.at != '\t'))
+    if (!take(&ahead, word) || ahead.at == ahead.end || (*ahead.at != ' ' && *ahead.at != '\t'))
         return false;
-    *c = look;
+    *c = ahead;
     return true;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_write.c - a network as a topology file: what file_scan.c reads.
+ * file_write.c - write a network as a topology file that file_scan.c can read.
  *
- * Ports count from 1, as everywhere in InfiniBand. A network from a file keeps its numbers of ports
- * and the GUIDs of its devices. For a generated network GUIDs are made from the numbers of switches
- * and nodes, for other programs that read such files. Ports have no GUIDs.
+ * Ports count from 1, as everywhere in InfiniBand. A network from a file keeps its port numbers and
+ * the GUIDs of its devices. A generated network gets GUIDs derived from the numbers of switches and
+ * nodes, for other programs that read such files. Ports have no GUIDs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #define SWITCH_GUID UINT64_C(0x0002000000000000)
 #define NODE_GUID   UINT64_C(0x0003000000000000)
 
-/* The GUID of switch @i, or, from graph->switches on, of a node. 0: the file has none. */
+/* The GUID of switch @i, or, from graph->switches on, of a node. 0: none. */
 static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -22,7 +22,7 @@ static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
     return i < graph->switches ? SWITCH_GUID + i : NODE_GUID + (i - graph->switches);
 }
 
-/* Write the identity, in quotes. */
+/* Write the identity in quotes. */
 static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -48,7 +48,7 @@ static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, 
     fputc('\n', to);
 }
 
-/* A port as the file calls it. */
+/* A port's number in the file. */
 static uint32_t switch_port(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     uint32_t number = graph->sw[s].end[port].number;
@@ -104,7 +104,7 @@ static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
         const struct topo_link *link = &node->link[i];
 
         if (link->sw == TOPO_NONE)
-            continue; /* cut */
+            continue; /* cable removed */
         fprintf(to, "[%u]\t", node_port(graph, n, i));
         write_name(to, graph, link->sw);
         fprintf(to, "[%u]", switch_port(graph, link->sw, link->port));

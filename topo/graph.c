@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * graph.c - the graph itself: memory, plugs, paths, and what it is without some cables.
- */
+/* graph.c - the graph: memory, cables, paths, and copies without some cables. */
 #include "topo/graph.h"
 
 #include <errno.h>
@@ -87,7 +85,7 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
     plug_one(&graph->sw[b].end[b_port], a, a_port);
 }
 
-/* The same nodes, switches, cables and levels; no routes, no names. */
+/* Copy nodes, switches, cables and levels, but no routes and names. */
 static struct topo_graph *graph_copy(const struct topo_graph *from)
 {
     const struct topo_size size = {.nodes = from->nodes,
@@ -108,7 +106,7 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     return graph;
 }
 
-/* Labels are one piece of memory. */
+/* Labels are one allocation. */
 static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *from)
 {
     struct topo_label *label;
@@ -126,7 +124,7 @@ static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *
     return 0;
 }
 
-/* Pull out the cable at a port: both of its ends. */
+/* Remove the cable at a port, at both ends. */
 static int graph_unplug(struct topo_graph *graph, const struct topo_at *at)
 {
     if (at->sw >= graph->switches || at->port >= graph->ports)
@@ -144,7 +142,7 @@ static int graph_unplug(struct topo_graph *graph, const struct topo_at *at)
 }
 
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
-                 uint32_t count, uint64_t *parted)
+                 uint32_t count, uint64_t *unreachable)
 {
     struct topo_graph *copy = graph_copy(graph);
     struct topo_gap gap;
@@ -159,7 +157,7 @@ int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const 
         topo_free(copy);
         return err;
     }
-    *parted = gap.pairs;
+    *unreachable = gap.pairs;
     *ret = copy;
     return 0;
 }
@@ -239,7 +237,7 @@ const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_
     return text;
 }
 
-/* Find a device by its name or identity, among @count devices from @first on. */
+/* Find a device by name or identity among @count devices from @first on. */
 static uint32_t find_label(const struct topo_graph *graph, uint32_t first, uint32_t count,
                            const char *name, size_t length)
 {
@@ -274,8 +272,8 @@ uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t 
     return number ? number : port;
 }
 
-/* Do cables join the switches of two nodes, whichever way they go? */
-static bool hang_together(const struct topo_graph *graph, uint32_t a, uint32_t b)
+/* Are the switches of two nodes connected by cables at all? */
+static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
     bool *seen = calloc(graph->switches, sizeof *seen);
     uint32_t *queue = malloc(graph->switches * sizeof *queue);
@@ -320,10 +318,10 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
         err = -EHOSTUNREACH;
         topo_name_node(graph, gap.src, src);
         topo_name_node(graph, gap.dst, dst);
-        if (hang_together(graph, gap.src, gap.dst))
+        if (is_connected(graph, gap.src, gap.dst))
             snprintf(
                 why, why_bytes,
-                "no route joins %s and %s: ways go up and then down, and with these levels none "
+                "no route joins %s and %s: routes go up, then down, and with these levels none "
                 "does",
                 src, dst);
         else

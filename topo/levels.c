@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * levels.c - which way is up in a network that does not say so itself.
+ * levels.c - find which direction is up in a network that does not say so itself.
  *
- * Four guesses, the best of which is taken: it joins all pairs, its ways are the
- * shortest in sum, and of equals it leaves the most choice.
+ * Of four guesses the best is taken: the one that leaves the fewest pairs without a route, then has
+ * the shortest paths in sum, then the most candidates.
  *
- * 1. The distance from switches with many nodes. A few nodes on a spine, as service
- *    nodes often are, must not make a leaf of it.
- * 2. The same, but one leaf and what is above it are turned over: that leaf is the top. So
- *    nodes on different spines can talk to each other, and nobody's way is any longer.
+ * 1. The distance from switches with many nodes. A few nodes on a spine, often service nodes, must
+ *    not make it a leaf.
+ * 2. The same, but with one leaf and everything above it inverted: that leaf is the top. So nodes
+ *    on different spines have routes, and no path gets longer.
  * 3. The distance from any node.
- * 4. The nearer to one switch in the middle, the higher: joins whatever hangs together.
+ * 4. The nearer to a central switch, the higher: gives routes wherever cables connect.
  *
- * A guess is a height for each switch; of two at the same height, the one with the larger
- * number is higher. Then levels are counted from below, so that a cable never joins equals.
- * Source: Schroeder et al., Autonet, for the last and for numbers as a tie-break.
+ * A guess is a height for each switch; at equal height the larger number is higher. Levels are then
+ * counted from below, so a cable never joins equal levels.
+ * Source: Schroeder et al., Autonet, for guess 4 and numbers as a tie-break.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,15 +22,15 @@
 
 #include "topo/route.h"
 
-#define MANY_SHARE  4  /* many nodes: at least a quarter of what the switch with most has */
-#define LEAVES_SEEN 64 /* leaves that are looked at to be turned over */
+#define MANY_SHARE  4  /* many nodes: at least a quarter of the largest number at a switch */
+#define LEAVES_SEEN 64 /* leaves that are tried for inversion */
 
-/* What routes by some levels would be like. */
-struct worth {
-    uint64_t parted;  /* pairs of a switch with nodes and a cluster that no way joins */
-    uint64_t hops;    /* of the others, summed */
-    uint64_t choices; /* candidates where they begin, summed */
-    bool flat;        /* cables joined switches of the same height */
+/* Properties of the routes that some levels give. */
+struct quality {
+    uint64_t unreachable; /* pairs of a switch with nodes and a cluster without a route */
+    uint64_t hops;        /* of all other pairs, summed */
+    uint64_t choices;     /* candidates at the first switch, summed */
+    bool flat;            /* cables join switches of equal height */
 };
 
 struct guess {
@@ -38,12 +38,15 @@ struct guess {
     const struct clusters *clusters;
     uint32_t *nodes;  /* by switch: links of nodes */
     uint32_t *height; /* by switch: the guess */
-    uint32_t *level;  /* by switch: what follows from it */
+    uint32_t *level;  /* by switch: the resulting level */
     uint32_t *queue;
     emu_ports *sets;
 };
 
-/* Heights by distance: those of the queue's first @count switches are 0, others are TOPO_NONE. */
+/*
+ * Breadth-first distances from the @count switches in the queue, whose heights are 0; all other
+ * heights are TOPO_NONE.
+ */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -61,7 +64,7 @@ static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
     return count;
 }
 
-/* The distance from switches with at least @least nodes. */
+/* Heights by distance from switches with at least @least nodes. */
 static void guess_distance(struct guess *g, uint32_t least)
 {
     uint32_t count = 0;
@@ -74,13 +77,13 @@ static void guess_distance(struct guess *g, uint32_t least)
     spread(g, g->height, count);
     for (uint32_t s = 0; s < g->graph->switches; s++)
         if (g->height[s] == TOPO_NONE)
-            g->height[s] = 0; /* in a piece of its own, without such switches */
+            g->height[s] = 0; /* not connected to such a switch */
 }
 
-/* Switches that ways up from @from lead to, and itself: how many; they begin the queue. */
+/* Put @from and all switches that paths up from it reach into the queue. Returns how many. */
 static uint32_t above(struct guess *g, uint32_t from)
 {
-    uint32_t *seen = g->level; /* not in use yet */
+    uint32_t *seen = g->level; /* free until levels are counted */
     uint32_t count = 0;
 
     memset(seen, 0, g->graph->switches * sizeof *seen);
@@ -99,8 +102,8 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/* Guess 1, and the leaf with most above it is turned over, with all that. */
-static void guess_turned(struct guess *g, uint32_t least)
+/* Guess 1, with the leaf that has most switches above it inverted together with these. */
+static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;
 
@@ -120,7 +123,7 @@ static void guess_turned(struct guess *g, uint32_t least)
         g->height[g->queue[i]] = 2 * most - g->height[g->queue[i]];
 }
 
-/* The switch that is last to be reached from @from. */
+/* The switch farthest from @from. */
 static uint32_t farthest(struct guess *g, uint32_t from)
 {
     memset(g->level, 0xff, g->graph->switches * sizeof *g->level);
@@ -129,7 +132,7 @@ static uint32_t farthest(struct guess *g, uint32_t from)
     return g->queue[spread(g, g->level, 1) - 1];
 }
 
-/* A switch half way along the longest of the ways that two looks from the ends find. */
+/* A switch half way along a longest path, found by two searches. */
 static uint32_t middle(struct guess *g, uint32_t from)
 {
     uint32_t end = farthest(g, farthest(g, from));
@@ -146,7 +149,7 @@ static uint32_t middle(struct guess *g, uint32_t from)
     return end;
 }
 
-/* In each piece of the network: the nearer to its middle, the higher. */
+/* In each connected part: the nearer to its centre, the higher. */
 static void guess_middle(struct guess *g)
 {
     uint32_t switches = g->graph->switches;
@@ -171,8 +174,8 @@ static bool is_above(const struct guess *g, uint32_t a, uint32_t b)
 }
 
 /*
- * Levels, counted from below: a switch is one above the highest of those below it. A switch is
- * done once all below it are; ports down that are not done yet are counted in @left.
+ * Count levels from below: a switch is one above the highest below it. It is done once all below it
+ * are; @left counts ports down that are not done. Returns quality.flat.
  */
 static bool count_levels(struct guess *g, uint32_t *left)
 {
@@ -209,44 +212,44 @@ static bool count_levels(struct guess *g, uint32_t *left)
     return flat;
 }
 
-/* What the routes would be. */
-static int weigh(struct guess *g, struct worth *worth)
+/* Compute the properties of a guess. */
+static int evaluate(struct guess *g, struct quality *quality)
 {
-    struct ways ways;
+    struct paths paths;
     int err;
 
-    *worth = (struct worth){.flat = count_levels(g, g->queue + g->graph->switches)};
-    err = ways_new(&ways, g->graph, g->level);
+    *quality = (struct quality){.flat = count_levels(g, g->queue + g->graph->switches)};
+    err = paths_new(&paths, g->graph, g->level);
     if (err)
         return err;
     for (uint32_t c = 0; c < g->clusters->count; c++) {
-        ways_find(&ways, g->graph, &g->clusters->at[c], g->sets, 1);
+        paths_find(&paths, g->graph, &g->clusters->at[c], g->sets, 1);
         for (uint32_t s = 0; s < g->graph->switches; s++) {
             if (!g->nodes[s])
                 continue;
-            if (ways.hops[s] == ROUTE_FAR)
-                worth->parted++;
+            if (paths.hops[s] == ROUTE_FAR)
+                quality->unreachable++;
             else
-                worth->hops += ways.hops[s];
-            worth->choices += emu_ports_count(g->sets[s]);
+                quality->hops += paths.hops[s];
+            quality->choices += emu_ports_count(g->sets[s]);
         }
     }
-    ways_free(&ways);
+    paths_free(&paths);
     return 0;
 }
 
-static bool is_better(const struct worth *a, const struct worth *b)
+static bool is_better(const struct quality *a, const struct quality *b)
 {
-    if (a->parted != b->parted)
-        return a->parted < b->parted;
+    if (a->unreachable != b->unreachable)
+        return a->unreachable < b->unreachable;
     return a->hops != b->hops ? a->hops < b->hops : a->choices > b->choices;
 }
 
-/* Try all guesses, keep the best; the first at once if it is plainly a tree. */
+/* Try all guesses and keep the best; the first immediately if it gives a plain tree. */
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof *g->level;
-    struct worth best = {0}, worth;
+    struct quality best = {0}, quality;
     uint32_t many = 0;
 
     for (uint32_t s = 0; s < g->graph->switches; s++)
@@ -254,20 +257,20 @@ static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
     many = (many + MANY_SHARE - 1) / MANY_SHARE;
     for (enum topo_up guess = TOPO_UP_DISTANCE; guess <= TOPO_UP_MIDDLE; guess++) {
         if (guess == TOPO_UP_TURNED)
-            guess_turned(g, many);
+            guess_inverted(g, many);
         else if (guess == TOPO_UP_MIDDLE)
             guess_middle(g);
         else
             guess_distance(g, guess == TOPO_UP_ANY ? 1 : many);
-        int err = weigh(g, &worth);
+        int err = evaluate(g, &quality);
         if (err)
             return err;
-        if (guess == TOPO_UP_DISTANCE || is_better(&worth, &best)) {
-            best = worth;
+        if (guess == TOPO_UP_DISTANCE || is_better(&quality, &best)) {
+            best = quality;
             *up = guess;
             memcpy(best_level, g->level, bytes);
         }
-        if (guess == TOPO_UP_DISTANCE && !worth.parted && !worth.flat)
+        if (guess == TOPO_UP_DISTANCE && !quality.unreachable && !quality.flat)
             break;
     }
     return 0;
@@ -282,7 +285,7 @@ static void count_nodes(struct guess *g)
 
 static const struct {
     const char *name, *text;
-} ups[] = {
+} up_names[] = {
     [TOPO_UP_KNOWN] = {"known", "as the file says"},
     [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
     [TOPO_UP_TURNED] = {"turned",
@@ -293,12 +296,12 @@ static const struct {
 
 const char *topo_up_name(enum topo_up up)
 {
-    return ups[up].name;
+    return up_names[up].name;
 }
 
 const char *topo_up_text(enum topo_up up)
 {
-    return ups[up].text;
+    return up_names[up].text;
 }
 
 int topo_find_levels(struct topo_graph *graph)
@@ -311,7 +314,7 @@ int topo_find_levels(struct topo_graph *graph)
     if (err)
         return err;
     if ((uint64_t)switches * clusters.count > TOPO_ROUTES_MAX) {
-        clusters_free(&clusters); /* topo_route_graph() says so */
+        clusters_free(&clusters); /* topo_route_graph() reports it */
         return 0;
     }
     err = -ENOMEM;

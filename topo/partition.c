@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition.c - which worker steps which switch, and the line of switches that this is cut from.
+ * partition.c - assign switches to workers, and the order of switches that this is based on.
  *
- * Every switch gets a position among the nodes: those that span the same nodes
- * are spread evenly over them. So each has near it the switches below it and
- * its share of those above, and equal cuts along the line part few cables.
+ * Every switch gets a position among the nodes: those that span the same nodes are spread evenly
+ * over them. So each is near the switches below it and its share of those above, and equal sections
+ * of the order cut few cables.
  */
 #include <stdlib.h>
 
 #include "emu/util/random.h"
 #include "topo/graph.h"
 
-struct place {
+struct position {
     uint32_t sw;
     uint32_t level;
     uint32_t first; /* nodes below: [first, first + span) */
@@ -24,9 +24,9 @@ static int compare(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-static int place_by_span(const void *left, const void *right)
+static int position_by_span(const void *left, const void *right)
 {
-    const struct place *a = left, *b = right;
+    const struct position *a = left, *b = right;
     int order = compare(a->level, b->level);
 
     order = order ? order : compare(a->first, b->first);
@@ -34,76 +34,76 @@ static int place_by_span(const void *left, const void *right)
     return order ? order : compare(a->sw, b->sw);
 }
 
-static int place_by_position(const void *left, const void *right)
+static int position_by_position(const void *left, const void *right)
 {
-    const struct place *a = left, *b = right;
+    const struct position *a = left, *b = right;
     int order = compare(a->at, b->at);
 
     order = order ? order : compare(a->level, b->level);
     return order ? order : compare(a->sw, b->sw);
 }
 
-/* Spread switches that span the same nodes, neighbours in @place, over them. */
-static void place_spread(struct place *place, uint32_t count)
+/* Spread adjacent switches that span the same nodes evenly over them. */
+static void positions_spread(struct position *position, uint32_t count)
 {
     for (uint32_t from = 0, to; from < count; from = to) {
-        const struct place *p = &place[from];
+        const struct position *p = &position[from];
 
         for (to = from; to < count; to++)
-            if (place[to].level != p->level || place[to].first != p->first ||
-                place[to].span != p->span)
+            if (position[to].level != p->level || position[to].first != p->first ||
+                position[to].span != p->span)
                 break;
         for (uint32_t i = from; i < to; i++)
-            place[i].at = p->first + (uint64_t)p->span * (i - from) / (to - from);
+            position[i].at = p->first + (uint64_t)p->span * (i - from) / (to - from);
     }
 }
 
-static void place_in_line(const struct topo_graph *graph, struct place *place)
+static void positions_sort(const struct topo_graph *graph, struct position *position)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
-        place[s] = (struct place){
+        position[s] = (struct position){
             .sw = s,
             .level = graph->sw[s].level,
             .first = graph->sw[s].low,
             .span = graph->sw[s].low > graph->sw[s].high ? 0
                                                          : graph->sw[s].high + 1 - graph->sw[s].low,
         };
-    qsort(place, graph->switches, sizeof *place, place_by_span);
-    place_spread(place, graph->switches);
-    qsort(place, graph->switches, sizeof *place, place_by_position);
+    qsort(position, graph->switches, sizeof *position, position_by_span);
+    positions_spread(position, graph->switches);
+    qsort(position, graph->switches, sizeof *position, position_by_position);
 }
 
-uint32_t *topo_line(const struct topo_graph *graph)
+uint32_t *topo_order(const struct topo_graph *graph)
 {
-    struct place *place = malloc(graph->switches * sizeof *place);
-    uint32_t *line = place ? malloc(graph->switches * sizeof *line) : NULL;
+    struct position *position = malloc(graph->switches * sizeof *position);
+    uint32_t *order = position ? malloc(graph->switches * sizeof *order) : NULL;
 
-    if (line) {
-        place_in_line(graph, place);
+    if (order) {
+        positions_sort(graph, position);
         for (uint32_t i = 0; i < graph->switches; i++)
-            line[i] = place[i].sw;
+            order[i] = position[i].sw;
     }
-    free(place);
-    return line;
+    free(position);
+    return order;
 }
 
 void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
                          uint32_t workers, uint32_t *worker_of)
 {
-    uint32_t *line = topo_line(graph);
+    uint32_t *order = topo_order(graph);
     uint32_t count = 0, done = 0;
 
     for (uint32_t s = 0; s < graph->switches; s++)
         count += !host_of || host_of[s] == host;
     for (uint32_t i = 0; i < graph->switches; i++) {
-        uint32_t s = line ? line[i] : i; /* without memory by number: as even, less local */
+        uint32_t s = order ? order[i] : i; /* without memory by number: as even, less local */
 
         if (host_of && host_of[s] != host)
             worker_of[s] = TOPO_NONE;
         else
             worker_of[s] = (uint32_t)((uint64_t)done++ * workers / count);
     }
-    free(line);
+    free(order);
 }
 
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of)

@@ -2,18 +2,18 @@
 /*
  * qsnet.c - networks of QsNet III, from 2 to 16384 nodes.
  *
- * Routers have 32 ports. A node switch is a chassis of two stages: 8 lower routers with 16
- * links to nodes each, 8 upper ones with 16 links out each, and a backplane with two links
- * between any two of them. N chassis need 128 top switches of N ways; link j of every chassis
- * goes to top switch j:
+ * Routers have 32 ports. A node switch is a chassis of two stages: 8 lower routers with 16 links to
+ * nodes each, 8 upper ones with 16 links out each, and a backplane with two links between any two
+ * of them. N chassis need 128 top switches of N ports; link j of every chassis goes to top switch
+ * j:
  *
- *   N = 1        nothing above. Up to 32 links to nodes need no chassis, but one router.
- *   N = 2        top switches of 2 ways would be plugs: link j goes to link j of the other.
- *   3 to 32      one router holds 32 / N top switches, 6 of 5 ways or 3 of 10. They are one
+ *   N = 1        nothing above. Up to 32 links to nodes need one router and no chassis.
+ *   N = 2        no top switches: link j goes to link j of the other chassis.
+ *   3 to 32      one router holds 32 / N top switches, 6 of 5 ports or 3 of 10. They are one
  *                switch here, and their links to one chassis are one set of candidates.
- *   33 to 128    a chassis like the nodes' holds 2 top switches of 64 ways, or one of 128.
+ *   33 to 128    a chassis like the nodes' holds 2 top switches of 64 ports, or one of 128.
  *
- * Cards that would have no cable are left out. Source: QsNet III §V, Table I, Figures 3 to 5.
+ * Cards that would have no cable are omitted. Source: QsNet III §V, Table I, Figures 3 to 5.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "topo/graph.h"
 
 #define RADIX       32
-#define HALF        16  /* ports of a router on either side */
+#define HALF        16  /* ports of a router in either direction */
 #define STAGE       8   /* routers of a stage */
 #define PAIR        2   /* links between a lower and an upper router of a chassis */
 #define M           128 /* links of a chassis to nodes, and out: the paper's name for it */
@@ -37,22 +37,22 @@ enum apart { APART_NOT, APART_ROUTER, APART_CHASSIS };
 
 struct qsnet {
     uint32_t nodes;
-    uint32_t links; /* of a node, into one network */
+    uint32_t links; /* of a node, per network */
     uint32_t rails; /* networks */
     uint32_t tops;  /* top switches: M, fewer if oversubscribed */
     enum apart apart;
 
     uint32_t chassis;
-    uint32_t lowers;      /* routers next to nodes, in one network */
-    uint32_t last_lowers; /* of them, in the last chassis (in each of the last @links if apart) */
+    uint32_t lowers;      /* routers with nodes, per network */
+    uint32_t last_lowers; /* of those, in the last chassis (in each of the last @links if apart) */
     bool has_uppers;
-    uint32_t per_router;  /* top switches that share a router; 0: they have none, or are chassis */
-    uint32_t per_chassis; /* top switches that share a chassis; 0: they are not chassis */
-    uint32_t top_lowers;  /* routers of one such top switch */
-    uint32_t switches;    /* of one network */
+    uint32_t per_router;  /* top switches per router; 0: none, or they are chassis */
+    uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
+    uint32_t top_lowers;  /* lower routers of such a top switch */
+    uint32_t switches;    /* per network */
 };
 
-/* One network under construction; where in the graph its routers begin. */
+/* One network under construction: the first switch of each kind. */
 struct rail {
     struct topo_graph *graph;
     const struct qsnet *q;
@@ -108,12 +108,12 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* How many chassis, and how many routers next to the nodes. */
+/* Compute the chassis, and the routers with nodes. */
 static void qsnet_lower(struct qsnet *q)
 {
     /* chassis that are filled together */
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
-    uint32_t per_row = M * in_row / q->links; /* nodes there */
+    uint32_t per_row = M * in_row / q->links; /* nodes in those */
     uint32_t rows = divide_up(q->nodes, per_row);
     uint32_t last = q->nodes - (rows - 1) * per_row;
 
@@ -123,7 +123,7 @@ static void qsnet_lower(struct qsnet *q)
     else
         q->last_lowers = divide_up(last * q->links / in_row, HALF);
     if (q->chassis == 1 && q->apart == APART_NOT && q->nodes * q->links <= RADIX)
-        q->last_lowers = 1; /* a router with all of its links to the front */
+        q->last_lowers = 1; /* one router with all of its links to nodes */
     q->lowers = (rows - 1) * in_row * STAGE + in_row * q->last_lowers;
     q->has_uppers = q->lowers > 1;
 }
@@ -148,11 +148,11 @@ static void set_level(const struct rail *rail, uint32_t from, uint32_t to, uint3
         rail->graph->sw[s].level = level;
 }
 
-/* Where link @link of node @n goes: the router of the rail, and its port. */
+/* Connect link @link of node @n to its lower router. */
 static void plug_link(const struct rail *rail, uint32_t n, uint32_t link)
 {
     const struct qsnet *q = rail->q;
-    uint32_t port = n * q->links + link; /* in a row of all ports to nodes */
+    uint32_t port = n * q->links + link; /* index among all ports to nodes */
     uint32_t lower = port / HALF;
 
     if (!q->has_uppers)
@@ -179,7 +179,7 @@ static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
     return c + in_row < q->chassis ? STAGE : q->last_lowers;
 }
 
-/* A backplane: each of @lowers routers from @lower on to each of STAGE from @upper on. */
+/* Connect each of @lowers routers from @lower on to each of STAGE from @upper on. */
 static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, uint32_t upper)
 {
     for (uint32_t l = 0; l < lowers; l++)
@@ -190,7 +190,7 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/* Link @j out of chassis @c: which router, which port. Links are spread evenly over the routers. */
+/* Router and port of link @j out of chassis @c. Links are spread evenly over the routers. */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;
@@ -199,8 +199,8 @@ static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
     return (struct topo_at){rail->upper + c * STAGE + u, HALF + j - first};
 }
 
-/* The place of chassis @c at top switch @j. */
-static struct topo_at place_at_top(const struct rail *rail, uint32_t j, uint32_t c)
+/* Router and port for chassis @c at top switch @j. */
+static struct topo_at port_at_top(const struct rail *rail, uint32_t j, uint32_t c)
 {
     const struct qsnet *q = rail->q;
 
@@ -215,14 +215,14 @@ static void plug_out(struct rail *rail, uint32_t c)
 
     for (uint32_t j = 0; j < q->tops; j++) {
         struct topo_at from = link_out(rail, c, j);
-        struct topo_at to = q->chassis == 2 ? link_out(rail, 1, j) : place_at_top(rail, j, c);
+        struct topo_at to = q->chassis == 2 ? link_out(rail, 1, j) : port_at_top(rail, j, c);
 
         topo_plug_cable(rail->graph, from.sw, from.port, to.sw, to.port);
     }
     rail->graph->parts.top_cables += q->tops;
 }
 
-/* Top switches that are chassis: of each its backplane. */
+/* Connect the backplanes of top switches that are chassis. */
 static void plug_top_chassis(struct rail *rail)
 {
     const struct qsnet *q = rail->q;
@@ -258,7 +258,7 @@ static void qsnet_rail(struct topo_graph *graph, const struct qsnet *q, uint32_t
     }
     for (uint32_t c = 0; q->chassis > 2 && c < q->chassis; c++)
         plug_out(&rail, c);
-    if (q->chassis == 2) { /* one is as good a top as the other */
+    if (q->chassis == 2) { /* one of the two serves as the top */
         set_level(&rail, rail.upper + STAGE, rail.top, 2);
         plug_out(&rail, 0);
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rate.c - rates of InfiniBand cables: a width ("4x") and a speed ("FDR").
- *
- * A rate is a small number: 1 + index of the speed * number of widths + index of the width.
+ * rate.c - rates of InfiniBand cables: a width ("4x") and a speed ("FDR"). A rate is a small
+ * number: 1 + index of the speed * number of widths + index of the width.
  */
 #include <assert.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 static const uint8_t widths[] = {1, 2, 4, 8, 12};
 
-/* The time that a byte of data takes on one lane. */
+/* Time per byte of data on one lane. */
 static const struct {
     const char *name;
     uint32_t lane_fs; /* femtoseconds */
@@ -73,7 +72,7 @@ void topo_rates(const struct topo_graph *graph, struct topo_rates *ret)
         for (uint32_t port = 0; port < graph->ports; port++) {
             const struct topo_end *end = &graph->sw[s].end[port];
 
-            /* A cable between switches has two ends here: count the one at the lower switch. */
+            /* Count a cable between switches once, at the lower number. */
             if (end->kind == TOPO_END_NONE || (end->kind == TOPO_END_SWITCH && end->id < s))
                 continue;
             ret->cables[end->rate]++;

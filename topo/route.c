@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * route.c - routes for any cables: up, then down, and as short as that allows.
+ * route.c - compute routes for any cables: up, then down, and as short as that allows.
  *
- * A switch that has the node below sends down, by every port that begins a
- * shortest way down; any other sends up, by every port that begins a shortest way.
- * So what has come down stays down, tables need no more than the destination, and
- * waiting goes from lower to higher on the way up and back on the way down: no cycle.
+ * A switch that has the node below sends down, by every port that begins a shortest path down; any
+ * other sends up, by every port that begins a shortest path. So segments that have come down stay
+ * down, tables depend on the destination only, and a switch waits for higher ones on the way up and
+ * for lower ones on the way down: no cycle.
  */
 #include "topo/route.h"
 
@@ -15,8 +15,84 @@
 
 #include "emu/util/ports.h"
 
-/* Switches by level, ascending, and by number among equals. */
-static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t switches)
+/* --- clusters: nodes with the same switches, which all other switches treat alike ----- */
+
+/* The switches of @node: ascending, each once. */
+static struct cluster cluster_of(const struct topo_node *node)
+{
+    struct cluster key = {.members = 1, .next = TOPO_NONE};
+
+    for (uint32_t i = 0; i < node->links; i++) {
+        uint32_t sw = node->link[i].sw;
+        uint32_t at = key.switches;
+
+        if (sw == TOPO_NONE)
+            continue; /* cable removed */
+        while (at && key.sw[at - 1] > sw)
+            at--;
+        if (at && key.sw[at - 1] == sw)
+            continue;
+        memmove(&key.sw[at + 1], &key.sw[at], (key.switches - at) * sizeof key.sw[0]);
+        key.sw[at] = sw;
+        key.switches++;
+    }
+    return key;
+}
+
+/* Find or add the cluster like @key in the list that begins with *@head. */
+static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
+{
+    for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {
+        struct cluster *at = &clusters->at[c];
+
+        if (at->switches == key->switches &&
+            memcmp(at->sw, key->sw, key->switches * sizeof key->sw[0]) == 0) {
+            at->members++;
+            return c;
+        }
+    }
+    clusters->at[clusters->count] = *key;
+    clusters->at[clusters->count].next = *head;
+    *head = clusters->count;
+    return clusters->count++;
+}
+
+int clusters_find(struct clusters *ret, const struct topo_graph *graph)
+{
+    uint32_t *head = malloc((graph->switches + 1) * sizeof *head); /* last: nodes without a cable */
+
+    *ret = (struct clusters){
+        .at = malloc(graph->nodes * sizeof *ret->at),
+        .where = malloc(graph->nodes * sizeof *ret->where),
+    };
+    if (!head || !ret->at || !ret->where) {
+        free(head);
+        clusters_free(ret);
+        return -ENOMEM;
+    }
+    memset(head, 0xff, (graph->switches + 1) * sizeof *head);
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        struct cluster key = cluster_of(&graph->node[n]);
+        uint32_t c = cluster_number(ret, &head[key.switches ? key.sw[0] : graph->switches], &key);
+
+        ret->where[n] = c << TOPO_MEMBER_BITS;
+        if (key.switches)
+            ret->where[n] |= ret->at[c].members - 1;
+    }
+    free(head);
+    return 0;
+}
+
+void clusters_free(struct clusters *clusters)
+{
+    free(clusters->at);
+    free(clusters->where);
+}
+
+/* --- paths ---------------------------------------------------------------------------- */
+
+/* Sort switches by level, and by number at equal levels. */
+static int sort_by_level(struct paths *paths, const uint32_t *level, uint32_t switches)
 {
     uint32_t most = 0;
 
@@ -31,14 +107,14 @@ static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t swit
     for (uint32_t l = 0; l < most; l++)
         at[l + 1] += at[l];
     for (uint32_t s = 0; s < switches; s++)
-        ways->order[at[level[s]]++] = s;
+        paths->order[at[level[s]]++] = s;
     free(at);
     return 0;
 }
 
-/* The cables of switch @s that lead down, or up. */
-static uint32_t ways_list(const struct topo_graph *graph, const uint32_t *level, uint32_t s,
-                          bool up, struct way *to)
+/* List the cables of switch @s that lead down, or up. */
+static uint32_t cables_list(const struct topo_graph *graph, const uint32_t *level, uint32_t s,
+                            bool up, struct cable *to)
 {
     uint32_t count = 0;
 
@@ -47,12 +123,12 @@ static uint32_t ways_list(const struct topo_graph *graph, const uint32_t *level,
 
         if (end->kind == TOPO_END_SWITCH && level[end->id] != level[s] &&
             (level[end->id] > level[s]) == up)
-            to[count++] = (struct way){.sw = end->id, .port = port};
+            to[count++] = (struct cable){.sw = end->id, .port = port};
     }
     return count;
 }
 
-static emu_ports ports_down(const struct topo_graph *graph, uint32_t s, const struct way *way,
+static emu_ports ports_down(const struct topo_graph *graph, uint32_t s, const struct cable *cable,
                             uint32_t count)
 {
     emu_ports down = EMU_NO_PORTS;
@@ -61,97 +137,98 @@ static emu_ports ports_down(const struct topo_graph *graph, uint32_t s, const st
         if (graph->sw[s].end[port].kind == TOPO_END_NODE)
             down |= emu_port(port);
     for (uint32_t i = 0; i < count; i++)
-        down |= emu_port(way[i].port);
+        down |= emu_port(cable[i].port);
     return down;
 }
 
-int ways_new(struct ways *ret, const struct topo_graph *graph, const uint32_t *level)
+int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level)
 {
     uint32_t switches = graph->switches;
     uint32_t used = 0;
 
-    *ret = (struct ways){
+    *ret = (struct paths){
         .order = malloc(switches * sizeof *ret->order),
-        .way = malloc((size_t)switches * graph->ports * sizeof *ret->way),
+        .cable = malloc((size_t)switches * graph->ports * sizeof *ret->cable),
         .first = malloc((2 * (size_t)switches + 1) * sizeof *ret->first),
         .down = malloc(switches * sizeof *ret->down),
         .hops = malloc(switches * sizeof *ret->hops),
     };
-    if (!ret->order || !ret->way || !ret->first || !ret->down || !ret->hops ||
+    if (!ret->order || !ret->cable || !ret->first || !ret->down || !ret->hops ||
         sort_by_level(ret, level, switches)) {
-        ways_free(ret);
+        paths_free(ret);
         return -ENOMEM;
     }
     for (uint32_t s = 0; s < switches; s++) {
         ret->first[2 * s] = used;
-        used += ways_list(graph, level, s, false, &ret->way[used]);
+        used += cables_list(graph, level, s, false, &ret->cable[used]);
         ret->first[2 * s + 1] = used;
-        ret->down[s] = ports_down(graph, s, &ret->way[ret->first[2 * s]], used - ret->first[2 * s]);
-        used += ways_list(graph, level, s, true, &ret->way[used]);
+        ret->down[s] =
+            ports_down(graph, s, &ret->cable[ret->first[2 * s]], used - ret->first[2 * s]);
+        used += cables_list(graph, level, s, true, &ret->cable[used]);
     }
     ret->first[2 * switches] = used;
     return 0;
 }
 
-void ways_free(struct ways *ways)
+void paths_free(struct paths *paths)
 {
-    free(ways->order);
-    free(ways->way);
-    free(ways->first);
-    free(ways->down);
-    free(ways->hops);
+    free(paths->order);
+    free(paths->cable);
+    free(paths->first);
+    free(paths->down);
+    free(paths->hops);
 }
 
-/* The ports of @way[from..to) that begin a shortest way on; *hops: how long it is from here. */
-static emu_ports shortest(const struct ways *ways, uint32_t from, uint32_t to, uint16_t *hops)
+/* The ports of @cable[from..to) that begin a shortest path; *@hops: its length from here. */
+static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to, uint16_t *hops)
 {
     uint16_t least = ROUTE_FAR;
     emu_ports set = EMU_NO_PORTS;
 
     for (; from < to; from++) {
-        const struct way *way = &ways->way[from];
-        uint16_t on = ways->hops[way->sw];
+        const struct cable *cable = &paths->cable[from];
+        uint16_t on = paths->hops[cable->sw];
 
         if (on < least) {
             least = on;
             set = EMU_NO_PORTS;
         }
         if (on == least && on < ROUTE_FAR - 1)
-            set |= emu_port(way->port);
+            set |= emu_port(cable->port);
     }
     *hops = emu_ports_any(set) ? (uint16_t)(least + 1) : ROUTE_FAR;
     return set;
 }
 
-void ways_find(const struct ways *ways, const struct topo_graph *graph, const struct cluster *to,
-               emu_ports *sets, size_t stride)
+void paths_find(const struct paths *paths, const struct topo_graph *graph, const struct cluster *to,
+                emu_ports *sets, size_t stride)
 {
-    memset(ways->hops, 0xff, graph->switches * sizeof ways->hops[0]);
+    memset(paths->hops, 0xff, graph->switches * sizeof paths->hops[0]);
     for (uint32_t i = 0; i < to->switches; i++)
-        ways->hops[to->sw[i]] = 0;
+        paths->hops[to->sw[i]] = 0;
 
     for (uint32_t i = 0; i < graph->switches; i++) { /* down */
-        uint32_t s = ways->order[i];
+        uint32_t s = paths->order[i];
         emu_ports set = ROUTE_HERE;
 
-        if (ways->hops[s])
-            set = shortest(ways, ways->first[2 * s], ways->first[2 * s + 1], &ways->hops[s]);
+        if (paths->hops[s])
+            set = shortest(paths, paths->first[2 * s], paths->first[2 * s + 1], &paths->hops[s]);
         if (sets)
             sets[s * stride] = set;
     }
     for (uint32_t i = graph->switches; i--;) { /* up */
-        uint32_t s = ways->order[i];
+        uint32_t s = paths->order[i];
 
-        if (ways->hops[s] != ROUTE_FAR)
+        if (paths->hops[s] != ROUTE_FAR)
             continue;
         emu_ports set =
-            shortest(ways, ways->first[2 * s + 1], ways->first[2 * s + 2], &ways->hops[s]);
+            shortest(paths, paths->first[2 * s + 1], paths->first[2 * s + 2], &paths->hops[s]);
         if (sets)
             sets[s * stride] = set;
     }
 }
 
-/* A node that is plugged into switch @s, or TOPO_NONE. */
+/* A node of switch @s, or TOPO_NONE. */
 static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 {
     for (uint32_t port = 0; port < graph->ports; port++)
@@ -160,30 +237,30 @@ static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
     return TOPO_NONE;
 }
 
-/* How far it is to cluster @c from switches with nodes, and from where there is no way. */
-static void note_hops(struct topo_graph *graph, const struct ways *ways,
+/* Record the longest path to cluster @c, and switches without one. */
+static void note_hops(struct topo_graph *graph, const struct paths *paths,
                       const struct clusters *clusters, uint32_t c, const uint32_t *a_node,
                       struct topo_gap *gap)
 {
     for (uint32_t s = 0; s < graph->switches; s++) {
         if (a_node[s] == TOPO_NONE)
             continue;
-        if (ways->hops[s] == ROUTE_FAR) {
+        if (paths->hops[s] == ROUTE_FAR) {
             if (!gap->pairs) {
                 gap->src = a_node[s];
-                for (gap->dst = 0; clusters->where[gap->dst] >> TOPO_SEAT_BITS != c;)
+                for (gap->dst = 0; clusters->where[gap->dst] >> TOPO_MEMBER_BITS != c;)
                     gap->dst++;
             }
-            gap->pairs += clusters->at[c].seats;
-        } else if (ways->hops[s] >= graph->longest) {
-            graph->longest = ways->hops[s] + 1u;
+            gap->pairs += clusters->at[c].members;
+        } else if (paths->hops[s] >= graph->longest) {
+            graph->longest = paths->hops[s] + 1u;
         }
     }
 }
 
-/* Candidates of every switch for every cluster, then tables. */
+/* Find the candidates of every switch for every cluster, then make the tables. */
 static int route_clusters(struct topo_graph *graph, const struct clusters *clusters,
-                          const struct ways *ways, struct topo_gap *gap)
+                          const struct paths *paths, struct topo_gap *gap)
 {
     uint32_t *a_node = malloc(graph->switches * sizeof *a_node);
     emu_ports *sets = malloc((size_t)graph->switches * clusters->count * sizeof *sets);
@@ -193,42 +270,42 @@ static int route_clusters(struct topo_graph *graph, const struct clusters *clust
         for (uint32_t s = 0; s < graph->switches; s++)
             a_node[s] = node_at(graph, s);
         for (uint32_t c = 0; c < clusters->count; c++) {
-            ways_find(ways, graph, &clusters->at[c], sets + c, clusters->count);
-            note_hops(graph, ways, clusters, c, a_node, gap);
+            paths_find(paths, graph, &clusters->at[c], sets + c, clusters->count);
+            note_hops(graph, paths, clusters, c, a_node, gap);
         }
-        err = tables_make(graph, clusters, ways, sets);
+        err = tables_make(graph, clusters, paths, sets);
     }
     free(a_node);
     free(sets);
     return err;
 }
 
-/* Different switches of @way[from..to): cables to one lie anywhere among them. */
-static uint32_t count_switches(const struct ways *ways, uint32_t from, uint32_t to)
+/* Number of different switches in @cable[from..to). */
+static uint32_t count_switches(const struct paths *paths, uint32_t from, uint32_t to)
 {
     uint32_t count = 0;
 
     for (uint32_t i = from; i < to; i++) {
         uint32_t j = from;
 
-        while (ways->way[j].sw != ways->way[i].sw)
+        while (paths->cable[j].sw != paths->cable[i].sw)
             j++;
         count += j == i;
     }
     return count;
 }
 
-/* From below to above, how many switches the ways up have chosen among. */
-static void note_spreads(struct topo_graph *graph, const struct ways *ways)
+/* From below to above, count the switches that paths up to each have chosen among. */
+static void note_spreads(struct topo_graph *graph, const struct paths *paths)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
         graph->sw[s].route.spread = 1;
     for (uint32_t i = 0; i < graph->switches; i++) {
-        uint32_t s = ways->order[i], up = ways->first[2 * s + 1], end = ways->first[2 * s + 2];
-        uint64_t above = (uint64_t)graph->sw[s].route.spread * count_switches(ways, up, end);
+        uint32_t s = paths->order[i], up = paths->first[2 * s + 1], end = paths->first[2 * s + 2];
+        uint64_t above = (uint64_t)graph->sw[s].route.spread * count_switches(paths, up, end);
 
         for (uint32_t j = up; j < end; j++) {
-            uint32_t *spread = &graph->sw[ways->way[j].sw].route.spread;
+            uint32_t *spread = &graph->sw[paths->cable[j].sw].route.spread;
 
             if (above > *spread)
                 *spread = above < TOPO_NODES_MAX ? (uint32_t)above : TOPO_NODES_MAX;
@@ -236,7 +313,7 @@ static void note_spreads(struct topo_graph *graph, const struct ways *ways)
     }
 }
 
-static int find_ways(struct ways *ret, struct topo_graph *graph)
+static int find_paths(struct paths *ret, struct topo_graph *graph)
 {
     uint32_t *level = malloc(graph->switches * sizeof *level);
     int err = -ENOMEM;
@@ -249,7 +326,7 @@ static int find_ways(struct ways *ret, struct topo_graph *graph)
         if (level[s] >= graph->levels)
             graph->levels = level[s] + 1;
     }
-    err = ways_new(ret, graph, level);
+    err = paths_new(ret, graph, level);
     free(level);
     return err;
 }
@@ -257,7 +334,7 @@ static int find_ways(struct ways *ret, struct topo_graph *graph)
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why)
 {
     struct clusters clusters;
-    struct ways ways;
+    struct paths paths;
     int err;
 
     *why = "not enough memory";
@@ -272,14 +349,14 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
         err = -E2BIG;
         goto free_clusters;
     }
-    err = find_ways(&ways, graph);
+    err = find_paths(&paths, graph);
     if (err)
         goto free_clusters;
-    err = route_clusters(graph, &clusters, &ways, gap);
+    err = route_clusters(graph, &clusters, &paths, gap);
     if (err == -E2BIG)
         *why = "too irregular: a switch has more than 32000 different sets of ports to send by";
-    note_spreads(graph, &ways);
-    ways_free(&ways);
+    note_spreads(graph, &paths);
+    paths_free(&paths);
 
 free_clusters:
     clusters_free(&clusters);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * spec.c - SPECs: the short text in which a user names a network.
- */
+/* spec.c - SPECs: the text by which a user names a network. */
 #include "topo/graph.h"
 
 #include <errno.h>
@@ -9,10 +7,37 @@
 
 #include "emu/util/nearest.h"
 
-#define SHOWN_BYTES 48 /* of the user's text in an error, terminator included */
-#define RADIX_K     16 /* the tree that we suggest has switches of 32 ports at most */
+#define SHOWN_BYTES 48 /* bytes of the user's text in an error, NUL included */
+#define RADIX_K     16 /* suggested trees have switches of at most 32 ports */
 
-/* The user's text, fit to stand in one line. */
+bool topo_scan_number(const char **at, uint32_t *ret)
+{
+    const char *p = *at;
+    uint64_t number = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++) {
+        number = number * 10 + (uint64_t)(*p - '0');
+        if (number > UINT32_MAX)
+            number = UINT32_MAX;
+    }
+    if (p == *at)
+        return false;
+    *at = p;
+    *ret = (uint32_t)number;
+    return true;
+}
+
+bool topo_scan_word(const char **at, const char *word)
+{
+    size_t length = strlen(word);
+
+    if (strncmp(*at, word, length) != 0)
+        return false;
+    *at += length;
+    return true;
+}
+
+/* The user's text without control characters. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 {
     int len = snprintf(shown, SHOWN_BYTES, "%s", spec);
@@ -27,7 +52,7 @@ static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 static const struct {
     const char *kind;
     topo_generator *generate;
-    const char *machine; /* whose network it is; NULL: no one's */
+    const char *machine; /* whose network it is, or NULL */
 } generators[] = {
     {"kary:", topo_kary, NULL},
     {"qsnet:", topo_qsnet, "qsnet3"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.c - tables from candidates: in the regular form where a switch's fit it, else in the
+ * table.c - make routing tables from candidates: in the regular form where possible, else in the
  * general one.
  */
 #include <errno.h>
@@ -11,43 +11,43 @@
 #include "emu/util/random.h"
 #include "topo/route.h"
 
-#define BLOCKS_MAX 512 /* a regular table of so few sets is small, however few clusters there are */
+#define BLOCKS_MAX 512 /* a regular table of that many sets is always small enough */
 
-/* Nodes from..to - 1 are of one cluster. */
+/* Nodes from..to - 1 are in one cluster. */
 struct run {
     uint32_t from;
     uint32_t to;
     uint32_t cluster;
 };
 
-/* A set and its index in the table at hand. */
+/* A set and its index in the current table. */
 struct known {
     emu_ports set;
     uint32_t index;
-    uint32_t table; /* which that is: entries of earlier tables are empty */
+    uint32_t table; /* number of that table: other entries are empty */
 };
 
 struct tables {
     struct topo_graph *graph;
     const struct clusters *clusters;
-    const struct ways *ways;
-    const emu_ports *found; /* candidates: switch, cluster */
+    const struct paths *paths;
+    const emu_ports *found; /* candidates by switch and cluster */
     struct run *run;
     uint32_t runs;
 
-    emu_ports *set; /* of all switches, growing */
+    emu_ports *set; /* of all switches */
     size_t sets, sets_room;
-    uint16_t *set_of; /* of all general tables, growing */
+    uint16_t *set_of; /* of all general tables */
     size_t set_ofs, set_ofs_room;
-    size_t *sets_at;   /* by switch: where its sets begin */
-    size_t *set_of_at; /* by switch: the same for set_of, SIZE_MAX: its table is regular */
+    size_t *sets_at;   /* by switch: its first set */
+    size_t *set_of_at; /* by switch: its first set_of; SIZE_MAX: regular */
 
     struct known *known;
     uint32_t known_mask;
-    uint32_t table; /* number of the general table at hand */
+    uint32_t table; /* number of the current general table */
 };
 
-/* Room for @more elements behind @used of an array that grows. */
+/* Make space for @more elements after @used in a growing array. */
 static int grow(void **array, size_t *room, size_t used, size_t more, size_t size)
 {
     if (used + more <= *room)
@@ -62,7 +62,7 @@ static int grow(void **array, size_t *room, size_t used, size_t more, size_t siz
     return 0;
 }
 
-/* The ports of switch @s that node @n is plugged into. */
+/* The ports of switch @s to node @n. */
 static emu_ports own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n)
 {
     const struct topo_node *node = &graph->node[n];
@@ -90,11 +90,11 @@ static uint32_t gcd(uint32_t a, uint32_t b)
     return a;
 }
 
-/* What a regular table of a switch would be. */
+/* Properties of a switch's regular table. */
 struct shape {
     bool fits;
     uint32_t low, high; /* nodes below; none: low > high */
-    uint32_t stride;    /* 0: no boundary between sets was seen */
+    uint32_t stride;    /* 0: no boundary between sets so far */
     emu_ports elsewhere;
     bool any_elsewhere;
 };
@@ -108,8 +108,7 @@ static void shape_above(struct shape *shape, emu_ports set)
 }
 
 /*
- * @changes: the node's set differs from that of the node before it; @each: nor are those within the
- * run.
+ * @changes: the set differs from that of the node before; @each: each node of the run has its own.
  */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {
@@ -134,7 +133,7 @@ static struct shape shape_of(const struct tables *t, uint32_t s)
         emu_ports set = found_at(t, s, run->cluster);
         bool here = emu_ports_equal(set, ROUTE_HERE);
 
-        if (here || emu_ports_any(set & t->ways->down[s]))
+        if (here || emu_ports_any(set & t->paths->down[s]))
             shape_below(&shape, run, here || !emu_ports_equal(set, last), here);
         else
             shape_above(&shape, set);
@@ -172,7 +171,7 @@ static int make_regular(struct tables *t, uint32_t s, const struct shape *shape)
     };
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t n = shape->low + i * shape->stride;
-        emu_ports set = found_at(t, s, t->clusters->where[n] >> TOPO_SEAT_BITS);
+        emu_ports set = found_at(t, s, t->clusters->where[n] >> TOPO_MEMBER_BITS);
 
         t->set[t->sets + i] = emu_ports_equal(set, ROUTE_HERE) ? own_ports(t->graph, s, n) : set;
     }
@@ -189,7 +188,7 @@ static uint32_t set_hash(emu_ports set)
     return (uint32_t)(hash >> 32);
 }
 
-/* Index of a set in the general table at hand, which gets it if it has it not. */
+/* Index of a set in the current general table; adds it if needed. */
 static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
 {
     uint32_t at = set_hash(set) & t->known_mask;
@@ -204,8 +203,8 @@ static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
     return t->known[at].index;
 }
 
-/* A set for each seat of the clusters that are plugged in here. */
-static void make_seats(struct tables *t, uint32_t s, uint16_t *set_of)
+/* Add one set per member of each cluster that is plugged in here. */
+static void make_members(struct tables *t, uint32_t s, uint16_t *set_of)
 {
     size_t first = t->sets_at[s];
 
@@ -214,14 +213,15 @@ static void make_seats(struct tables *t, uint32_t s, uint16_t *set_of)
 
         if (end->kind != TOPO_END_NODE)
             continue;
-        uint32_t cluster = t->clusters->where[end->id] >> TOPO_SEAT_BITS;
-        uint32_t seat = t->clusters->where[end->id] & ((1u << TOPO_SEAT_BITS) - 1);
+        uint32_t cluster = t->clusters->where[end->id] >> TOPO_MEMBER_BITS;
+        uint32_t member = t->clusters->where[end->id] & ((1u << TOPO_MEMBER_BITS) - 1);
 
-        if (!(set_of[cluster] & TOPO_SEATED)) {
-            set_of[cluster] = (uint16_t)(TOPO_SEATED | (t->sets - first));
-            t->sets += t->clusters->at[cluster].seats;
+        if (!(set_of[cluster] & TOPO_PER_MEMBER)) {
+            set_of[cluster] = (uint16_t)(TOPO_PER_MEMBER | (t->sets - first));
+            t->sets += t->clusters->at[cluster].members;
         }
-        t->set[first + (set_of[cluster] & ~TOPO_SEATED) + seat] = own_ports(t->graph, s, end->id);
+        t->set[first + (set_of[cluster] & ~TOPO_PER_MEMBER) + member] =
+            own_ports(t->graph, s, end->id);
     }
 }
 
@@ -240,13 +240,13 @@ static int make_general(struct tables *t, uint32_t s)
     t->set_of_at[s] = t->set_ofs;
     t->set_ofs += clusters;
     t->table++;
-    make_seats(t, s, set_of);
+    make_members(t, s, set_of);
     for (uint32_t c = 0; c < clusters; c++) {
         if (emu_ports_equal(found_at(t, s, c), ROUTE_HERE))
             continue;
         uint32_t index = set_index(t, first, found_at(t, s, c));
 
-        if (index >= TOPO_SEATED)
+        if (index >= TOPO_PER_MEMBER)
             return -E2BIG;
         set_of[c] = (uint16_t)index;
     }
@@ -263,7 +263,7 @@ static int make_runs(struct tables *t)
     if (!t->run)
         return -ENOMEM;
     for (uint32_t n = 0; n < t->graph->nodes; n++) {
-        uint32_t cluster = where[n] >> TOPO_SEAT_BITS;
+        uint32_t cluster = where[n] >> TOPO_MEMBER_BITS;
 
         if (!t->runs || t->run[t->runs - 1].cluster != cluster)
             t->run[t->runs++] = (struct run){.from = n, .cluster = cluster};
@@ -283,7 +283,7 @@ static int make_known(struct tables *t)
     return t->known ? 0 : -ENOMEM;
 }
 
-/* All tables into one piece of memory, which the graph keeps. */
+/* Move all tables to one allocation, which the graph keeps. */
 static int tables_keep(struct tables *t)
 {
     struct topo_graph *graph = t->graph;
@@ -297,7 +297,7 @@ static int tables_keep(struct tables *t)
     uint32_t *wheres = (uint32_t *)(set + t->sets);
     uint16_t *set_of = (uint16_t *)(wheres + where);
 
-    if (t->sets) /* none where no switch reaches a node */
+    if (t->sets) /* empty if no switch reaches a node */
         memcpy(set, t->set, t->sets * sizeof *set);
     if (where) {
         memcpy(wheres, t->clusters->where, where * sizeof *wheres);
@@ -335,10 +335,10 @@ static int make_all(struct tables *t)
     return tables_keep(t);
 }
 
-int tables_make(struct topo_graph *graph, const struct clusters *clusters, const struct ways *ways,
-                const emu_ports *sets)
+int tables_make(struct topo_graph *graph, const struct clusters *clusters,
+                const struct paths *paths, const emu_ports *sets)
 {
-    struct tables t = {.graph = graph, .clusters = clusters, .ways = ways, .found = sets};
+    struct tables t = {.graph = graph, .clusters = clusters, .paths = paths, .found = sets};
     int err = -ENOMEM;
 
     t.sets_at = malloc(graph->switches * sizeof *t.sets_at);

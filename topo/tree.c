@@ -2,13 +2,11 @@
 /*
  * tree.c - collective trees.
  *
- * Up to a switch that spans the members, then down to each: so nothing that goes along a
- * tree goes up again once it has come down, whichever member it comes from.
- *
- * A tree grows member by member: the way from the top down to a member joins
- * the tree at the last of its switches that is in the tree already, and from
- * there on every switch is new. So the tree stays connected and free of cycles
- * even where a graph offers several ways down.
+ * A tree goes up to a switch that spans the members, then down to each, so no segment on a tree
+ * goes up again after it has come down. It grows member by member: the path from the root down to a
+ * member joins the tree at its last switch that is already in the tree, and all switches from there
+ * on are new. So the tree stays connected and free of cycles even where a graph offers several
+ * paths down.
  */
 #include "topo/topo.h"
 
@@ -26,19 +24,17 @@ struct grow {
     uint32_t members_count;
     struct topo_tree_switch *switches;
     uint32_t count;
-    uint32_t *place; /* per switch of the graph: 1 + its index in switches, 0: not there */
+    uint32_t *index; /* per switch of the graph: 1 + its index in switches; 0: none */
 };
 
-/* The port towards @dst with the least loaded far end, the lowest of equals; -1: no way. */
-static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
+/* The port of @set with the least loaded neighbour, the lowest of equals; -1: @set is empty. */
+static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
 {
-    const struct topo_switch *from = &g->graph->sw[sw];
-    emu_ports set = topo_route_ports(&from->route, dst);
     uint32_t least = 0;
     int best = -1;
 
     emu_each_port (port, set) {
-        const struct topo_end *end = &from->end[port];
+        const struct topo_end *end = &g->graph->sw[sw].end[port];
         uint32_t load = end->kind == TOPO_END_SWITCH ? g->load[end->id] : 0;
 
         if (best < 0 || load < least) {
@@ -47,6 +43,12 @@ static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
         }
     }
     return best;
+}
+
+/* The same for the candidate ports towards @dst. */
+static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
+{
+    return least_loaded(g, sw, topo_route_ports(&g->graph->sw[sw].route, dst));
 }
 
 /* The first member that is not below @sw; TOPO_NONE: it spans them all. */
@@ -74,11 +76,11 @@ static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 /* A switch on the climb. */
 struct step {
     uint32_t sw;
-    emu_ports best; /* ports not tried yet: candidate ports towards a member not below, */
-    emu_ports rest; /* and the other ports up, which are tried after them */
+    emu_ports best; /* candidates towards a member that is not below; not yet tried */
+    emu_ports rest; /* the other ports up, which are tried after them */
 };
 
-/* Returns whether @sw spans all members: the climb is over. */
+/* Returns whether @sw spans all members, so that the climb is over. */
 static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
 {
     uint32_t missing = not_below(g, sw);
@@ -92,29 +94,20 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
     return false;
 }
 
-/* The least loaded parent not tried yet, the lowest port of equals; -1: none is left. */
+/* The least loaded parent not tried yet, the lowest port of equals; -1: none. */
 static int climb_port(const struct grow *g, struct step *step)
 {
     emu_ports *set = emu_ports_any(step->best) ? &step->best : &step->rest;
-    int best = -1;
-    uint32_t least = 0;
+    int best = least_loaded(g, step->sw, *set);
 
-    emu_each_port (port, *set) {
-        uint32_t load = g->load[g->graph->sw[step->sw].end[port].id];
-
-        if (best < 0 || load < least) {
-            best = (int)port;
-            least = load;
-        }
-    }
     if (best >= 0)
         *set &= ~emu_port((uint32_t)best);
     return best;
 }
 
 /*
- * Climb from @sw to a switch that spans all members; TOPO_NONE: no way. Greedy, and back where
- * that ends at a top that does not span them. @step: room for one a level. @seen: by switch.
+ * Climb from @sw to a switch that spans all members; TOPO_NONE: none. Greedy with backtracking.
+ * @step: one element per level. @seen: by switch.
  */
 static uint32_t grow_climb(const struct grow *g, uint32_t sw, struct step *step, bool *seen)
 {
@@ -167,10 +160,10 @@ static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
 static void grow_add(struct grow *g, uint32_t sw, int up, emu_ports ports)
 {
     g->switches[g->count] = (struct topo_tree_switch){.sw = sw, .up = (int16_t)up, .ports = ports};
-    g->place[sw] = ++g->count;
+    g->index[sw] = ++g->count;
 }
 
-/* Where the way from the top to @dst leaves the tree; TOPO_NONE: there is no way. */
+/* The last switch of the tree on the path from the root to @dst; TOPO_NONE: no path. */
 static uint32_t grow_join(const struct grow *g, uint32_t dst)
 {
     uint32_t sw = g->switches[0].sw;
@@ -181,7 +174,7 @@ static uint32_t grow_join(const struct grow *g, uint32_t dst)
 
         if (port < 0)
             break;
-        if (g->place[sw])
+        if (g->index[sw])
             join = sw;
         const struct topo_end *end = &g->graph->sw[sw].end[port];
         if (end->kind == TOPO_END_NODE)
@@ -200,7 +193,7 @@ static int grow_member(struct grow *g, uint32_t dst)
     for (;;) {
         int port = grow_port(g, sw, dst);
         const struct topo_end *end = &g->graph->sw[sw].end[port];
-        struct topo_tree_switch *from = &g->switches[g->place[sw] - 1];
+        struct topo_tree_switch *from = &g->switches[g->index[sw] - 1];
 
         if (emu_ports_has(from->ports, port))
             return -EINVAL; /* repeated */
@@ -213,15 +206,15 @@ static int grow_member(struct grow *g, uint32_t dst)
 }
 
 /*
- * In a damaged network all members may be below one switch that the climb did not come by: then
- * the tops above it have one port of the tree and nothing to do.
+ * In a damaged network all members may be below one switch that the climb did not visit. Then
+ * switches above it have one tree port and nothing to do.
  */
 static void drop_idle_tops(struct grow *g)
 {
     uint32_t idle = 0;
 
     while (emu_ports_count(g->switches[idle].ports) == 1) {
-        struct topo_tree_switch *next = &g->switches[++idle]; /* grown from it, before all others */
+        struct topo_tree_switch *next = &g->switches[++idle]; /* it was added first */
 
         next->ports &= ~emu_port((uint32_t)next->up);
         next->up = -1;
@@ -257,15 +250,15 @@ int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, cons
 
     if (count < 2)
         return -EINVAL;
-    g.place = calloc(graph->switches, sizeof *g.place);
+    g.index = calloc(graph->switches, sizeof *g.index);
     g.switches = malloc(graph->switches * sizeof *g.switches);
     struct step *step = malloc(graph->levels * sizeof *step);
     bool *seen = calloc(graph->switches, sizeof *seen);
-    if (g.place && g.switches && step && seen)
+    if (g.index && g.switches && step && seen)
         err = grow_tree(&g, step, seen);
     free(seen);
     free(step);
-    free(g.place);
+    free(g.index);
     if (err) {
         free(g.switches);
         return err;

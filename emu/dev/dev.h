@@ -141,7 +141,7 @@ struct emu_worker {
     uint64_t rest_ps; /* raw: the shortest time given to emu_dev_rest(); EMU_NEVER: none */
     bool woke;        /* it has slept since the last pass */
     bool away;        /* another thread has had its core since then */
-    /* timed: first arrival of what it sent in this window (real: since the start); raw: EMU_NEVER */
+    /* timed: first arrival of what it sent in this window (real: since start); raw: EMU_NEVER */
     uint64_t sent_ps;
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* of its devices' links (link/tap.h); may be NULL */

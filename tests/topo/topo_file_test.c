@@ -361,7 +361,7 @@ static const struct wrong_file {
     {"\n\nswitch 4 \"s\"\n",
      "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
     {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
-    {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
+    {"Switch \"s\"\n", "net, line 1: number of ports missing; want: Switch 36 \"NAME\""},
     {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
                      "\"NAME\""},
     {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
@@ -395,8 +395,8 @@ static const struct wrong_file {
      "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
      "net, line 8: \"a\" has 5 cables; an adapter here can have 4"},
     {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
-     "net, line 4: \"s\" is described otherwise in line 1"},
-    {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1"},
+     "net, line 4: \"s\" is described differently in line 1"},
+    {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described differently in line 1"},
     {"level=x\n", "net, line 1: level is a number from 0 to 65535"},
     {"level=65536\n", "net, line 1: level is a number from 0 to 65535"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
@@ -413,7 +413,7 @@ static const struct wrong_file {
     {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
      "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
     {"Switch 4 \"s\"\n[1] \"a\"[1] # \"4xFRD\" lid 4 4xFRD\n",
-     "net, line 2: '4xFRD' is no rate of a cable; did you mean '4xFDR'?"},
+     "net, line 2: '4xFRD' is not the rate of a cable; did you mean '4xFDR'?"},
     {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
 };
 

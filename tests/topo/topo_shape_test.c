@@ -416,9 +416,8 @@ static void topo_read__refuses_what_no_route_joins(void)
                            "net: no cables join \"H1\" and \"H0\": the network is in pieces");
     net_cable(&net, 1, 2);
     CU_ASSERT_EQUAL(net_read(&graph, &net, level, error, sizeof error), -EHOSTUNREACH);
-    CU_ASSERT_STRING_EQUAL(error,
-                           "net: no route joins \"H1\" and \"H0\": ways go up and then down, "
-                           "and with these levels none does");
+    CU_ASSERT_STRING_EQUAL(error, "net: no route joins \"H1\" and \"H0\": routes go up, then down, "
+                                  "and with these levels none does");
     CU_ASSERT_PTR_NULL(graph);
     CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), 0);
     net_free(&net);

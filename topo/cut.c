@@ -142,10 +142,7 @@ static void cut_leaves(const struct cut *c, const uint32_t *share)
         left--;
         if (host + 1 == c->hosts)
             continue;
-        /*
-         * Go on with this host if the next switch brings it nearer to its share; but each host gets
-         * one.
-         */
+        /* Does the next switch bring this host nearer to its share? But each host gets one. */
         want = c->graph->nodes * shares;
         with = 0;
         for (uint32_t next = i + 1; !with && next < c->graph->switches; next++)

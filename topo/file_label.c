@@ -15,10 +15,7 @@
 
 /* --- clean texts -------------------------------------------------------------------- */
 
-/*
- * Length of the character at @at, which has @left bytes; 0: not UTF-8. *@code: its code point.
- * Source: RFC 3629.
- */
+/* Length of the UTF-8 character at @at, its code point in *@code; 0: invalid. Source: RFC 3629. */
 static size_t scan_character(const char *at, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -58,10 +55,7 @@ bool file_text_is_clean(const char *text, size_t bytes)
     return true;
 }
 
-/*
- * Copy a text, at most TOPO_NAME_MAX bytes and a NUL, with unprintable characters as '?'. Returns
- * its length.
- */
+/* Copy at most TOPO_NAME_MAX bytes, and a NUL; unprintable ones become '?'. Returns the length. */
 static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 {
     uint32_t used = 0, code;

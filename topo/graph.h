@@ -71,10 +71,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
  */
 int topo_find_levels(struct topo_graph *graph);
 
-/**
- * topo_name_switch, topo_name_node - a switch or node in a message: its number, or its name in the
- * file. Returns @text.
- */
+/** topo_name_switch, _node - a device in a message: its number, or its name. Returns @text. */
 const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char text[static 80]);
 const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80]);
 
@@ -90,19 +87,13 @@ topo_generator topo_kary;  /* "4,2" */
 topo_generator topo_qsnet; /* "1024,links=2" */
 topo_generator topo_clos;  /* "down=16x32,up=16" */
 
-/**
- * topo_build - compute routes for a generated graph and check that none is missing. Frees it on
- * failure.
- */
+/** topo_build - compute routes and check that none is missing. Frees @graph on failure. */
 int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, size_t why_bytes);
 
 /** topo_load - topo_read() of the file @name. */
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes);
 
-/**
- * topo_order - all switches in an order that keeps those with much mutual traffic close together.
- * The caller frees it. NULL: no memory.
- */
+/** topo_order - all switches, those with much mutual traffic close together. NULL: no memory. */
 uint32_t *topo_order(const struct topo_graph *graph);
 
 /* --- parsing SPECs: numbers, names and commas (spec.c) ------------------------------ */

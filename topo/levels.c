@@ -43,10 +43,7 @@ struct guess {
     emu_ports *sets;
 };
 
-/*
- * Breadth-first distances from the @count switches in the queue, whose heights are 0; all other
- * heights are TOPO_NONE.
- */
+/* Breadth-first distances from the queue's @count switches. Other heights are TOPO_NONE. */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -22,10 +22,7 @@ struct clusters {
     uint32_t *where; /* by node: cluster << TOPO_MEMBER_BITS | index in it */
 };
 
-/**
- * clusters_find - group the nodes into clusters, in the order of their first nodes. Errors:
- * -ENOMEM.
- */
+/** clusters_find - group nodes into clusters, ordered by their first nodes. Errors: -ENOMEM. */
 int clusters_find(struct clusters *ret, const struct topo_graph *graph);
 void clusters_free(struct clusters *clusters);
 
@@ -48,10 +45,7 @@ struct paths {
 int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level);
 void paths_free(struct paths *paths);
 
-/**
- * paths_find - find shortest paths to a cluster. @sets: gets the candidates of switch s at s *
- * @stride; may be NULL.
- */
+/** paths_find - shortest paths to a cluster. @sets: NULL, or gets candidates at s * @stride. */
 void paths_find(const struct paths *paths, const struct topo_graph *graph, const struct cluster *to,
                 emu_ports *sets, size_t stride);
 

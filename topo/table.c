@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * table.c - make routing tables from candidates: in the regular form where possible, else in the
- * general one.
- */
+/* table.c - make routing tables from candidates: regular where possible, else general ones. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

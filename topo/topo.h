@@ -205,10 +205,7 @@ static inline const char *topo_node_name(const struct topo_graph *graph, uint32_
 
 #define TOPO_SHOWN_BYTES 96
 
-/**
- * topo_show_switch, topo_show_node - a switch or node for people: "switch 3", or "switch 3 (leaf1)"
- * if a file names it. Returns @text.
- */
+/** topo_show_switch, topo_show_node - for people: "switch 3" or "switch 3 (leaf1)", in @text. */
 const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
                              char text[static TOPO_SHOWN_BYTES]);
 const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
@@ -216,10 +213,7 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
 
 #define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
 
-/**
- * topo_show_cable - both ends of a port's cable as the file names them: " (leaf1:5, node01:1)"; "":
- * no file. Returns @text.
- */
+/** topo_show_cable - a cable's ends in the file: " (leaf1:5, node01:1)", or "". In @text. */
 const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                             char text[static TOPO_CABLE_BYTES]);
 
@@ -400,10 +394,7 @@ void topo_tree_release(struct topo_tree *tree);
  */
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of);
 
-/**
- * topo_partition_part - the same for the switches of @host (topo_cut()); all others get TOPO_NONE.
- * @host_of: NULL: it has all switches.
- */
+/** topo_partition_part - the same for the switches of @host (topo_cut()); others: TOPO_NONE. */
 void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
                          uint32_t workers, uint32_t *worker_of);
 
@@ -425,10 +416,7 @@ void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *wo
 
 #define TOPO_HOSTS_MAX 64
 
-/**
- * topo_first_link - the first link of a node that was not removed. The node belongs to that
- * switch's host and worker.
- */
+/** topo_first_link - the first link not removed. Its switch's host and worker are the node's. */
 static inline const struct topo_link *topo_first_link(const struct topo_graph *graph, uint32_t node)
 {
     const struct topo_link *link = graph->node[node].link;

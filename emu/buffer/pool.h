@@ -79,10 +79,7 @@ static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t b
     return buf != EMU_NO_BUF ? emu_pool_seg(pool, buf) : NULL;
 }
 
-/*
- * A word that stays with a buffer while it is in use, and is copied with it. The link engine keeps
- * the time of posting there.
- */
+/* A word that stays with a buffer while it is used: the time of posting. Copied with it. */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
     return &pool->note[buf];
@@ -164,10 +161,7 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/**
- * emu_pool_drop_lates - drop the references collected by emu_pool_drop_late(). At the end of a
- * step.
- */
+/** emu_pool_drop_lates - drop what emu_pool_drop_late() collected, at the end of a step. */
 static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 {
     while (cache->lates)

@@ -222,10 +222,7 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
     return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
 }
 
-/**
- * emu_ring_grant - fused: return the credit of slot number @at, which is empty; it arrives at
- * @at_ps. Thread: consumer. Wait-free.
- */
+/** emu_ring_grant - fused: return the credit of empty slot @at, to arrive at @at_ps. Consumer. */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
     struct emu_entry *slot = &end->slot[at & end->mask];
@@ -242,10 +239,7 @@ static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint
     emu_credit_show(slot, at_ps);
 }
 
-/**
- * emu_credit_put - send @count credits that arrive at @at_ps. Each credit of the cable has a slot.
- * Thread: producer. Wait-free.
- */
+/** emu_credit_put - send @count credits that arrive at @at_ps; each has a slot. Producer. */
 static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
                                   uint64_t at_ps)
 {

@@ -9,10 +9,7 @@
 
 #include <stddef.h>
 
-/**
- * emu_sparse_alloc - at least @bytes of zeros, aligned to a cache line; NULL: no memory. Thread:
- * any.
- */
+/** emu_sparse_alloc - at least @bytes of zeros at a cache line; NULL: no memory. Thread: any. */
 void *emu_sparse_alloc(size_t bytes);
 
 /** emu_sparse_free - @piece may be NULL. Thread: any. */

@@ -52,10 +52,7 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/*
- * Prefetches for stage @what and changes nothing. @kept: its result for the stage before; at first
- * 0. Thread: the device's worker.
- */
+/* Prefetches for stage @what. @kept: its result for the stage before; at first 0. */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
@@ -133,10 +130,7 @@ struct emu_worker {
     uint64_t now_ps;  /* start of this pass; virtual: end of this window */
     uint64_t next_ps; /* earliest next_ps of its devices */
     uint64_t *due_ps; /* by device: next_ps after its last step */
-    /*
-     * raw, one bit per device: stepped in this pass; to be stepped in the next without a signal
-     * (emu_dev_rest()); the same for this one
-     */
+    /* raw, bits by device: stepped in this pass; to rest in the next (emu_dev_rest()), in this */
     uint64_t *stepped, *rests, *rested;
     uint64_t rest_ps; /* raw: the shortest time given to emu_dev_rest(); EMU_NEVER: none */
     bool woke;        /* it has slept since the last pass */
@@ -198,10 +192,7 @@ void emu_dev_always(struct emu_dev *dev);
 /** emu_dev_signal_far - signal from another thread than the device's worker. */
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
-/**
- * emu_dev_is_told - is a signal of another thread pending? Thread: any, while its worker is
- * stopped.
- */
+/** emu_dev_is_told - is another thread's signal pending? Thread: any, its worker is stopped. */
 bool emu_dev_is_told(const struct emu_dev *dev);
 
 /* Set an event of device @index at @ports. @step: 1 if it is to be stepped for that, else 0. */
@@ -230,10 +221,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     emu_signals_add(&to->told, index, event, ports, 1);
 }
 
-/**
- * emu_signal_credit - signal a credit at @port, which is on its ring. A device of the same worker
- * is stepped only if it wants that.
- */
+/** emu_signal_credit - signal a credit on the ring of @port; may step it: emu_dev_wants(). */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
@@ -252,10 +240,7 @@ static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *
     emu_signal(dev->worker, dev->index, from, event, ports);
 }
 
-/**
- * emu_dev_wake - clock virtual: step @dev at @at_ps or earlier. Thread: its creator's, or the
- * driver's, while the workers are stopped.
- */
+/** emu_dev_wake - clock virtual: step @dev by @at_ps. Thread: any, while workers are stopped. */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 {
     uint64_t *due_ps = &dev->worker->due_ps[dev->index];
@@ -333,10 +318,7 @@ static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint6
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
-/**
- * emu_dev_take - take the ports that had an event since the last call. Thread: the device's own
- * step.
- */
+/** emu_dev_take - take the ports that had an event. Thread: the device's own step. */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
     uint64_t *ready = &dev->worker->taken.ready[dev->index][event];

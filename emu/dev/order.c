@@ -4,10 +4,7 @@
 
 #include <string.h>
 
-/*
- * Of simultaneous events the lowest rank is first: the lower port, or with by_turn a pseudo-random
- * order of time and port.
- */
+/* The lowest rank is first: the lower port or, with by_turn, a pseudo-random order. */
 static uint64_t order_rank(const struct emu_order *order, uint64_t at_ps, uint64_t port)
 {
     return order->by_turn ? emu_order_turn(at_ps, port) : port;

@@ -32,10 +32,7 @@ struct emu_order {
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
-/**
- * emu_order_init - an empty order for up to @events events. @event: EMU_ORDER_ROOM(@events)
- * elements.
- */
+/** emu_order_init - an empty order for @events events. @event: EMU_ORDER_ROOM(@events) of them. */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
                                   uint32_t events, bool by_turn)
 {
@@ -61,10 +58,7 @@ static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
     return emu_hash(time ^ port << 57 ^ port >> 7);
 }
 
-/*
- * The slow path of emu_order_add(): no space on the side needed, or the earliest event is
- * simultaneous.
- */
+/* Slow path of emu_order_add(): no space on that side, or simultaneous with the earliest. */
 void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
 
 /* Put an event at @at, or before simultaneous events in front of it that rank lower. */
@@ -87,10 +81,7 @@ static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uin
     at->port = port;
 }
 
-/**
- * emu_order_add - add an event. There is space: one per port. The rare case is a tail call, so the
- * fast path saves no registers.
- */
+/** emu_order_add - add an event, at most one per port. The rare case is a tail call: fast. */
 static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
     bool leads = at_ps < order->first->at_ps;

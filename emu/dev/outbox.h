@@ -52,15 +52,11 @@ bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/**
- * emu_outbox_begin - at the start of a window: deliver what was sent to @worker in the last one.
- * Thread: @worker's.
- */
+/** emu_outbox_begin - begin a window: deliver the last one's entries. Thread: @worker's. */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /**
- * emu_outbox_settle - deliver when no window follows, so that the driver finds it in the rings.
- * Thread: any, while all workers are stopped.
+ * emu_outbox_settle - deliver to the rings when no window follows. Thread: any, all are stopped.
  */
 void emu_outbox_settle(struct emu_worker *worker);
 

@@ -15,10 +15,7 @@ void emu_rcu_quiescent(void);
 void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
-/**
- * emu_rcu_wait - wait until no reader can use what was unpublished before the call. Thread: any but
- * readers.
- */
+/** emu_rcu_wait - wait until no reader uses what was unpublished. Thread: any but readers. */
 void emu_rcu_wait(void);
 
 #endif

@@ -17,10 +17,7 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
     faults->seed = emu_splitmix_at(seed, 1);
 }
 
-/*
- * When the first delayed entry arrives; EMU_NEVER: others must overtake it first. @alone: the cable
- * is empty, so none can.
- */
+/* Arrival of the first delayed entry; EMU_NEVER: others must overtake it, unless @alone. */
 static uint64_t fault_held_ps(const struct emu_faults *faults, bool alone)
 {
     const struct emu_fault_held *first = &faults->at[0];
@@ -52,10 +49,7 @@ struct fault_verdict {
     struct emu_fault_armed *by; /* the rule; NULL: the rates */
 };
 
-/*
- * Delay an entry by a random time; later ones overtake it. There is space. On clock raw it is
- * delayed by a number of entries instead.
- */
+/* Delay an entry by a random time, on clock raw by a number of entries. There is space. */
 static void fault_hold(struct emu_faults *faults, const struct emu_rx *rx,
                        const struct emu_entry *entry, const struct fault_verdict *verdict,
                        enum emu_fate fate)
@@ -248,10 +242,7 @@ static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
     return false;
 }
 
-/*
- * The first rule that hits and changes the entry, else the rates. Rules that only count or log do
- * so.
- */
+/* The first rule that hits and changes the entry, else the rates. Others only count or log. */
 static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)

@@ -182,10 +182,7 @@ uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
 /** emu_faults_bufs - pool buffers of delayed entries. Thread: any, while workers are stopped. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/**
- * emu_faults_rebase - timed: subtract @by_ps from all times. Thread: any, while workers are
- * stopped.
- */
+/** emu_faults_rebase - subtract @by_ps from all times. Thread: any, while workers are stopped. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - drop delayed entries and rules. Thread: any, while workers are stopped. */

@@ -12,10 +12,7 @@
 
 #define EMU_BOUND_OFF UINT64_MAX /* wait without limit */
 
-/*
- * A row is X(field, NAME, default in milliseconds, what it bounds). Default 0: the profile's value.
- * These are the fabric's.
- */
+/* The fabric's. A row is X(field, NAME, default in ms or 0 for the profile's, what it bounds). */
 #define EMU_BOUNDS_FABRIC(X)                                                                 \
     X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")    \
     X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped, by a debugger or a signal")  \

@@ -217,20 +217,14 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
            (size_t)nodes * sizeof(struct emu_comm_peer);
 }
 
-/**
- * emu_hostif_peer - the counters for @node. They follow seats[], at an even index so that none
- * spans two lines. Pure.
- */
+/** emu_hostif_peer - the counters for @node, after seats[]; none spans two lines. Pure. */
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
 {
     return (struct emu_comm_peer *)(void *)&shared->seats[nodes + nodes % 2] + node;
 }
 
-/**
- * emu_hostif_peers - behind these, one bit per node to which messages were sent, so that a reader
- * need not touch the others' memory. Pure.
- */
+/** emu_hostif_peers - after these, one bit per node with messages, for fast reading. Pure. */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
@@ -279,10 +273,7 @@ static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
     return (number + shift) % EMU_HOSTIF_SLOTS;
 }
 
-/**
- * emu_hostif_may_turn - may a writer at slot @at start again at the first slot? @untold: entries
- * that are not published.
- */
+/** emu_hostif_may_turn - may a writer at slot @at restart at 0? @untold: unpublished entries. */
 static inline bool emu_hostif_may_turn(uint32_t at, uint32_t untold)
 {
     return at >= EMU_HOSTIF_TURN && !untold;
@@ -456,10 +447,7 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
 /** emu_hostif_nic_skip - drop segments in the shared buffer that is no longer read, then peek. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
-/**
- * emu_hostif_nic_peek - the next segment that is due by @now_ps (ignored on clock raw), or NULL.
- * Valid until emu_hostif_nic_consumed().
- */
+/** emu_hostif_nic_peek - the next segment due by @now_ps, valid until nic_consumed(), or NULL. */
 static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     struct emu_hostif_shared *shared = nic->shared;
@@ -493,10 +481,7 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/**
- * emu_hostif_nic_consumed - publish how far the ring was read and ring the bell if asked to. Once
- * per burst.
- */
+/** emu_hostif_nic_consumed - publish how far the ring was read; ring the bell. Once per burst. */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**

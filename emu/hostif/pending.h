@@ -134,10 +134,7 @@ bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, u
 /** emu_pending_check - the same checks on a copy received from another host. */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
-/**
- * emu_pending_shift - convert the times of a copy from a host whose clock showed @there_ns when
- * ours showed @here_ns. 0 stays 0. Pure.
- */
+/** emu_pending_shift - convert times of a host whose clock showed @there_ns at our @here_ns. */
 void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns);
 
 #endif

@@ -50,10 +50,7 @@ static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *ent
     emu_tx_send(tx, entry);
 }
 
-/**
- * emu_rx_put_credits - return credits for @count segments of @channel. The caller signals the
- * sender.
- */
+/** emu_rx_put_credits - return @count credits of @channel without signalling the sender. */
 static inline void emu_rx_put_credits(struct emu_rx *rx, uint32_t count, uint32_t channel,
                                       uint64_t arrive_ps)
 {

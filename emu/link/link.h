@@ -53,7 +53,7 @@ struct emu_tx {
             bool apart : 1;  /* another worker steps the receiver: emu_link_apart() */
             bool fused : 1;  /* the credits are in `data`: emu_link_join_fused() */
         };
-        uint16_t shape; /* kind and flags, to test all at once; EMU_LINK_LOCAL: no flag is set */
+        uint16_t shape; /* kind and flags, to test at once; EMU_LINK_LOCAL: plain, no flag is set */
     };
     uint16_t untold;  /* segments sent since the receiver was last signalled */
     uint32_t credits; /* segments that may be sent; fused: always 0 */
@@ -178,10 +178,7 @@ static inline void emu_rx_tell(const struct emu_rx *rx, const struct emu_worker 
     emu_signal(rx->far, rx->peer.index, from, EMU_EVENT_CREDIT, emu_port_signal(rx->peer.port));
 }
 
-/**
- * emu_link_join - connect @tx of @from's port to @rx of @to's port by a local cable with @credits
- * credits. Errors: -ENOMEM.
- */
+/** emu_link_join - connect @tx of @from and @rx of @to, with @credits credits. Errors: -ENOMEM. */
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
@@ -217,10 +214,7 @@ static inline size_t emu_link_bytes(uint32_t credits)
     return emu_ring_bytes(credits) + emu_credit_bytes(credits);
 }
 
-/**
- * emu_link_credits - credits of a local cable that the sender has or that are on their way back.
- * Thread: any, while both workers are stopped.
- */
+/** emu_link_credits - credits at the sender or on their way back. Thread: any, both stopped. */
 uint64_t emu_link_credits(const struct emu_rx *rx);
 
 /** emu_link_unjoin - free what emu_link_join() made, after the workers have stopped. */
@@ -263,10 +257,7 @@ static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
                          : "credits were made on the cable to here";
 }
 
-/**
- * emu_link_bufs - references to pool buffers on a local cable; 0 for other links. Thread: any,
- * while both workers are stopped.
- */
+/** emu_link_bufs - references to pool buffers on a local cable, else 0. Thread: as above. */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
 /** emu_link_holds - is a segment of group @id on a local cable? Thread: as emu_link_bufs(). */
@@ -337,10 +328,7 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/**
- * emu_tx_send_plain - raw: emu_tx_send() on a link known to be local with no flag set. Returns the
- * credits left.
- */
+/** emu_tx_send_plain - raw: emu_tx_send() on a plain local link. Returns the credits left. */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
@@ -365,10 +353,7 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
     emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
 
-/**
- * emu_tx_sent - raw: account for @count segments that the caller put into the ring through @data,
- * its own copy of the ring end.
- */
+/** emu_tx_sent - raw: account for @count segments put into the ring through the copy @data. */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
     tx->data = *data;
@@ -394,10 +379,7 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
     return tx->plug.plugged;
 }
 
-/**
- * emu_tx_put - raw: send one segment on a hostif link. @payload: at a cache line; NULL if it has
- * none.
- */
+/** emu_tx_put - raw: send a segment on a hostif link. @payload: at a cache line, or NULL. */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -435,10 +417,7 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
     return run;
 }
 
-/**
- * emu_tx_refer - raw: send the segment at @on in the switch's shared multicast buffer. @hdr,
- * @payload: the segment, for captures.
- */
+/** emu_tx_refer - raw: send segment @on of the shared multicast buffer; the rest for captures. */
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
 {
@@ -504,10 +483,7 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
-/**
- * emu_tx_has_credit - local link: is a credit here or on its way? Thread: the device's worker; any
- * while that is stopped.
- */
+/** emu_tx_has_credit - local link: is a credit here or on its way? Thread: the device's. */
 static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 {
     if (tx->fused)
@@ -610,10 +586,7 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/**
- * emu_rx_begin - before a burst: read the attachment of a hostif link, once per pass as in
- * emu_tx_room().
- */
+/** emu_rx_begin - before a burst: read the attachment of a hostif link: see emu_tx_room(). */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_EDGE)
@@ -733,10 +706,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
 }
 
-/**
- * emu_rx_fetch, emu_tx_fetch - prefetch the ring's cache lines that are used next (emu_fetch_fn).
- * Thread: the device's.
- */
+/** emu_rx_fetch, emu_tx_fetch - prefetch the ring's lines used next: emu_fetch_fn. */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)

@@ -48,10 +48,7 @@ struct emu_tap_area {
  */
 int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *plan, int *memfd);
 
-/**
- * emu_tap_area_open - map an area for reading it; @memfd may then be closed. Errors: -EPROTO; of
- * mmap().
- */
+/** emu_tap_area_open - map an area; @memfd may then be closed. Errors: -EPROTO; of mmap(). */
 int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
 
 /**

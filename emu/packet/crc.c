@@ -167,10 +167,7 @@ CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
     return _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
 }
 
-/*
- * Reduce 256 bytes, following @crc. @crc is added last, so that consecutive segments hardly wait
- * for each other.
- */
+/* Reduce 256 bytes, following @crc, which is added last: consecutive segments overlap. */
 CRC32_WIDE_TARGET static inline uint64_t crc32_last(uint64_t crc, const __m512i at[4])
 {
     __m512i sum = crc32_fold(at[2], crc32_fold_by(CRC32_FOLD_64_LOW, CRC32_FOLD_64_HIGH), at[3]);

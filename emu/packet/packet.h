@@ -162,10 +162,7 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
     return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
-/**
- * emu_packet_wire_bytes - bytes on the wire of segment @index of a packet with @bytes payload.
- * Pure.
- */
+/** emu_packet_wire_bytes - bytes on the wire of segment @index, of @bytes payload. Pure. */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);

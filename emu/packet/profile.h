@@ -252,10 +252,7 @@ struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_cl
 void emu_profile_each(const struct emu_profile *profile,
                       void (*fn)(void *ctx, const char *name, uint64_t value), void *ctx);
 
-/**
- * emu_profile_set - set one field by "name=value", as --set does. Errors: -EINVAL with one line in
- * @error.
- */
+/** emu_profile_set - set one field by "name=value". Errors: -EINVAL with one line in @error. */
 int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
                     size_t error_bytes);
 

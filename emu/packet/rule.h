@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * rule.h - a fault rule: which entries of a cable it matches, how often it hits, and its effect.
- * The receiver of the cable applies it.
- */
+/* rule.h - a fault rule: the entries of a cable that it matches, how often it hits, its effect. */
 #ifndef EMU_FAULT_RULE_H
 #define EMU_FAULT_RULE_H
 

@@ -160,10 +160,7 @@ static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, 
     channels->paid &= ~((uint32_t)!channels->promised[c] << c);
 }
 
-/**
- * emu_vcs_is_due - can a credit for channel @c be genuine? If not, this or an earlier one is
- * forged.
- */
+/** emu_vcs_is_due - can a credit for channel @c be genuine, rather than forged? */
 static inline bool emu_vcs_is_due(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->used[c] > channels->promised[c];
@@ -178,10 +175,7 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
         emu_vcs_collect(channels);
 }
 
-/**
- * emu_vcs_return_all - @count credits came back. Returns how many of them were impossible, which
- * change nothing.
- */
+/** emu_vcs_return_all - @count credits came back. Returns how many were impossible and ignored. */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];

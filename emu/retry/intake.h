@@ -118,19 +118,13 @@ void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
 void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 
-/**
- * emu_intake_check - emu_link_check() for such a cable. Thread: any, while both workers are
- * stopped.
- */
+/** emu_intake_check - emu_link_check() for such a cable. Thread: any, both workers stopped. */
 const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uint32_t credits);
 
 /** emu_intake_bufs - references to pool buffers in the cable's ring. Thread: as above. */
 uint32_t emu_intake_bufs(const struct emu_intake *intake);
 
-/**
- * emu_intake_rebase - subtract @by_ps from all times, except those of the faults and the device's
- * receiver.
- */
+/** emu_intake_rebase - subtract @by_ps from its times, not from its faults' or receiver's. */
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps);
 
 #endif

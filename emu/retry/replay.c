@@ -163,10 +163,7 @@ static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
         replay->timer_ps = replay->pass_ps + replay->rto.first_ps;
 }
 
-/*
- * Resend everything unacknowledged. Cancels a measured round trip, whose answer would be ambiguous
- * (Karn).
- */
+/* Resend everything unacknowledged; a round trip being measured is now ambiguous (Karn). */
 static void replay_again(struct emu_replay *replay, uint64_t at_ps)
 {
     replay->next = replay->first;

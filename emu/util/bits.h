@@ -47,10 +47,7 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
     return emu_bits_first(bits);
 }
 
-/**
- * emu_bits_next - round robin: the first of @bits after @last, wrapping around. Not empty; @last <
- * 64.
- */
+/** emu_bits_next - round robin: the first of @bits, not empty, after @last, or else the least. */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {
     uint64_t above = bits & (~UINT64_C(1) << last);

@@ -67,10 +67,7 @@ static inline uint64_t emu_host_ps(uint64_t origin_ns)
     return (emu_now_ns() - origin_ns) * 1000u;
 }
 
-/**
- * emu_clock_now - the time up to which devices may step, in ps; raw: 0. Not for clock virtual.
- * Thread: any.
- */
+/** emu_clock_now - time up to which to step, ps; raw: 0. Not for clock virtual. Thread: any. */
 static inline uint64_t emu_clock_now(const struct emu_clock *clock)
 {
     return clock->mode == EMU_CLOCK_RAW ? 0 : emu_host_ps(clock->origin_ns);

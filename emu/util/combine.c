@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * combine.c - the arithmetic of reductions: one loop per operation and type, left to the compiler
- * to vectorise (gcc: from -O3 on).
- */
+/* combine.c - the arithmetic of reductions: a loop per operation and type, vectorised by -O3. */
 #include "emu/util/combine.h"
 
 #include <assert.h>

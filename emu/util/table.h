@@ -36,10 +36,7 @@ static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint3
  */
 int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, void **old);
 
-/**
- * emu_table_clear - empty the slot; its object may be freed after emu_rcu_wait(). Thread: the
- * manager.
- */
+/** emu_table_clear - empty the slot; free its object after emu_rcu_wait(). Thread: the manager. */
 void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 
 /** emu_table_taken - number of used slots. Thread: the manager. */

@@ -79,10 +79,7 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/*
- * Does round @rounds still spin? If the thread began another wait meanwhile, this reads the clock
- * once too often at most.
- */
+/* Does round @rounds still spin? After a nested wait, this reads the clock once too often. */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)

@@ -69,20 +69,14 @@ struct emu_waiter; /* what a worker sleeps on */
 int emu_waiter_create(struct emu_waiter **ret);
 void emu_waiter_destroy(struct emu_waiter *waiter);
 
-/**
- * emu_waiter_add, emu_waiter_remove - have the eventfd @bell wake the sleeper, or no longer.
- * Thread: any.
- */
+/** emu_waiter_add, emu_waiter_remove - let the eventfd @bell wake the sleeper. Thread: any. */
 int emu_waiter_add(struct emu_waiter *waiter, int bell);
 void emu_waiter_remove(struct emu_waiter *waiter, int bell);
 
 /** emu_waiter_ring - wake the sleeper. Thread: any. */
 void emu_waiter_ring(struct emu_waiter *waiter);
 
-/**
- * emu_waiter_sleep - sleep until a bell rings or @timeout_ns passed (UINT64_MAX: no limit). Thread:
- * the worker.
- */
+/** emu_waiter_sleep - until a bell or @timeout_ns (UINT64_MAX: none). Thread: the worker. */
 void emu_waiter_sleep(struct emu_waiter *waiter, uint64_t timeout_ns);
 
 #endif

@@ -31,10 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * How long to wait for the next reply from other cores: as long as two processes take their turns
- * there. 12 us is no better.
- */
+/* Wait for a reply from other cores as long as two processes run there. 12 us is no better. */
 #define EMU_CROWD_ANSWER_NS 5000u
 #define EMU_CROWD_IN_VAIN   8u   /* after this many replies in a row did not come, */
 #define EMU_CROWD_UNHEARD   15u  /* skip waiting this many times, then wait once */
@@ -56,10 +53,7 @@ void emu_crowd_still(struct emu_worker *worker);
 /** emu_crowd_waits - keep the core for now? */
 bool emu_crowd_waits(struct emu_worker *worker);
 
-/**
- * emu_crowd_look - the best core for the worker on @own, by the processes that posted since the
- * last check; @own if one of them sends a stream.
- */
+/** emu_crowd_look - the best core for a worker on @own, which it keeps during a stream. */
 uint32_t emu_crowd_look(struct emu_worker *worker, uint32_t own);
 
 /** emu_crowd_turn - the worker has its core again after another thread. */

@@ -145,10 +145,7 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
     return windows->until_ps[number % 2];
 }
 
-/*
- * Step the open window, and meet the others. V5 pairs with itself: the last to arrive sees what all
- * others have written.
- */
+/* Step the open window, and meet the others. V5 pairs with itself: the last sees all writes. */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
     windows_next(windows, emu_worker_window(at->worker, until_ps));

@@ -50,10 +50,7 @@ void emu_windows_destroy(struct emu_windows *windows);
  */
 void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
 
-/**
- * emu_windows_next_ps - when something happens next, on any host; EMU_NEVER: nothing by
- * EMU_LAST_PS. Thread: the driver.
- */
+/** emu_windows_next_ps - next event on any host; EMU_NEVER: none by EMU_LAST_PS. Driver only. */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);
 
 /** emu_windows_count - windows so far. Thread: the driver. */

@@ -17,10 +17,7 @@ struct emu_hostif_list {
     struct emu_hostif *edge[];
 };
 
-/**
- * emu_worker_create - a worker for up to @devs devices, without a thread. @pool: NULL if no segment
- * carries a payload.
- */
+/** emu_worker_create - a worker for @devs devices, without a thread. @pool: NULL: no payloads. */
 int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
                       struct emu_pool *pool);
 void emu_worker_destroy(struct emu_worker *worker);

@@ -212,10 +212,7 @@ static uint64_t edge_due(const struct emu_hostif *edge, uint64_t due_ps, uint64_
     return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
 }
 
-/*
- * When a segment posted for @due_ps leaves on the wire. Wire rate and credits hold whatever the
- * process claims.
- */
+/* When a segment posted for @due_ps leaves: wire rate and credits hold whatever is claimed. */
 static uint64_t edge_depart(struct emu_hostif *edge, const struct emu_hdr *hdr, uint64_t due_ps,
                             uint64_t now_ps, uint32_t *born_ns)
 {
@@ -282,10 +279,7 @@ static bool edge_take(struct emu_hostif *edge, uint64_t now_ps)
     return true;
 }
 
-/*
- * Bounded by segments read rather than found, so that a process that posts garbage as fast as we
- * drop it cannot keep us here.
- */
+/* Bounded by segments read, not found: garbage posted as fast as we drop it must not hold us. */
 bool emu_hostif_refill(struct emu_hostif *edge, uint64_t now_ps)
 {
     uint32_t credits = edge->credits->count;
@@ -491,10 +485,7 @@ static bool edge_gets(struct emu_hostif *edge, uint32_t count)
     return false;
 }
 
-/*
- * Write the next segment to slot @at, the result of edge_down_slot(), which must not be called
- * twice.
- */
+/* Write the next segment to slot @at. Call edge_down_slot() for it only once. */
 static inline void edge_put(struct emu_hostif *edge, uint32_t at, const struct emu_hdr *hdr,
                             const struct emu_seg *payload)
 {

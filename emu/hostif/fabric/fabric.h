@@ -37,10 +37,7 @@ static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, 
     }
 }
 
-/*
- * Transit and blocking times. Counters: written by the worker, read by anyone. Always 0 on clock
- * raw.
- */
+/* Transit and blocking times, written by the worker, read by anyone. Clock raw: 0. */
 struct emu_hostif_times {
     _Atomic uint64_t ideal_ns;  /* emulated transit times, summed */
     _Atomic uint64_t actual_ns; /* actual transit times, summed */
@@ -59,10 +56,7 @@ struct emu_hostif {
     uint32_t serial; /* unique among all host interfaces so far; not 0 */
     int bell;        /* eventfd written by the process; never read */
     const struct emu_profile *profile;
-    /*
-     * timed, if this wire is slower than others: delay per byte until the switch may forward a
-     * segment: emu_tx_late_ps()
-     */
+    /* timed: delay per byte of a wire slower than others: emu_tx_late_ps() */
     uint64_t late_ps_per_byte;
     struct emu_shelf *shelf; /* shared multicast buffer of the switch; NULL: none */
     /* for the wire towards the switch; kept in emu_rx when processes change */
@@ -165,10 +159,7 @@ static inline uint32_t emu_hostif_bufs(const struct emu_hostif *edge)
  */
 void emu_hostif_rebase(struct emu_hostif *edge, uint64_t by_ps);
 
-/**
- * emu_hostif_look - check for new segments or new space, and signal the device. Thread: the worker,
- * once per pass.
- */
+/** emu_hostif_look - signal the device if there is a new segment or space. Thread: the worker. */
 void emu_hostif_look(struct emu_hostif *edge);
 
 /**
@@ -258,10 +249,7 @@ static inline const struct emu_seg *emu_hostif_peek(struct emu_hostif *edge, str
     return seg;
 }
 
-/**
- * emu_hostif_take - raw: copy the peeked segment in. False: no buffer is free; the device is
- * signalled again.
- */
+/** emu_hostif_take - raw: copy the peeked segment in. False: no buffer; the device runs again. */
 bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct emu_entry *entry);
 
 /**
@@ -293,10 +281,7 @@ uint32_t emu_hostif_pass_run(struct emu_hostif *edge, struct emu_hostif *to, uin
  */
 void emu_hostif_seat(struct emu_hostif *edge, uint32_t node, uint64_t word);
 
-/**
- * emu_hostif_left - segments posted by the process that have not entered the fabric. Thread: the
- * manager, once no worker uses the interface.
- */
+/** emu_hostif_left - posted segments not in the fabric. Thread: manager, after the worker. */
 uint32_t emu_hostif_left(const struct emu_hostif *edge);
 
 /** emu_hostif_next_ps - timed: when the front segment is due; EMU_NEVER if none is known. */
@@ -313,20 +298,14 @@ uint32_t emu_hostif_room(struct emu_hostif *edge);
 
 /** emu_hostif_has_room - is there space for @count? If not, nothing counts as waiting. */
 bool emu_hostif_has_room(struct emu_hostif *edge, uint32_t count);
-/**
- * emu_hostif_send - copy a segment to the process and drop its buffer. The caller has checked
- * space.
- */
+/** emu_hostif_send - copy a segment to the process and drop its buffer. There must be space. */
 void emu_hostif_send(struct emu_hostif *edge, const struct emu_entry *entry);
 /** emu_hostif_put - raw: the same with a payload at a cache line of the caller's; NULL: none. */
 void emu_hostif_put(struct emu_hostif *edge, const struct emu_hdr *hdr,
                     const struct emu_seg *payload);
 /** emu_hostif_put_run - raw: the same for the @count segments in @bufs, in order. */
 void emu_hostif_put_run(struct emu_hostif *edge, const uint32_t *bufs, uint32_t count);
-/**
- * emu_hostif_write - raw: write a segment to @shelf, which is not full. Returns its index. Thread:
- * the worker.
- */
+/** emu_hostif_write - raw: write a segment to @shelf, which is not full. Returns its index. */
 uint32_t emu_hostif_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
                           const struct emu_seg *payload);
 /**
@@ -363,10 +342,7 @@ void emu_hostif_wake(struct emu_hostif *edge);
  */
 void emu_hostif_tell_all(struct emu_worker *worker, bool now);
 
-/**
- * emu_hostif_bell - before the worker sleeps: request the bell or cancel the request. Returns true
- * if there is work already.
- */
+/** emu_hostif_bell - before sleeping: request or cancel the bell. True: there is work already. */
 bool emu_hostif_bell(struct emu_hostif *edge, bool wanted);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/dev/found.h"
+#include "emu/dev/dev.h"
 #include "emu/util/now.h"
 
 /* The far end of a switch's port. */

@@ -16,7 +16,7 @@
 
 #include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
-#include "emu/dev/found.h"
+#include "emu/dev/dev.h"
 
 /* What a group has at a device. */
 struct group_place {

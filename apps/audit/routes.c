@@ -13,7 +13,7 @@
 
 #include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
-#include "emu/dev/found.h"
+#include "emu/dev/dev.h"
 
 enum route_state {
     ROUTE_UNKNOWN,

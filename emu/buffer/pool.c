@@ -14,38 +14,31 @@
 
 #include "emu/util/alloc.h"
 
-static void *pool_reserve(size_t bytes)
+/* Bytes of the arrays: a buffer, a note, a chain link and a count for each of @bufs. */
+static size_t pool_bytes(const struct emu_pool *pool)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return at == MAP_FAILED ? NULL : at;
-}
-
-static void pool_release(void *at, size_t bytes)
-{
-    if (at)
-        munmap(at, bytes);
+    return pool->bufs *
+           (sizeof *pool->buf + sizeof *pool->note + sizeof *pool->chain + sizeof *pool->refs);
 }
 
 struct emu_pool *emu_pool_create(uint32_t bufs)
 {
     struct emu_pool *pool = emu_zeros(sizeof *pool);
+    void *at;
 
     if (!pool)
         return NULL;
-    bufs = (bufs + EMU_POOL_CHAIN - 1) / EMU_POOL_CHAIN * EMU_POOL_CHAIN;
-    pool->bufs = bufs;
-    atomic_init(&pool->depot, 0);
-    atomic_init(&pool->fresh, 0);
-    pool->buf = pool_reserve(bufs * sizeof *pool->buf);
-    pool->refs = pool_reserve(bufs * sizeof *pool->refs);
-    pool->note = pool_reserve(bufs * sizeof *pool->note);
-    pool->chain = pool_reserve(bufs * sizeof *pool->chain);
-    if (!pool->buf || !pool->refs || !pool->note || !pool->chain) {
-        emu_pool_destroy(pool);
+    pool->bufs = (bufs + EMU_POOL_CHAIN - 1) / EMU_POOL_CHAIN * EMU_POOL_CHAIN;
+    at = mmap(NULL, pool_bytes(pool), PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        free(pool);
         return NULL;
     }
+    pool->buf = at;
+    pool->note = (uint32_t *)(pool->buf + pool->bufs);
+    pool->chain = (_Atomic uint32_t *)(pool->note + pool->bufs);
+    pool->refs = (_Atomic uint16_t *)(pool->chain + pool->bufs);
     return pool;
 }
 
@@ -53,10 +46,7 @@ void emu_pool_destroy(struct emu_pool *pool)
 {
     if (!pool)
         return;
-    pool_release(pool->buf, pool->bufs * sizeof *pool->buf);
-    pool_release(pool->refs, pool->bufs * sizeof *pool->refs);
-    pool_release(pool->note, pool->bufs * sizeof *pool->note);
-    pool_release(pool->chain, pool->bufs * sizeof *pool->chain);
+    munmap(pool->buf, pool_bytes(pool));
     free(pool);
 }
 

@@ -72,21 +72,18 @@ static bool fault_is_reply(const struct emu_entry *entry)
     return entry->packet.kind == EMU_PACKET_ACK || entry->packet.kind == EMU_PACKET_NACK;
 }
 
+static void fault_drop(struct emu_pool_cache *cache, struct emu_entry *entry)
+{
+    emu_pool_drop(cache, entry->buf);
+    entry->buf = EMU_NO_BUF;
+}
+
 static enum emu_fate fault_lose(struct emu_faults *faults, struct emu_pool_cache *cache,
                                 struct emu_entry *entry)
 {
     emu_count(&faults->counts.lost, 1);
-    emu_pool_drop(cache, entry->buf);
-    entry->buf = EMU_NO_BUF;
+    fault_drop(cache, entry);
     return EMU_FATE_LOST;
-}
-
-/* The cable's checksum finds any flipped bit, so the entry is dropped. */
-static enum emu_fate fault_reject(struct emu_pool_cache *cache, struct emu_entry *entry)
-{
-    emu_pool_drop(cache, entry->buf);
-    entry->buf = EMU_NO_BUF;
-    return EMU_FATE_DAMAGED;
 }
 
 static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
@@ -125,8 +122,10 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
                    verdict->how >> 32 & 1); /* half of the flips, although headers are shorter */
 
     emu_count(&faults->counts.damaged, 1);
-    if (faults->checked)
-        return fault_reject(cache, entry);
+    if (faults->checked) { /* the cable's checksum finds any flipped bit */
+        fault_drop(cache, entry);
+        return EMU_FATE_DAMAGED;
+    }
     if (fault_is_reply(entry))
         return fault_lose(faults, cache, entry);
     if (!header && entry->buf != EMU_NO_BUF)
@@ -208,12 +207,6 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
-static void fault_say(const struct emu_faults *faults, const struct emu_fault_hit *hit)
-{
-    if (faults->log)
-        emu_fault_log_put(faults->log, hit);
-}
-
 /* The time of an event at @at_ps; on clock raw the host's time. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
@@ -292,7 +285,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
         emu_count(&armed->hits, 1);
         faults->forges -= forge;
         hit.at_ps = fault_time_ps(rx, at_ps);
-        fault_say(faults, &hit);
+        emu_fault_log_put(faults->log, &hit);
         return forge ? 2 : 0;
     }
     return 1;
@@ -334,7 +327,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
             continue;
         if (armed->seen) {
             if (begins && !emu_hdr_is_token(hdr) && fault_sees(armed, hdr->dst))
-                fault_say(faults, &hit);
+                emu_fault_log_put(faults->log, &hit);
             continue;
         }
         if (*state == EMU_NO_BUF || !hdr->len || !fault_hits(armed, &how))
@@ -345,7 +338,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
         *state = own;
         emu_pool_bytes(cache->pool, own)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
         emu_count(&armed->hits, 1);
-        fault_say(faults, &hit);
+        emu_fault_log_put(faults->log, &hit);
         return true;
     }
     return false;

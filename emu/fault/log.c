@@ -31,8 +31,11 @@ void emu_fault_log_destroy(struct emu_fault_log *log)
 
 void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit)
 {
-    uint64_t put = atomic_load_explicit(&log->put, memory_order_relaxed);
+    uint64_t put;
 
+    if (!log)
+        return;
+    put = atomic_load_explicit(&log->put, memory_order_relaxed);
     if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) { /* L4: L3 */
         emu_count(&log->missed, 1);
         return;

@@ -31,7 +31,7 @@ struct emu_fault_log;
 struct emu_fault_log *emu_fault_log_create(void);
 void emu_fault_log_destroy(struct emu_fault_log *log);
 
-/** emu_fault_log_put - Thread: the worker. */
+/** emu_fault_log_put - @log: NULL: nothing happens. Thread: the worker. */
 void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit);
 
 /** emu_fault_log_take - take the oldest hit. False: there is none. Thread: the manager. */

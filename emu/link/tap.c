@@ -121,14 +121,15 @@ static uint64_t before_ps(uint64_t at_ps, uint64_t by_ps)
 static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry, bool packets)
 {
     const struct emu_profile *profile = tx->profile;
-    uint64_t way_ps = profile->channel_ps;
+    uint64_t flight_ps = profile->channel_ps;
     uint32_t bytes = packets ? entry->packet.wire + 1u : EMU_HDR_BYTES + (uint32_t)entry->hdr.len;
 
-    way_ps += tx->kind == EMU_LINK_EDGE ? emu_wire_ps(profile, &entry->hdr) + profile->nic_recv_ps
-                                        : profile->switch_ps;
+    flight_ps += tx->kind == EMU_LINK_EDGE
+                     ? emu_wire_ps(profile, &entry->hdr) + profile->nic_recv_ps
+                     : profile->switch_ps;
     if (tx->slow && tx->kind == EMU_LINK_LOCAL)
-        way_ps += emu_tx_late_ps(tx, bytes);
-    return before_ps(entry->time_ps, way_ps);
+        flight_ps += emu_tx_late_ps(tx, bytes);
+    return before_ps(entry->time_ps, flight_ps);
 }
 
 static struct tap_note note_of(const struct emu_taps *taps, enum emu_tap_what what, uint32_t iface,
@@ -137,18 +138,6 @@ static struct tap_note note_of(const struct emu_taps *taps, enum emu_tap_what wh
     return (struct tap_note){.iface = iface,
                              .time = taps_time(taps, dev, at_ps),
                              .head = {.version = EMU_TAP_VERSION, .what = (uint8_t)what}};
-}
-
-/* Record a segment, with its payload if it has one. */
-static void note_segment(struct emu_taps *taps, struct tap_note *note, const struct emu_hdr *hdr,
-                         const struct emu_seg *payload)
-{
-    note->hdr = hdr;
-    if (payload) {
-        note->payload = payload->payload;
-        note->payload_bytes = hdr->len < EMU_PAYLOAD_BYTES ? hdr->len : EMU_PAYLOAD_BYTES;
-    }
-    taps_note(taps, note);
 }
 
 static bool wants_segment(const struct emu_taps *taps, const struct emu_hdr *hdr)
@@ -162,16 +151,25 @@ static const struct emu_seg *payload_of(const struct emu_dev *dev, const struct 
     return emu_pool_payload(dev->worker->cache.pool, entry->buf);
 }
 
+/* Record a segment that is on interface @iface at @at_ps. @head: has the other fields. */
 static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
-                        const struct emu_entry *entry, uint64_t at_ps)
+                        uint64_t at_ps, const struct emu_hdr *hdr, const struct emu_seg *payload,
+                        struct emu_tap_head head)
 {
     struct tap_note note;
 
-    if (!wants_segment(taps, &entry->hdr))
+    if (!wants_segment(taps, hdr))
         return;
     note = note_of(taps, EMU_TAP_SEGMENT, iface, dev, at_ps);
-    note.head.note = entry->note;
-    note_segment(taps, &note, &entry->hdr, payload_of(dev, entry));
+    note.head.flags = head.flags;
+    note.head.number = head.number;
+    note.head.note = head.note;
+    note.hdr = hdr;
+    if (payload) {
+        note.payload = payload->payload;
+        note.payload_bytes = hdr->len < EMU_PAYLOAD_BYTES ? hdr->len : EMU_PAYLOAD_BYTES;
+    }
+    taps_note(taps, &note);
 }
 
 static void tap_packet(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
@@ -210,7 +208,8 @@ void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry)
     if (end->packets)
         tap_packet(taps, end->sends, tx->owner, entry, depart_ps(tx, entry, true));
     else
-        tap_segment(taps, end->sends, tx->owner, entry, depart_ps(tx, entry, false));
+        tap_segment(taps, end->sends, tx->owner, depart_ps(tx, entry, false), &entry->hdr,
+                    payload_of(tx->owner, entry), (struct emu_tap_head){.note = entry->note});
 }
 
 void emu_tap_copied(const struct emu_tx *tx, const struct emu_hdr *hdr,
@@ -218,12 +217,9 @@ void emu_tap_copied(const struct emu_tx *tx, const struct emu_hdr *hdr,
 {
     struct emu_taps *taps = tx->owner->worker->taps;
     const struct emu_tap_end *end = taps_find(taps, tx);
-    struct tap_note note;
 
-    if (!end || !wants_segment(taps, hdr))
-        return;
-    note = note_of(taps, EMU_TAP_SEGMENT, end->sends, tx->owner, 0);
-    note_segment(taps, &note, hdr, payload);
+    if (end)
+        tap_segment(taps, end->sends, tx->owner, 0, hdr, payload, (struct emu_tap_head){0});
 }
 
 void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, uint32_t number,
@@ -231,16 +227,14 @@ void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, ui
 {
     struct emu_taps *taps = tx->owner->worker->taps;
     const struct emu_tap_end *end = taps_find(taps, tx);
-    struct tap_note note;
-    uint64_t way_ps = tx->profile->channel_ps + tx->profile->switch_ps;
+    uint64_t flight_ps = tx->profile->channel_ps + tx->profile->switch_ps;
+    struct emu_tap_head head = {.flags = (uint8_t)(EMU_TAP_NUMBERED | (again ? EMU_TAP_AGAIN : 0)),
+                                .number = number,
+                                .note = entry->note};
 
-    if (!end || !wants_segment(taps, &entry->hdr))
-        return;
-    note = note_of(taps, EMU_TAP_SEGMENT, end->sends, tx->owner, before_ps(there_ps, way_ps));
-    note.head.flags = (uint8_t)(EMU_TAP_NUMBERED | (again ? EMU_TAP_AGAIN : 0));
-    note.head.number = number;
-    note.head.note = entry->note;
-    note_segment(taps, &note, &entry->hdr, payload_of(tx->owner, entry));
+    if (end)
+        tap_segment(taps, end->sends, tx->owner, before_ps(there_ps, flight_ps), &entry->hdr,
+                    payload_of(tx->owner, entry), head);
 }
 
 void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry)
@@ -250,8 +244,10 @@ void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry)
     const struct emu_profile *profile = rx->plug.plugged->profile;
 
     if (end && end->takes != EMU_TAP_NOWHERE)
-        tap_segment(taps, end->takes, rx->owner, entry,
-                    before_ps(entry->time_ps, profile->channel_ps + profile->switch_ps));
+        tap_segment(taps, end->takes, rx->owner,
+                    before_ps(entry->time_ps, profile->channel_ps + profile->switch_ps),
+                    &entry->hdr, payload_of(rx->owner, entry),
+                    (struct emu_tap_head){.note = entry->note});
 }
 
 void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const struct emu_hdr *hdr,
@@ -260,15 +256,12 @@ void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const s
     struct emu_taps *taps = rx->owner->worker->taps;
     struct emu_tap_end *end = taps_find(taps, rx);
     uint64_t peeked = (uint64_t)edge << 32 | at; /* not 0: serial numbers begin at 1 */
-    struct tap_note note;
 
     if (!end || end->takes == EMU_TAP_NOWHERE || end->peeked == peeked)
         return;
     end->peeked = peeked;
-    if (!wants_segment(taps, hdr))
-        return;
-    note = note_of(taps, EMU_TAP_SEGMENT, end->takes, rx->owner, 0);
-    note_segment(taps, &note, hdr, hdr->len ? payload : NULL);
+    tap_segment(taps, end->takes, rx->owner, 0, hdr, hdr->len ? payload : NULL,
+                (struct emu_tap_head){0});
 }
 
 /* Record credits or acknowledgments, which have no segment. */

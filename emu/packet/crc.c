@@ -40,13 +40,6 @@ static uint32_t crc32_tables(uint32_t crc, const uint8_t *data, size_t bytes)
     return crc;
 }
 
-static uint32_t crc32_pieces_tables(uint32_t crc, const void *const piece[], size_t pieces)
-{
-    for (size_t i = 0; i < pieces; i++)
-        crc = crc32_tables(crc, piece[i], EMU_CRC_PIECE);
-    return crc;
-}
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -245,41 +238,27 @@ static uint32_t crc32_folded(uint32_t crc, const uint8_t *data, size_t bytes)
     return crc32_instructions(crc32_wide(crc, data, wide), data + wide, bytes - wide);
 }
 
+#endif
+
 static inline enum emu_crc32_way best_way(void)
 {
-    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul"))
-        return EMU_CRC32_TABLES;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")
-               ? EMU_CRC32_FOLD
-               : EMU_CRC32_LANES;
-}
-
-static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uint8_t *data,
-                                 size_t bytes)
-{
-    if (way == EMU_CRC32_TABLES)
-        return crc32_tables(crc, data, bytes);
-    return way == EMU_CRC32_FOLD ? crc32_folded(crc, data, bytes)
-                                 : crc32_instructions(crc, data, bytes);
-}
-
-static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
-                                    size_t pieces)
-{
-    if (way == EMU_CRC32_TABLES)
-        return crc32_pieces_tables(crc, piece, pieces);
-    return way == EMU_CRC32_FOLD ? crc32_pieces_folded(crc, piece, pieces)
-                                 : crc32_pieces_lanes(crc, piece, pieces);
-}
-#else
-static inline enum emu_crc32_way best_way(void)
-{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")
+                   ? EMU_CRC32_FOLD
+                   : EMU_CRC32_LANES;
+#endif
     return EMU_CRC32_TABLES;
 }
 
 static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uint8_t *data,
                                  size_t bytes)
 {
+#if defined(__x86_64__)
+    if (way != EMU_CRC32_TABLES)
+        return way == EMU_CRC32_FOLD ? crc32_folded(crc, data, bytes)
+                                     : crc32_instructions(crc, data, bytes);
+#endif
     (void)way;
     return crc32_tables(crc, data, bytes);
 }
@@ -287,10 +266,16 @@ static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uin
 static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
                                     size_t pieces)
 {
-    (void)way;
-    return crc32_pieces_tables(crc, piece, pieces);
-}
+#if defined(__x86_64__)
+    if (way != EMU_CRC32_TABLES)
+        return way == EMU_CRC32_FOLD ? crc32_pieces_folded(crc, piece, pieces)
+                                     : crc32_pieces_lanes(crc, piece, pieces);
 #endif
+    (void)way;
+    for (size_t i = 0; i < pieces; i++)
+        crc = crc32_tables(crc, piece[i], EMU_CRC_PIECE);
+    return crc;
+}
 
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes)
 {

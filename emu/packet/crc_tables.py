@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Print the tables of crc.c.
 
-table[k][b] is what byte b does to the checksum, k bytes before the end. CRC32_BY1 and CRC32_BY2
-move a checksum on by one lane and by two, CRC32_BY256, _BY512 and _BY768 by so many bytes, as a
-factor for a multiplication without carries. CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the
-two halves of 16 bytes.
+table[k][b] is the effect on the checksum of byte b, k bytes before the end. CRC32_BY1 and CRC32_BY2
+advance a checksum by one lane and by two, CRC32_BY256, _BY512 and _BY768 by that many bytes, as a
+factor of a carry-less multiplication. CRC32_FOLD_n_LOW and _HIGH advance the two halves of 16 bytes
+by n bytes.
 """
 
 SLICES = 8

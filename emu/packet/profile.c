@@ -52,79 +52,38 @@ enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS
 #define ALL     0u
 #define IN(use) (1u << (use))
 
-static bool has_times(const struct emu_profile *profile, enum emu_clock_mode mode)
+/* The configurations that a profile makes on a clock: bits IN(enum use). */
+static unsigned uses_of(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
-    (void)profile;
-    return mode != EMU_CLOCK_RAW;
+    bool raw = mode == EMU_CLOCK_RAW;
+    bool xpoints = profile->buffers == EMU_BUFFERS_XPOINT;
+    unsigned uses = emu_profile_acknowledged(profile) ? IN(ACKS) : IN(NO_ACKS);
+
+    uses |= raw ? IN(RAW) : IN(TIMES);
+    if (!raw || emu_profile_retries(profile)) /* for the time-out of link-level retry */
+        uses |= IN(CABLE_TIMES);
+    uses |= xpoints ? IN(XPOINTS) : IN(INPUTS);
+    if (profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
+        (xpoints && !raw)) /* clock raw has raw_xpoint_slots */
+        uses |= IN(SMALL);
+    if (!emu_profile_switches_combine(profile))
+        uses |= IN(ADAPTERS);
+    else if (profile->buffers != EMU_BUFFERS_INPUT)
+        uses |= IN(UNITS);
+    return uses;
 }
 
-static bool is_raw(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    return !has_times(profile, mode);
-}
-
-/* On clock raw, a cable with link-level retry uses times for its time-out. */
-static bool has_cable_times(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    return has_times(profile, mode) || emu_profile_retries(profile);
-}
-
-static bool has_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    (void)mode;
-    return emu_profile_acknowledged(profile);
-}
-
-static bool has_no_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    return !has_acks(profile, mode);
-}
-
-static bool has_xpoints(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    (void)mode;
-    return profile->buffers == EMU_BUFFERS_XPOINT;
-}
-
-/* On clock raw, buffers=xpoint uses raw_xpoint_slots instead. */
-static bool has_small(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    return profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
-           (has_xpoints(profile, mode) && has_times(profile, mode));
-}
-
-static bool has_inputs(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    return !has_xpoints(profile, mode);
-}
-
-static bool has_units(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    (void)mode;
-    return emu_profile_switches_combine(profile) && profile->buffers != EMU_BUFFERS_INPUT;
-}
-
-static bool has_adapters(const struct emu_profile *profile, enum emu_clock_mode mode)
-{
-    (void)mode;
-    return !emu_profile_switches_combine(profile);
-}
-
-static const struct {
-    bool (*is)(const struct emu_profile *profile, enum emu_clock_mode mode);
-    const char *what;
-} uses[USES] = {
-    [ACKS] = {has_acks, "transport=acknowledged"},
-    [NO_ACKS] = {has_no_acks, "transport=none"},
-    [RAW] = {is_raw, "clock raw"},
-    [TIMES] = {has_times, "clocks with times, and raw has none"},
-    [CABLE_TIMES] = {has_cable_times, "clocks with times, and raw has none"},
-    [XPOINTS] = {has_xpoints, "buffers=xpoint"},
-    [SMALL] = {has_small, "clocks with times, where raw has raw_xpoint_slots, "
-                          "and for buffers=input_xpoint"},
-    [INPUTS] = {has_inputs, "buffers=input_xpoint or input"},
-    [UNITS] = {has_units, "switches that combine"},
-    [ADAPTERS] = {has_adapters, "transport=acknowledged with combining=adapter"},
+static const char *const use_names[USES] = {
+    [ACKS] = "transport=acknowledged",
+    [NO_ACKS] = "transport=none",
+    [RAW] = "clock raw",
+    [TIMES] = "clocks with times, and raw has none",
+    [CABLE_TIMES] = "clocks with times, and raw has none",
+    [XPOINTS] = "buffers=xpoint",
+    [SMALL] = "clocks with times, where raw has raw_xpoint_slots, and for buffers=input_xpoint",
+    [INPUTS] = "buffers=input_xpoint or input",
+    [UNITS] = "switches that combine",
+    [ADAPTERS] = "transport=acknowledged with combining=adapter",
 };
 
 #define CHOICE_NAME(upper, lower) #lower,
@@ -381,11 +340,9 @@ const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_m
                              const char *assignment)
 {
     const struct field *field = field_find(assignment, strcspn(assignment, "="));
+    unsigned missing = field ? field->uses & ~uses_of(profile, mode) : 0;
 
-    for (unsigned use = 0; field && use < USES; use++)
-        if (field->uses >> use & 1 && !uses[use].is(profile, mode))
-            return uses[use].what;
-    return NULL;
+    return missing ? use_names[__builtin_ctz(missing)] : NULL;
 }
 
 static int load_built_in(struct emu_profile *ret, const char *name, char *error, size_t error_bytes)

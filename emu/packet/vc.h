@@ -160,12 +160,6 @@ static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, 
     channels->paid &= ~((uint32_t)!channels->promised[c] << c);
 }
 
-/** emu_vcs_is_due - can a credit for channel @c be genuine, rather than forged? */
-static inline bool emu_vcs_is_due(const struct emu_vcs *channels, uint32_t c)
-{
-    return channels->used[c] > channels->promised[c];
-}
-
 /** emu_vcs_return - a credit for a segment of channel @c came back. */
 static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
 {

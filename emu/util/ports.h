@@ -308,4 +308,26 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
     return emu_ports_below(first + count) & ~emu_ports_below(first);
 }
 
+/**
+ * emu_least - the members of @from with the smallest load: one, or all that have the same. Pure.
+ * @load: the load of one in @of; a constant, so that it is inlined.
+ */
+static inline __attribute__((always_inline)) emu_ports emu_least(
+    emu_ports from, uint32_t (*load)(const void *of, uint32_t one), const void *of)
+{
+    uint32_t least = UINT32_MAX;
+    emu_ports best = EMU_NO_PORTS;
+
+    emu_each_port (one, from) {
+        uint32_t its = load(of, one);
+
+        if (its < least) {
+            least = its;
+            best = EMU_NO_PORTS;
+        }
+        best |= emu_port_if(one, its == least);
+    }
+    return best;
+}
+
 #endif

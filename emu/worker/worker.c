@@ -33,8 +33,8 @@ static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their 
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {
-    signals->near = calloc(words ? words : 1, sizeof *signals->near);
-    signals->ready = calloc(devs ? devs : 1, sizeof *signals->ready);
+    signals->near = calloc(words, sizeof *signals->near);
+    signals->ready = calloc(devs, sizeof *signals->ready);
     return signals->near && signals->ready;
 }
 
@@ -46,24 +46,25 @@ static void signals_destroy(struct emu_signals *signals)
 
 static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
 {
-    uint32_t words = worker->words ? worker->words : 1;
+    uint32_t words = worker->words;
     bool made;
 
-    worker->far = emu_zeros(worker->words * sizeof *worker->far);
-    worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
-    worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
-    worker->wants = calloc(devs ? devs : 1, sizeof *worker->wants);
-    worker->always = calloc(words, sizeof *worker->always);
-    worker->stepped = calloc(words, sizeof *worker->stepped);
-    worker->rests = calloc(words, sizeof *worker->rests);
-    worker->rested = calloc(words, sizeof *worker->rested);
-    made = worker->far && worker->dev && worker->due_ps && worker->wants && worker->always &&
-           worker->stepped && worker->rests && worker->rested &&
-           signals_create(&worker->told, worker->words, devs);
+    worker->far = emu_zeros(words * sizeof *worker->far);
+    worker->dev = calloc(devs, sizeof(struct emu_dev *));
+    worker->due_ps = calloc(devs, sizeof *worker->due_ps);
+    worker->wants = calloc(devs, sizeof *worker->wants);
+    worker->always = calloc(4 * (size_t)words, sizeof *worker->always);
+    if (!worker->always)
+        return false;
+    worker->stepped = worker->always + words;
+    worker->rests = worker->stepped + words;
+    worker->rested = worker->rests + words;
+    made = worker->far && worker->dev && worker->due_ps && worker->wants &&
+           signals_create(&worker->told, words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
         worker->taken = worker->told;
     else
-        made = made && signals_create(&worker->taken, worker->words, devs);
+        made = made && signals_create(&worker->taken, words, devs);
     return made;
 }
 
@@ -75,6 +76,7 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
 
     if (!worker)
         return -ENOMEM;
+    devs = devs ? devs : 1;
     worker->words = (devs + 63) / 64;
     worker->clock = *clock;
     worker->next_ps = worker->rest_ps = worker->sent_ps = EMU_NEVER;
@@ -97,9 +99,6 @@ void emu_worker_destroy(struct emu_worker *worker)
         signals_destroy(&worker->taken);
     signals_destroy(&worker->told);
     emu_outbox_free(worker);
-    free(worker->rested);
-    free(worker->rests);
-    free(worker->stepped);
     free(worker->always);
     free(worker->wants);
     free(worker->due_ps);

@@ -28,7 +28,6 @@
 
 #include "emu/packet/vc.h"
 #include "emu/dev/dev.h"
-#include "emu/dev/found.h"
 #include "emu/fault/fault.h"
 #include "emu/link/link.h"
 #include "emu/packet/profile.h"

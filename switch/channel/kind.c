@@ -8,7 +8,7 @@
 
 #include "emu/packet/crc.h"
 #include "emu/util/alloc.h"
-#include "emu/util/least.h"
+#include "emu/util/ports.h"
 
 static bool channels_fit(const struct emu_profile *profile)
 {

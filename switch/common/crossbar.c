@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
-#include "emu/util/least.h"
+#include "emu/util/ports.h"
 #include "switch/common/cables.h"
 
 static uint32_t crossbar_width(uint32_t rows, uint32_t levels)

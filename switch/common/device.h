@@ -15,7 +15,6 @@
 #include "emu/link/link.h"
 #include "emu/retry/replay.h"
 #include "emu/packet/profile.h"
-#include "emu/dev/found.h"
 #include "topo/topo.h"
 
 #define SWITCH_COMBINING_MAX 1024u         /* groups with combine states, per switch */

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-#include "emu/util/least.h"
+#include "emu/util/ports.h"
 #include "switch/common/cables.h"
 #include "switch/policy/policy.h"
 

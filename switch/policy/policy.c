@@ -4,7 +4,7 @@
  */
 #include "switch/policy/policy.h"
 
-#include "emu/util/least.h"
+#include "emu/util/ports.h"
 
 #define ROUTE_ENTRY(upper, lower) [EMU_CHOICE_##upper] = &route_##lower,
 const struct route_policy *const route_policies[EMU_CHOICES_COUNT] = {EMU_CHOICES(ROUTE_ENTRY)};

@@ -1534,7 +1534,7 @@ static void credits__that_come_together_are_those_one_by_one(void)
         random_accounts(&one, &random);
         memcpy(&all, &one, sizeof all);
         for (uint32_t left = count; left; left--) {
-            if (emu_vcs_is_due(&one, c))
+            if (one.used[c] > one.promised[c])
                 emu_vcs_return(&one, c);
             else
                 bad++;

@@ -89,7 +89,8 @@ static void end_take_channel_credits(struct duo_end *end)
     const struct emu_credit *back;
 
     while ((back = emu_credit_front(&end->tx.credit))) {
-        if (back->channel < EMU_VCS && emu_vcs_is_due(&end->vcs, back->channel))
+        if (back->channel < EMU_VCS &&
+            end->vcs.used[back->channel] > end->vcs.promised[back->channel])
             emu_vcs_return(&end->vcs, back->channel);
         else
             end->wrong++;

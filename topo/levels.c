@@ -216,11 +216,11 @@ static int evaluate(struct guess *g, struct quality *quality)
     int err;
 
     *quality = (struct quality){.flat = count_levels(g, g->queue + g->graph->switches)};
-    err = paths_new(&paths, g->graph, g->level);
+    err = topo_paths_new(&paths, g->graph, g->level);
     if (err)
         return err;
     for (uint32_t c = 0; c < g->clusters->count; c++) {
-        paths_find(&paths, g->graph, &g->clusters->at[c], g->sets, 1);
+        topo_paths_find(&paths, g->graph, &g->clusters->at[c], g->sets, 1);
         for (uint32_t s = 0; s < g->graph->switches; s++) {
             if (!g->nodes[s])
                 continue;
@@ -231,7 +231,7 @@ static int evaluate(struct guess *g, struct quality *quality)
             quality->choices += emu_ports_count(g->sets[s]);
         }
     }
-    paths_free(&paths);
+    topo_paths_free(&paths);
     return 0;
 }
 

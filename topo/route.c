@@ -141,7 +141,7 @@ static emu_ports ports_down(const struct topo_graph *graph, uint32_t s, const st
     return down;
 }
 
-int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level)
+int topo_paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level)
 {
     uint32_t switches = graph->switches;
     uint32_t used = 0;
@@ -155,7 +155,7 @@ int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t 
     };
     if (!ret->order || !ret->cable || !ret->first || !ret->down || !ret->hops ||
         sort_by_level(ret, level, switches)) {
-        paths_free(ret);
+        topo_paths_free(ret);
         return -ENOMEM;
     }
     for (uint32_t s = 0; s < switches; s++) {
@@ -170,7 +170,7 @@ int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t 
     return 0;
 }
 
-void paths_free(struct paths *paths)
+void topo_paths_free(struct paths *paths)
 {
     free(paths->order);
     free(paths->cable);
@@ -200,8 +200,8 @@ static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to,
     return set;
 }
 
-void paths_find(const struct paths *paths, const struct topo_graph *graph, const struct cluster *to,
-                emu_ports *sets, size_t stride)
+void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
+                     const struct cluster *to, emu_ports *sets, size_t stride)
 {
     memset(paths->hops, 0xff, graph->switches * sizeof paths->hops[0]);
     for (uint32_t i = 0; i < to->switches; i++)
@@ -270,7 +270,7 @@ static int route_clusters(struct topo_graph *graph, const struct clusters *clust
         for (uint32_t s = 0; s < graph->switches; s++)
             a_node[s] = node_at(graph, s);
         for (uint32_t c = 0; c < clusters->count; c++) {
-            paths_find(paths, graph, &clusters->at[c], sets + c, clusters->count);
+            topo_paths_find(paths, graph, &clusters->at[c], sets + c, clusters->count);
             note_hops(graph, paths, clusters, c, a_node, gap);
         }
         err = tables_make(graph, clusters, paths, sets);
@@ -326,7 +326,7 @@ static int find_paths(struct paths *ret, struct topo_graph *graph)
         if (level[s] >= graph->levels)
             graph->levels = level[s] + 1;
     }
-    err = paths_new(ret, graph, level);
+    err = topo_paths_new(ret, graph, level);
     free(level);
     return err;
 }
@@ -356,7 +356,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
     if (err == -E2BIG)
         *why = "too irregular: a switch has more than 32000 different sets of ports to send by";
     note_spreads(graph, &paths);
-    paths_free(&paths);
+    topo_paths_free(&paths);
 
 free_clusters:
     clusters_free(&clusters);

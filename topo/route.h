@@ -41,13 +41,13 @@ struct paths {
     uint16_t *hops;      /* by switch: to the current cluster; ROUTE_FAR: no path */
 };
 
-/** paths_new - sort the cables by @level of their ends. Errors: -ENOMEM. */
-int paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level);
-void paths_free(struct paths *paths);
+/** topo_paths_new - sort the cables by @level of their ends. Errors: -ENOMEM. */
+int topo_paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level);
+void topo_paths_free(struct paths *paths);
 
-/** paths_find - shortest paths to a cluster. @sets: NULL, or gets candidates at s * @stride. */
-void paths_find(const struct paths *paths, const struct topo_graph *graph, const struct cluster *to,
-                emu_ports *sets, size_t stride);
+/** topo_paths_find - shortest paths to a cluster. @sets: NULL or gets candidates, at s * @stride. */
+void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
+                     const struct cluster *to, emu_ports *sets, size_t stride);
 
 /**
  * tables_make - make routes from candidates. @sets: of switch s for cluster c at s *

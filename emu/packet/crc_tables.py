@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Print the tables of crc.c.
 
-table[k][b] is the effect on the checksum of byte b, k bytes before the end. CRC32_BY1 and CRC32_BY2
+table[k][b] is the effect on the checksum of byte b, k bytes before its end. CRC32_BY1 and CRC32_BY2
 advance a checksum by one lane and by two, CRC32_BY256, _BY512 and _BY768 by that many bytes, as a
 factor of a carry-less multiplication. CRC32_FOLD_n_LOW and _HIGH advance the two halves of 16 bytes
 by n bytes.

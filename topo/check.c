@@ -23,9 +23,9 @@ static int check_node(struct check *c, uint32_t n)
 {
     const struct topo_graph *graph = c->graph;
     const struct topo_node *node = &graph->node[n];
-    char name[80];
+    char name[TOPO_SHOWN_BYTES];
 
-    topo_name_node(graph, n, name);
+    topo_show_node(graph, n, name);
     if (node->links < 1 || node->links > TOPO_NODE_LINKS_MAX)
         return check_fail(c, "%s: %u links, want 1 to %d", name, node->links, TOPO_NODE_LINKS_MAX);
     for (uint32_t i = 0; i < node->links; i++) {
@@ -67,17 +67,17 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
 {
     const struct topo_graph *graph = c->graph;
     const struct topo_end *end = &graph->sw[s].end[port];
-    char name[80], far[80];
+    char name[TOPO_SHOWN_BYTES], far[TOPO_SHOWN_BYTES];
 
     if (!ends_agree(graph, s, port))
         return check_fail(c, "%s port %u: the remote end of the cable does not match",
-                          topo_name_switch(graph, s, name), topo_port_number(graph, s, port));
+                          topo_show_switch(graph, s, name), topo_port_number(graph, s, port));
     if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
         return check_fail(c,
                           "%s port %u: a cable to %s, which has the same level, %u: one must be "
                           "higher",
-                          topo_name_switch(graph, s, name), topo_port_number(graph, s, port),
-                          topo_name_switch(graph, end->id, far), graph->sw[s].level);
+                          topo_show_switch(graph, s, name), topo_port_number(graph, s, port),
+                          topo_show_switch(graph, end->id, far), graph->sw[s].level);
     c->what.cables += end->kind == TOPO_END_SWITCH && end->id > s;
     return 0;
 }
@@ -88,9 +88,9 @@ static int check_route(struct check *c, uint32_t s)
     const struct topo_graph *graph = c->graph;
     const struct topo_route *route = &graph->sw[s].route;
     uint32_t sets = route->set_count;
-    char name[80];
+    char name[TOPO_SHOWN_BYTES];
 
-    topo_name_switch(graph, s, name);
+    topo_show_switch(graph, s, name);
     if (graph->sw[s].level >= graph->levels)
         return check_fail(c, "%s: level %u of %u", name, graph->sw[s].level, graph->levels);
     if (!route->spread)

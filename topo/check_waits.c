@@ -105,7 +105,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
 {
     const struct topo_graph *graph = w->graph;
     const struct topo_node *node = &graph->node[n];
-    char name[80], to[80];
+    char name[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
 
     for (uint32_t i = 0; i < node->links; i++) {
         uint32_t s = node->link[i].sw;
@@ -120,7 +120,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
         }
         if (!right)
             return check_fail(w->check, "%s does not deliver to %s, which is plugged in there",
-                              topo_name_switch(graph, s, name), topo_name_node(graph, n, to));
+                              topo_show_switch(graph, s, name), topo_show_node(graph, n, to));
     }
     return 0;
 }
@@ -129,7 +129,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
 static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
 {
     const struct topo_end *end = &w->graph->sw[s].end[port];
-    char name[80], to[80];
+    char name[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
 
     *is_new = false;
     if (end->kind == TOPO_END_SWITCH) {
@@ -140,15 +140,15 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
     if (end->kind == TOPO_END_NODE && end->id == dst)
         return 0;
     return check_fail(w->check, "%s port %u: does not lead to %s",
-                      topo_name_switch(w->graph, s, name), topo_port_number(w->graph, s, port),
-                      topo_name_node(w->graph, dst, to));
+                      topo_show_switch(w->graph, s, name), topo_port_number(w->graph, s, port),
+                      topo_show_node(w->graph, dst, to));
 }
 
 /* Find all routes to @dst. The queue begins with the sources. Returns its length. */
 static int64_t find_routes_to(struct waits *w, uint32_t dst, uint32_t sources)
 {
     uint32_t count = sources;
-    char name[80], to[80];
+    char name[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t s = w->queue[i];
@@ -156,8 +156,8 @@ static int64_t find_routes_to(struct waits *w, uint32_t dst, uint32_t sources)
         w->out[s] = topo_route_ports(&w->graph->sw[s].route, dst);
         if (!emu_ports_any(w->out[s]))
             return check_fail(w->check, "%s has no route to %s",
-                              topo_name_switch(w->graph, s, name),
-                              topo_name_node(w->graph, dst, to));
+                              topo_show_switch(w->graph, s, name),
+                              topo_show_node(w->graph, dst, to));
         emu_each_port (port, w->out[s]) {
             bool is_new;
             int err = follow(w, s, port, dst, &is_new);
@@ -286,11 +286,10 @@ static uint32_t cycle_search(struct cycle *cycle, uint32_t from)
 static int show_channel(const struct topo_graph *graph, uint32_t channel, char *text, size_t bytes)
 {
     const struct topo_end *from = &graph->sw[channel / graph->ports].end[channel % graph->ports];
-    char name[80];
 
     if (!graph->label)
         return snprintf(text, bytes, "%u:%u", from->id, from->port);
-    return snprintf(text, bytes, "%s:%u", topo_name_switch(graph, from->id, name),
+    return snprintf(text, bytes, "\"%s\":%u", topo_switch_name(graph, from->id),
                     topo_port_number(graph, from->id, from->port));
 }
 

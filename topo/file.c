@@ -19,7 +19,7 @@ static const char *name_tail(const char *name, size_t most)
 /* Check levels given by the file: cables must join different levels. */
 static int check_given(const struct file *file, const struct topo_graph *graph)
 {
-    char a[80], b[80];
+    char a[TOPO_SHOWN_BYTES], b[TOPO_SHOWN_BYTES];
 
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t port = 0; port < graph->ports; port++) {
@@ -29,7 +29,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
                 return file_fail(file, 0,
                                  "%s and %s have the same level=%u and a cable between "
                                  "them: one must be higher",
-                                 topo_name_switch(graph, s, a), topo_name_switch(graph, end->id, b),
+                                 topo_show_switch(graph, s, a), topo_show_switch(graph, end->id, b),
                                  graph->sw[s].level);
         }
     return 0;

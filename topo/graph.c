@@ -179,26 +179,6 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
     return 0;
 }
 
-static const char *name_show(const char *kind, uint32_t number, const char *name,
-                             char text[static 80])
-{
-    if (name)
-        snprintf(text, 80, "\"%.70s\"", name);
-    else
-        snprintf(text, 80, "%s%u", kind, number);
-    return text;
-}
-
-const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char text[static 80])
-{
-    return name_show("switch ", sw, topo_switch_name(graph, sw), text);
-}
-
-const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80])
-{
-    return name_show("node ", node, topo_node_name(graph, node), text);
-}
-
 static const char *show(const char *kind, uint32_t number, const char *name,
                         char text[static TOPO_SHOWN_BYTES])
 {
@@ -305,7 +285,7 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
 {
     struct topo_gap gap = {0};
     const char *text = "not enough memory";
-    char src[80], dst[80];
+    char src[TOPO_SHOWN_BYTES], dst[TOPO_SHOWN_BYTES];
     int err = graph ? topo_route_graph(graph, &gap, &text) : -ENOMEM;
 
     if (!err && !gap.pairs) {
@@ -316,8 +296,8 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
         snprintf(why, why_bytes, "%s", text);
     } else {
         err = -EHOSTUNREACH;
-        topo_name_node(graph, gap.src, src);
-        topo_name_node(graph, gap.dst, dst);
+        topo_show_node(graph, gap.src, src);
+        topo_show_node(graph, gap.dst, dst);
         if (is_connected(graph, gap.src, gap.dst))
             snprintf(
                 why, why_bytes,

@@ -71,10 +71,6 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
  */
 int topo_find_levels(struct topo_graph *graph);
 
-/** topo_name_switch, _node - a device in a message: its number, or its name. Returns @text. */
-const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char text[static 80]);
-const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80]);
-
 /** topo_port_number - a port's number in a message: from 0, or as in the file. */
 uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port);
 

@@ -45,7 +45,7 @@ struct paths {
 int topo_paths_new(struct paths *ret, const struct topo_graph *graph, const uint32_t *level);
 void topo_paths_free(struct paths *paths);
 
-/** topo_paths_find - shortest paths to a cluster. @sets: NULL or gets candidates, at s * @stride. */
+/** topo_paths_find - shortest paths to a cluster. @sets: NULL, or candidates at s * @stride. */
 void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
                      const struct cluster *to, emu_ports *sets, size_t stride);
 

@@ -403,7 +403,8 @@ static const struct wrong_file {
      "net, line 5: \"t\" has no level=N line before it; other switches have"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
      "[1] \"b\"[1]\n" TWO,
-     "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher"},
+     "net: switch 0 (s) and switch 1 (t) have the same level=1 and a cable between them: one must "
+     "be higher"},
     {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
      "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, "
      "-H "

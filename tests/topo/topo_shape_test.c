@@ -412,12 +412,13 @@ static void topo_read__refuses_what_no_route_joins(void)
     net_node(&net, 1, 2);
     net_cable(&net, 0, 1);
     CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), -EHOSTUNREACH);
-    CU_ASSERT_STRING_EQUAL(error,
-                           "net: no cables join \"H1\" and \"H0\": the network is in pieces");
+    CU_ASSERT_STRING_EQUAL(
+        error, "net: no cables join node 1 (H1) and node 0 (H0): the network is in pieces");
     net_cable(&net, 1, 2);
     CU_ASSERT_EQUAL(net_read(&graph, &net, level, error, sizeof error), -EHOSTUNREACH);
-    CU_ASSERT_STRING_EQUAL(error, "net: no route joins \"H1\" and \"H0\": routes go up, then down, "
-                                  "and with these levels none does");
+    CU_ASSERT_STRING_EQUAL(
+        error, "net: no route joins node 1 (H1) and node 0 (H0): routes go up, then down, "
+               "and with these levels none does");
     CU_ASSERT_PTR_NULL(graph);
     CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), 0);
     net_free(&net);

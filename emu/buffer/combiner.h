@@ -30,7 +30,7 @@
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
-    return emu_hdr_words(a).says == emu_hdr_words(b).says;
+    return emu_hdr_words(a).fields == emu_hdr_words(b).fields;
 }
 
 /* The first mismatch between contributions to one operation, for reports on why it is stuck. */

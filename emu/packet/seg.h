@@ -146,8 +146,8 @@ static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LI
  * worker on one core.
  */
 struct emu_hdr_words {
-    uint64_t whom; /* dst, src in the upper half */
-    uint64_t says; /* seq, and above it kind, len, op, type: emu_hdr_says() */
+    uint64_t ends;   /* dst, src in the upper half */
+    uint64_t fields; /* seq, and above it kind, len, op, type: emu_hdr_fields() */
 };
 static_assert(offsetof(struct emu_hdr, seq) == 8 && offsetof(struct emu_hdr, kind) == 12 &&
                   offsetof(struct emu_hdr, len) == 13 && offsetof(struct emu_hdr, op) == 14 &&
@@ -167,16 +167,16 @@ static inline void emu_hdr_store(struct emu_hdr *to, struct emu_hdr_words words)
     memcpy(to, &words, sizeof words);
 }
 
-/** emu_hdr_says - the second word of a header, with seq 0. Pure. */
-static inline uint64_t emu_hdr_says(uint8_t kind, uint8_t len, uint8_t op, uint8_t type)
+/** emu_hdr_fields - the second word of a header, with seq 0. Pure. */
+static inline uint64_t emu_hdr_fields(uint8_t kind, uint8_t len, uint8_t op, uint8_t type)
 {
     return (uint64_t)(kind | (uint32_t)len << 8 | (uint32_t)op << 16 | (uint32_t)type << 24) << 32;
 }
 
 /** emu_hdr_next - the same word with the next seq, which wraps. Pure. */
-static inline uint64_t emu_hdr_next(uint64_t says)
+static inline uint64_t emu_hdr_next(uint64_t fields)
 {
-    return (says & ~(uint64_t)UINT32_MAX) | (uint32_t)(says + 1);
+    return (fields & ~(uint64_t)UINT32_MAX) | (uint32_t)(fields + 1);
 }
 
 /** emu_hdr_kind - enum emu_kind without the flags. Pure. */

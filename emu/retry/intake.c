@@ -83,7 +83,7 @@ void emu_intake_free(struct emu_intake *intake)
 {
     emu_ring_destroy(&intake->to.data);
     if (intake->far)
-        emu_credit_destroy(&intake->says);
+        emu_credit_destroy(&intake->answers);
     else
         emu_credit_destroy(&intake->paid);
     free(intake->there_ps);
@@ -126,7 +126,7 @@ static void intake_deliver(struct emu_intake *intake, const struct emu_entry *en
 }
 
 /* Are both from one pair of processes, or of one group? */
-static bool over_is_known(const struct emu_hdr *a, const struct emu_hdr *b)
+static bool same_flow(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return a->dst == b->dst && (a->kind == EMU_UNICAST) == (b->kind == EMU_UNICAST) &&
            (a->kind != EMU_UNICAST || (a->src == b->src && a->op == b->op && a->type == b->type));
@@ -137,7 +137,7 @@ static void intake_overrun(struct emu_intake *intake, const struct emu_entry *en
 {
     emu_count(&intake->counts.overrun, 1);
     for (uint32_t i = 0; i < intake->overs; i++)
-        if (over_is_known(&intake->over[i], &entry->hdr))
+        if (same_flow(&intake->over[i], &entry->hdr))
             return;
     assert(intake->overs < EMU_INTAKE_FORGED);
     intake->over[intake->overs++] = entry->hdr;
@@ -152,8 +152,8 @@ void emu_intake_overruns(struct emu_intake *intake,
 }
 
 /* Without retry. */
-static void intake_plain(struct emu_intake *intake, const struct emu_entry *entry,
-                         enum emu_fate fate)
+static void intake_take_plain(struct emu_intake *intake, const struct emu_entry *entry,
+                              enum emu_fate fate)
 {
     if (fate == EMU_FATE_ARRIVED && !intake->room) {
         intake_overrun(intake, entry);
@@ -173,7 +173,7 @@ static void intake_plain(struct emu_intake *intake, const struct emu_entry *entr
 /* --- link-level retry --------------------------------------------------------------- */
 
 /* Time stamp of what is sent back and arrives at @there_ps. */
-static uint64_t intake_sends_ps(struct emu_intake *intake, uint64_t there_ps)
+static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
 {
     struct emu_dev *dev = intake->wire.owner;
 
@@ -188,19 +188,19 @@ static uint64_t intake_sends_ps(struct emu_intake *intake, uint64_t there_ps)
  * far the sender's worker has come: an answer that arrived before this window has been read. On
  * clock raw there_ps[] is 0.
  */
-static void intake_say(struct emu_intake *intake, uint64_t at_ps)
+static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
 {
-    uint64_t *there_ps = &intake->there_ps[intake->says.at & intake->says.mask];
+    uint64_t *there_ps = &intake->there_ps[intake->answers.at & intake->answers.mask];
     enum emu_answer answer = intake->answer;
 
     intake->answer = EMU_ANSWER_NONE;
     if (!answer || (*there_ps && *there_ps + emu_profile_lookahead_ps(intake->profile) > at_ps) ||
-        !emu_credit_has_slot(&intake->says))
+        !emu_credit_has_slot(&intake->answers))
         return;
-    *there_ps = intake_sends_ps(intake, at_ps + intake->profile->credit_ps);
+    *there_ps = intake_stamp_ps(intake, at_ps + intake->profile->credit_ps);
     if (__builtin_expect(intake->wire.tapped, 0))
         emu_tap_answer(&intake->wire, intake->expected, answer, *there_ps);
-    emu_credit_put(&intake->says, intake->expected, answer, *there_ps);
+    emu_credit_put(&intake->answers, intake->expected, answer, *there_ps);
     emu_rx_tell(&intake->wire, intake->wire.owner->worker);
 }
 
@@ -211,16 +211,16 @@ static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
         intake->answer = answer;
 }
 
-static void intake_ask(struct emu_intake *intake)
+static void intake_request_resend(struct emu_intake *intake)
 {
-    if (intake->asked)
+    if (intake->requested)
         return;
-    intake->asked = true;
+    intake->requested = true;
     intake_answer(intake, EMU_ANSWER_AGAIN);
 }
 
-static void intake_numbered(struct emu_intake *intake, const struct emu_entry *entry,
-                            enum emu_fate fate, uint32_t number)
+static void intake_take_numbered(struct emu_intake *intake, const struct emu_entry *entry,
+                                 enum emu_fate fate, uint32_t number)
 {
     int32_t ahead = (int32_t)(number - intake->expected);
 
@@ -228,16 +228,16 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
         return; /* the gap in the numbers shows it */
     if (fate == EMU_FATE_DAMAGED) {
         emu_count(&intake->counts.damaged, 1);
-        intake_ask(intake);
+        intake_request_resend(intake);
     } else if (ahead > 0) {
         intake_drop(intake, entry, &intake->counts.gaps);
-        intake_ask(intake);
+        intake_request_resend(intake);
     } else if (ahead < 0) {
         intake_drop(intake, entry, &intake->counts.doubles);
         intake_answer(intake, EMU_ANSWER_ACK);
     } else {
         intake->expected++;
-        intake->asked = false;
+        intake->requested = false;
         if (intake->answer == EMU_ANSWER_AGAIN)
             intake->answer = EMU_ANSWER_NONE; /* obsolete: the segment has arrived */
         intake_deliver(intake, entry);
@@ -248,7 +248,7 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
 static void intake_expects_next(struct emu_intake *intake)
 {
     intake->expected++;
-    intake->asked = false;
+    intake->requested = false;
     intake->answer = EMU_ANSWER_NONE;
 }
 
@@ -285,18 +285,18 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
 /* Clock raw sends one answer per pass, in emu_intake_give(); it is cumulative. */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
-    bool says_at_once = intake->far && intake->wire.owner->timed;
+    bool answers_each = intake->far && intake->wire.owner->timed;
     struct emu_entry entry;
     enum emu_fate fate;
     uint32_t number;
 
     while (intake_next(intake, until_ps, &entry, &fate, &number)) {
         if (intake->far)
-            intake_numbered(intake, &entry, fate, number);
+            intake_take_numbered(intake, &entry, fate, number);
         else
-            intake_plain(intake, &entry, fate);
-        if (says_at_once)
-            intake_say(intake, entry.time_ps);
+            intake_take_plain(intake, &entry, fate);
+        if (answers_each)
+            intake_send_answer(intake, entry.time_ps);
     }
     return intake->faults ? emu_faults_next_ps(intake->faults, &intake->wire)
                           : emu_rx_next_ps(&intake->wire);
@@ -339,7 +339,7 @@ static void intake_pay(struct emu_intake *intake)
         count = intake_credits(intake, count, at_ps);
         if (!count)
             continue;
-        emu_credit_put(&intake->wire.credit, count, 0, intake_sends_ps(intake, at_ps));
+        emu_credit_put(&intake->wire.credit, count, 0, intake_stamp_ps(intake, at_ps));
         any = true;
     }
     if (any)
@@ -349,7 +349,7 @@ static void intake_pay(struct emu_intake *intake)
 void emu_intake_give(struct emu_intake *intake)
 {
     if (intake->far)
-        intake_say(intake, 0);
+        intake_send_answer(intake, 0);
     else
         intake_pay(intake);
 }
@@ -403,8 +403,8 @@ void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps)
 {
     emu_ring_rebase(&intake->wire.data, by_ps);
     if (intake->far) {
-        emu_credit_rebase(&intake->says, by_ps);
-        for (uint32_t i = 0; i <= intake->says.mask; i++)
+        emu_credit_rebase(&intake->answers, by_ps);
+        for (uint32_t i = 0; i <= intake->answers.mask; i++)
             intake->there_ps[i] = emu_rebased_ps(intake->there_ps[i], by_ps);
         return;
     }

@@ -55,12 +55,12 @@ struct emu_intake {
 
     /* With retry. */
     const struct emu_replay *far; /* the sending half; not read while workers run. NULL: no retry */
-    bool asked;             /* resend was requested for `expected`, which has not arrived since */
+    bool requested;         /* resend was requested for `expected`, which has not arrived since */
     enum emu_answer answer; /* answer to be sent; raw: in this pass */
     uint32_t expected;      /* next sequence number */
     const uint32_t *number; /* by slot of the cable's ring; written by the sender */
-    struct emu_credit_end says; /* producer of answers */
-    uint64_t *there_ps;         /* by slot of that ring: arrival of its last answer */
+    struct emu_credit_end answers; /* producer of answers */
+    uint64_t *there_ps;            /* by slot of that ring: arrival of its last answer */
 
     struct {
         _Atomic uint64_t lost;    /* segments that are never delivered */

@@ -71,20 +71,20 @@ static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu
     if (!emu_ring_create(&tx->data, &replay->from.data, credits) ||
         !emu_credit_create(&rx->credit, &tx->credit, credits) ||
         !emu_ring_create(&replay->wire.data, &intake->wire.data, slots) ||
-        !emu_credit_create(&intake->says, &replay->says, slots) ||
+        !emu_credit_create(&intake->answers, &replay->answers, slots) ||
         !emu_ring_create(&intake->to.data, &rx->data, credits))
         return false;
     replay->window = emu_retry_window(credits);
     replay->kept = calloc(replay->window, sizeof *replay->kept);
     replay->number = calloc(replay->wire.data.mask + 1u, sizeof *replay->number);
     replay->there_ps = calloc(replay->wire.data.mask + 1u, sizeof *replay->there_ps);
-    intake->there_ps = calloc(intake->says.mask + 1u, sizeof *intake->there_ps);
+    intake->there_ps = calloc(intake->answers.mask + 1u, sizeof *intake->there_ps);
     return replay->kept && replay->number && replay->there_ps && intake->there_ps;
 }
 
 /* Connect both ends of a pair of rings within one device: its signals go to itself. */
-static void retry_within(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
-                         const struct emu_profile *profile)
+static void retry_join_inside(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev,
+                              uint8_t port, const struct emu_profile *profile)
 {
     struct emu_peer self = {.index = dev->index, .port = port};
 
@@ -111,8 +111,8 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
         emu_credit_destroy(&tx->credit);
         return -ENOMEM;
     }
-    retry_within(tx, &replay->from, from, from_port, profile);
-    retry_within(&intake->to, rx, to, to_port, profile);
+    retry_join_inside(tx, &replay->from, from, from_port, profile);
+    retry_join_inside(&intake->to, rx, to, to_port, profile);
     rx->peer = intake->wire.peer = near;
     rx->far = intake->wire.far = from->worker;
     replay->wire.peer = far;
@@ -182,7 +182,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
 }
 
 /* Measure one round trip at a time, of a segment sent for the first time. */
-static void replay_time(struct emu_replay *replay, uint32_t number)
+static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
         return;
@@ -192,7 +192,7 @@ static void replay_time(struct emu_replay *replay, uint32_t number)
 }
 
 /* All segments before @number were acknowledged. */
-static void replay_timed_came(struct emu_replay *replay, uint32_t number)
+static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
         return;
@@ -201,10 +201,10 @@ static void replay_timed_came(struct emu_replay *replay, uint32_t number)
 }
 
 /* Is an arriving answer lost? Depends on the faults of the opposite direction. */
-static bool replay_deaf(struct emu_replay *replay)
+static bool replay_loses_answer(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
-    uint64_t n = replay->answers++;
+    uint64_t n = replay->answered++;
 
     if (!faults)
         return false;
@@ -224,13 +224,14 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     if ((int32_t)(replay->next - replay->first) < 0)
         replay->next = replay->first; /* it arrived before it was resent */
     replay->tries = 0;
-    replay_timed_came(replay, number);
+    replay_measure_trip(replay, number);
     replay_wait(replay, at_ps);
 }
 
-static void replay_hear(struct emu_replay *replay, const struct emu_credit *answer, uint64_t at_ps)
+static void replay_take_answer(struct emu_replay *replay, const struct emu_credit *answer,
+                               uint64_t at_ps)
 {
-    if (replay_deaf(replay))
+    if (replay_loses_answer(replay))
         return;
     replay_acknowledged(replay, answer->count, at_ps);
     if (answer->channel == EMU_ANSWER_AGAIN && answer->count == replay->first) {
@@ -257,7 +258,7 @@ static void replay_send(struct emu_replay *replay, uint64_t there_ps)
         *kept = *emu_ring_front(&replay->from.data);
         emu_ring_skip(&replay->from.data);
         replay->last++;
-        replay_time(replay, replay->next);
+        replay_start_trip(replay, replay->next);
     } else {
         emu_count(&replay->counts.again, 1);
     }
@@ -280,9 +281,9 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
 
     if (replay->first != replay->last || emu_ring_front(&replay->from.data))
         replay->pass_ps = now_ps = emu_now_ns() * 1000u;
-    while ((answer = emu_credit_front(&replay->says))) {
-        replay_hear(replay, answer, now_ps);
-        emu_credit_skip(&replay->says);
+    while ((answer = emu_credit_front(&replay->answers))) {
+        replay_take_answer(replay, answer, now_ps);
+        emu_credit_skip(&replay->answers);
     }
     if (replay->down)
         return EMU_NEVER;
@@ -350,7 +351,7 @@ static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
 {
     replay->pass_ps = until_ps;
     for (;;) {
-        const struct emu_credit *answer = emu_credit_front(&replay->says);
+        const struct emu_credit *answer = emu_credit_front(&replay->answers);
         uint64_t answer_ps = answer ? answer->time_ps : EMU_NEVER;
         uint64_t timer_ps = replay->first != replay->next && !replay->down ? replay->timer_ps
                                                                            : EMU_NEVER;
@@ -363,8 +364,8 @@ static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
         if (at_ps > replay->at_ps)
             replay->at_ps = at_ps;
         if (answer_ps <= own_ps) {
-            replay_hear(replay, answer, replay->at_ps);
-            emu_credit_skip(&replay->says);
+            replay_take_answer(replay, answer, replay->at_ps);
+            emu_credit_skip(&replay->answers);
         } else if (timer_ps <= send_ps) {
             replay_timeout(replay, replay->at_ps);
         } else if (emu_ring_has_slot(&replay->wire.data)) {

@@ -36,12 +36,12 @@ struct emu_replay {
     uint64_t flight_ps; /* from departure to the remote ingress */
     uint64_t lookahead_ps;
     uint64_t timeout_ps;
-    uint32_t *number;           /* by slot of the cable's ring; read by the receiver */
-    uint64_t *there_ps;         /* by slot: arrival of its last entry */
-    struct emu_credit_end says; /* consumer of answers */
+    uint32_t *number;              /* by slot of the cable's ring; read by the receiver */
+    uint64_t *there_ps;            /* by slot: arrival of its last entry */
+    struct emu_credit_end answers; /* consumer of answers */
     /* faults of the opposite direction, which may lose answers; may be NULL */
     const struct emu_faults *faults;
-    uint64_t answers; /* answers so far */
+    uint64_t answered; /* answers so far */
 
     struct emu_entry *kept; /* the replay buffer: `window` elements, by number */
     uint32_t window;        /* a power of two */

@@ -50,7 +50,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
     if ((hdr->kind != EMU_REDUCE && hdr->kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
     run->hdr = *hdr;
-    run->says = emu_hdr_words(hdr).says;
+    run->says = emu_hdr_words(hdr).fields;
     run->had = EMU_NO_PORTS;
     run->outs = engine_passes(e, run->group, hdr->kind, run->at);
     run->passes = emu_ports_any(run->outs);
@@ -90,7 +90,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 {
     struct emu_pool_cache *cache = engine_cache(e);
 
-    if (emu_hdr_words(engine_hdr(e, buf)).says != run->says ||
+    if (emu_hdr_words(engine_hdr(e, buf)).fields != run->says ||
         !emu_ports_equal(state->have, run->had) || emu_ports_any(state->outs))
         return false;
     if (!emu_ports_any(run->had)) {
@@ -103,7 +103,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
         state->buf = buf;
         return true;
     }
-    if (emu_hdr_words(&state->hdr).says != run->says || state->flipped ||
+    if (emu_hdr_words(&state->hdr).fields != run->says || state->flipped ||
         engine_is_length_only(engine_hdr(e, state->buf)))
         return false;
     state->buf = emu_combiner_own(cache, state->buf, EMU_PAYLOAD_BYTES);
@@ -192,7 +192,7 @@ static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_
     uint32_t result[ENGINE_SEGS_MAX], taken = 0;
 
     for (; taken < count && taken < run->room; taken++, run->says = emu_hdr_next(run->says)) {
-        if (emu_hdr_words(engine_hdr(e, bufs[taken])).says != run->says)
+        if (emu_hdr_words(engine_hdr(e, bufs[taken])).fields != run->says)
             break;
         result[taken] = run_result(e, run, bufs[taken]);
     }

@@ -337,9 +337,9 @@ static inline bool edge_front_is(const struct emu_hostif *edge, uint64_t first, 
 {
     const uint64_t *from = (const void *)&edge->shared->up[emu_hostif_up_slot(edge)].seg.hdr;
 
-    words->whom = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
-    words->says = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
-    return words->whom == first && words->says >> 32 == shape;
+    words->ends = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
+    words->fields = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
+    return words->ends == first && words->fields >> 32 == shape;
 }
 
 /* Was the last checked segment a full one of @kind, so that others to @dst are valid, too? */

@@ -347,10 +347,11 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
          run++) {
         struct data_next is = data_next_of(seg);
 
-        next.hdr.says = emu_hdr_next(next.hdr.says);
-        if (is.hdr.whom != next.hdr.whom || is.hdr.says != next.hdr.says || is.data != next.data)
+        next.hdr.fields = emu_hdr_next(next.hdr.fields);
+        if (is.hdr.ends != next.hdr.ends || is.hdr.fields != next.hdr.fields ||
+            is.data != next.data)
             break;
-        data_put(op, (uint32_t)next.hdr.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
+        data_put(op, (uint32_t)next.hdr.fields * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
         emu_hostif_nic_pop(&fab->edge);
     }
     return run;

@@ -53,7 +53,7 @@ static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op 
 static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
                                              uint8_t len)
 {
-    hdr.says |= emu_hdr_says(0, len, 0, 0) | (uint32_t)(op->moved / NIC_DATA_BYTES);
+    hdr.fields |= emu_hdr_fields(0, len, 0, 0) | (uint32_t)(op->moved / NIC_DATA_BYTES);
     return hdr;
 }
 

@@ -41,8 +41,9 @@ static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t no
 {
     uint8_t theirs = (uint8_t)emu_seat_first(emu_hostif_nic_seat(&fab->edge, node));
 
-    return (struct emu_hdr_words){.whom = emu_hdr_from(node, fab->info.node),
-                                  .says = emu_hdr_says(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
+    return (
+        struct emu_hdr_words){.ends = emu_hdr_from(node, fab->info.node),
+                              .fields = emu_hdr_fields(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
 }
 
 /** nic_claim_to - a slot for a segment to @node, without header; NULL: no space. */

@@ -33,7 +33,7 @@ struct wire_end {
     uint32_t number;
     struct emu_tx tx;
     struct emu_rx rx;
-    struct emu_replay replay; /* link-level retry to the switch; says.slot NULL: none */
+    struct emu_replay replay; /* link-level retry to the switch; answers.slot NULL: none */
 };
 
 #define ITEMS 32768u /* under way to a part: more than all rings of its crossings hold */
@@ -176,7 +176,7 @@ static uint64_t wire_retry(struct part *p, uint64_t until_ps)
 
     for (uint32_t i = 0; i < p->ends; i++) {
         struct emu_replay *replay = &p->end[i].replay;
-        uint64_t at_ps = replay->says.slot ? emu_replay_run(replay, until_ps) : EMU_NEVER;
+        uint64_t at_ps = replay->answers.slot ? emu_replay_run(replay, until_ps) : EMU_NEVER;
 
         next_ps = at_ps < next_ps ? at_ps : next_ps;
     }
@@ -236,7 +236,7 @@ static void wire_destroy(void *ctx)
 
     for (uint32_t i = 0; i < p->ends; i++) {
         emu_link_unjoin(&p->end[i].tx);
-        if (p->end[i].replay.says.slot)
+        if (p->end[i].replay.answers.slot)
             emu_replay_free(&p->end[i].replay);
     }
 }
@@ -245,7 +245,7 @@ static struct emu_replay *wire_replay(void *ctx, const struct fabric_crossing *c
 {
     struct wire_end *end = end_find(ctx, crossing->host, crossing->number);
 
-    return end->replay.says.slot ? &end->replay : NULL;
+    return end->replay.answers.slot ? &end->replay : NULL;
 }
 
 static bool wire_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
@@ -265,7 +265,7 @@ static uint64_t wire_held(void *ctx)
 
     for (uint32_t i = 0; i < p->ends; i++)
         held += emu_link_bufs(&p->end[i].rx) +
-                (p->end[i].replay.says.slot ? emu_replay_bufs(&p->end[i].replay) : 0);
+                (p->end[i].replay.answers.slot ? emu_replay_bufs(&p->end[i].replay) : 0);
     return held;
 }
 

@@ -1,45 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * carry.c - links with link-level retry that are down: what waits for them goes another way.
+ * carry.c - reroute in flight: with link-level retry, segments that wait for a link that is down
+ * leave by another route.
  *
- * Where nothing is acknowledged from end to end, nobody sends again what a switch has taken. So
- * what it holds for a link that is down must leave by another way, each segment once. The manager
- * reads it out of the switch over the management network, which is out of band as QsNet III's is,
- * and it asks the far end what has come, so that nothing passes twice. Then
+ * Without end-to-end acknowledgments nobody retransmits a segment that a switch has taken. So each
+ * segment that a switch holds for a link that is down must leave by another route, exactly once.
+ * The manager reads it out of the switch over the management network, which is out of band as in
+ * QsNet III, and asks the remote end what has arrived, so that nothing is delivered twice. Then:
  *
- * (1) the far switch gets it, if it is on its way to there by the tables in force, or belongs to a
- *     group whose tree goes by this link: the management network stands in for the cable. Room is
- *     there, since a credit was spent for it.
- * (2) else the switch that holds it gets it back, by the port of the dead link, and sends it by
- *     another, as its tables say now; up only if it was on its way up. A credit of the dead link's
- *     other way is spent for it, so that there is room. One credit is left for what comes by (1),
- *     which is on its way down and must not wait for what goes up; and the link comes up again only
- *     when that has left (switch_is_clear()). So no cycle of waits can close. (Where inputs have a
- *     fifo, buffers=input_xpoint, what comes by (1) is behind it all the same.)
- * (3) else it waits, until there are other tables, or the link is back.
+ * (1) The remote switch gets the segment, if the tables in force route it through there, or if it
+ *     belongs to a group whose tree uses this link: the management network replaces the cable. The
+ *     switch has space, since a credit was spent for the segment.
+ * (2) Else the switch that holds the segment gets it back, at the port of the dead link, and sends
+ *     it by another port as its tables say now; upwards only if it was travelling upwards. This
+ *     spends a credit of the dead link's opposite direction, so there is space. One credit is left
+ *     for segments of (1), which travel downwards and must not wait for segments that travel
+ *     upwards; and the link comes up again only when these have left (switch_is_clear()). So no
+ *     cycle of waits can form. (If inputs have a FIFO, buffers=input_xpoint, segments of (1) queue
+ *     behind them all the same.)
+ * (3) Else the segment waits for other tables, or for the link.
  *
- * What no way leads to where it is to go waits, too: for a bound of the manager's, and then it is
- * dropped (fabric_part()), for processes are told, and nothing else is to wait behind it.
+ * A segment without any route to its destination waits, too, up to a bound of the manager's. Then
+ * it is dropped (fabric_part()): the processes are notified, and nothing else should wait behind
+ * it.
  *
- * On several hosts each does it to the cables that end there. Of a cable between two of them what
- * goes one way waits at the host that it leads to, in the replay buffer of the host link (1). To
- * give it back (2) is to send it home by the far switch, as if that had sent it; it takes no more
- * than the room of the home switch but for one segment. There it comes as what is carried over:
+ * On several hosts each host does this for the cables that end there. Segments on a cable between
+ * two hosts wait at the receiving host, in the replay buffer of the host link (1). Giving one back
+ * (2) means to send it home through the remote switch, as if that switch had sent it; this takes at
+ * most the space of the home switch less one segment. There it arrives as a rerouted one:
  *
- * (4) what neither end leads on from as it should go, up and then down, is given to the switch here
- *     if that leads on at all: it was sent home. And before the link comes up nothing waits here.
+ * (4) A segment that neither end can forward in up-then-down order is given to the switch here, if
+ *     that can forward it at all: it was sent home. Before the link comes up none waits here.
  *
- * What comes in the right order by (1) stays in it. What is sent by (2) may be overtaken, as
- * anything may that has several ways to choose from.
+ * Segments of (1) stay in order. Segments of (2) may be overtaken, like any traffic with several
+ * routes.
  */
 #include "apps/fabric/internal.h"
 
-/* One way of a cable. */
+/* One direction of a cable. */
 struct carry {
     struct fabric *fabric;
     struct topo_at from, to;
     bool crosses; /* @from is on another host */
-    /* ports of either switch by which what is under way here may go on: what falls goes down */
+    /* outputs allowed for its segments at either switch: after a hop down only downwards */
     emu_ports from_ports, to_ports;
 };
 
@@ -58,7 +61,7 @@ static struct carry carry_along(struct fabric *fabric, const struct topo_at *fro
                           .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : all};
 }
 
-/* What no way leads to where it is to go waits, or is dropped. */
+/* A segment without a route to its destination waits, or is dropped. */
 static enum emu_carried carry_parted(const struct carry *carry)
 {
     if (!carry->fabric->links.parting)
@@ -67,7 +70,7 @@ static enum emu_carried carry_parted(const struct carry *carry)
     return EMU_CARRIED_AWAY;
 }
 
-/* Its old tree is there as long as it has no other. */
+/* The group's old tree remains as long as it has no other. */
 static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(carry->fabric, id);
@@ -76,13 +79,13 @@ static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
                                                                  : EMU_CARRIED_OVER;
 }
 
-/* Outputs of a switch by which a unicast to @dst may leave, as the tables in force have it. */
+/* Outputs of a switch for unicasts to @dst in the tables in force. */
 static emu_ports carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst)
 {
     return topo_route_ports(&carry->fabric->links.routed->sw[sw].route, dst);
 }
 
-/* (4): what neither end leads on from, as it should go. */
+/* Case (4). */
 static enum emu_carried carry_rest(const struct carry *carry, uint32_t dst)
 {
     bool on = carry->fabric->links.eased || emu_ports_any(carry_onward(carry, carry->to.sw, dst));
@@ -106,7 +109,7 @@ static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
     return carry_rest(carry, hdr->dst);
 }
 
-/* What waits at @from leaves. Returns segments. */
+/* Reroute segments that wait at @from. Returns how many. */
 static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
                           const struct topo_at *to, uint64_t now_ps)
 {
@@ -125,7 +128,7 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
     return left;
 }
 
-/* What has come from another host, and waits for the switch @to here. Returns segments. */
+/* Reroute segments that came from another host and wait for the switch @to. Returns how many. */
 static uint32_t carry_in(struct fabric *fabric, struct emu_replay *replay,
                          const struct topo_at *from, const struct topo_at *to, uint64_t now_ps)
 {
@@ -153,7 +156,7 @@ uint32_t fabric_carry_all(struct fabric *fabric, uint64_t now_ps)
 {
     uint32_t carried = 0;
 
-    if (!fabric_can_carry(fabric)) /* a coordinator that lies may ask all the same */
+    if (!fabric_can_carry(fabric)) /* a coordinator can ask for it by error */
         return 0;
     fabric_hold(fabric);
     for (uint32_t i = 0; i < fabric->links.count; i++)

@@ -8,9 +8,8 @@
 
 #include "apps/fabric/internal.h"
 #include "emu/util/now.h"
-#include "emu/util/random.h"
 
-/* Adapters do it, for switches do not. */
+/* Do adapters combine instead of switches? */
 static bool adapters_combine(const struct fabric *fabric)
 {
     return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
@@ -35,21 +34,14 @@ struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
     struct engine *engine = adapters_combine(fabric) ? fabric_engine(fabric, i)
                                                      : fabric_unit(fabric, i);
     struct emu_dev *dev = engine ? engine_emu_dev(engine) : NULL;
-    struct emu_fault_log **log;
 
     if (!engine && !adapters_combine(fabric) && fabric->sw[i])
         dev = switch_emu_dev(fabric->sw[i]);
     if (*at || !dev)
         return *at;
-    log = &fabric->links.log[dev->worker->index];
-    if (!*log)
-        *log = emu_fault_log_create();
-    *at = *log ? malloc(sizeof **at) : NULL;
+    *at = fabric_faults_create(fabric, dev->worker->index, &none, i, 2 * fabric->links.count + i);
     if (!*at)
         return NULL;
-    emu_faults_init(*at, &none, emu_spread(fabric->config.seed + i));
-    (*at)->log = *log;
-    (*at)->name = 2 * fabric->links.count + i;
     if (engine) {
         engine_combine_faults(engine, *at);
     } else if (switch_combine_faults(fabric->sw[i], *at)) {
@@ -105,7 +97,7 @@ void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t n
     units->waits = false;
     fabric->tree_load[sw] += out ? FABRIC_OUT_LOAD : 0 - FABRIC_OUT_LOAD;
     if (!fabric->sw[sw])
-        return; /* its host does the same to its devices */
+        return; /* another host changes the devices */
     if (unit)
         engine_combine_out(unit, out, then_ps);
     else
@@ -121,9 +113,9 @@ bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *
     return false;
 }
 
-/* What waits is hit by a fault. */
+/* Logs waiting contributions as hit by a fault. */
 struct waiting {
-    const struct emu_faults *faults; /* NULL: it is only counted */
+    const struct emu_faults *faults; /* NULL: they are only counted */
     uint32_t fault;
     uint64_t at_ps;
 };
@@ -148,13 +140,13 @@ uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32
     struct waiting w = {.faults = fault ? fabric->combine[sw].faults : NULL,
                         .fault = fault,
                         .at_ps = fabric_hit_ps(fabric, now_ps)};
-    void (*tell)(void *, const struct emu_hdr *) = w.faults ? waiting_note : NULL;
+    void (*note)(void *, const struct emu_hdr *) = w.faults ? waiting_note : NULL;
     struct engine *unit = fabric_unit(fabric, sw);
 
     if (!fabric->sw[sw])
         return 0;
-    return fabric->combine[sw].held + (unit ? engine_combine_waiting(unit, tell, &w)
-                                            : switch_combine_waiting(fabric->sw[sw], tell, &w));
+    return fabric->combine[sw].held + (unit ? engine_combine_waiting(unit, note, &w)
+                                            : switch_combine_waiting(fabric->sw[sw], note, &w));
 }
 
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.c - what all processes of a fabric have communicated; and collectives of which all members
- * have told, put together.
+ * comm.c - communication of all processes of a fabric, and times of collectives from the reports of
+ * all their members.
  *
- * A member of a barrier or an all-reduce goes on when the last one has come, one of a broadcast
- * when the root has, and the root of a reduction when all have. Until then a member waits for
- * others, which no network can help; from then on it waits for the network. Others of a reduction
- * wait for nobody.
+ * A member of a barrier or an all-reduce, and the root of a reduction, cannot continue before the
+ * last member has arrived; a member of a broadcast not before the root has. Until then it waits for
+ * other members, which is no fault of the network; afterwards it waits for the network. Other
+ * members of a reduction wait for nobody.
  */
 #include "apps/fabric/comm.h"
 
@@ -20,7 +20,7 @@
 #include "emu/packet/kind.h"
 #include "emu/hostif/fabric/fabric.h"
 
-/* What processes that are gone have sent from one node, by node. */
+/* Messages that past processes of one node have sent, sorted by destination. */
 struct comm_row {
     struct fabric_pair *pair;
     uint32_t count;
@@ -31,12 +31,10 @@ struct fabric_comm_past {
     struct comm_row *row; /* by node */
     uint32_t pairs;
     uint64_t more_messages, more_bytes;
-    struct fabric_finished_at *at; /* by node: read up to here */
-    uint64_t *passed;              /* by node: segments by the time it was read */
+    struct fabric_finished_at *at; /* by node: position in its reports */
+    uint64_t *passed;              /* by node: segments sent and delivered when they were read */
     struct told told;
 };
-
-/* --- of one edge -------------------------------------------------------------------- */
 
 static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
 {
@@ -53,7 +51,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* The next node from @node on that it has sent to; nodes: there is none. */
+/* The next node from @node on that the process has sent to; edge->nodes: none. */
 static uint32_t peer_next(const struct emu_hostif *edge, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(edge->shared, edge->nodes);
@@ -79,7 +77,7 @@ static uint32_t peers_count(const struct emu_hostif *edge)
     return count;
 }
 
-/* What is in @row and what @edge has sent, by node, into @ret. NULL: none. At most @most pairs. */
+/* Add up @row and the messages of @edge, which may be NULL, into at most @most pairs. */
 static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
                         const struct emu_hostif *edge, uint32_t node, uint32_t most)
 {
@@ -106,7 +104,7 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
     return count;
 }
 
-/* There is no room for pairs: they are counted together. */
+/* Without space for pairs, add all messages of @edge to one sum. */
 static void edge_more(const struct emu_hostif *edge, uint64_t *messages, uint64_t *bytes)
 {
     for (uint32_t n = 0; (n = peer_next(edge, n)) < edge->nodes; n++) {
@@ -117,7 +115,7 @@ static void edge_more(const struct emu_hostif *edge, uint64_t *messages, uint64_
     }
 }
 
-/* --- of those that are gone --------------------------------------------------------- */
+/* --- past processes ----------------------------------------------------------------- */
 
 static struct fabric_comm_past *past_of(struct fabric *fabric)
 {
@@ -126,23 +124,16 @@ static struct fabric_comm_past *past_of(struct fabric *fabric)
 
     if (past)
         return past;
-    past = calloc(1, sizeof *past);
-    if (past) {
-        past->row = calloc(nodes, sizeof *past->row);
-        past->at = calloc(nodes, sizeof *past->at);
-        past->passed = calloc(nodes, sizeof *past->passed);
-    }
-    if (!past || !past->row || !past->at || !past->passed) {
-        if (past) {
-            free(past->row);
-            free(past->at);
-            free(past->passed);
-        }
-        free(past);
+    past = fabric->comm = calloc(1, sizeof *past);
+    if (!past)
         return NULL;
-    }
     told_open(&past->told, nodes);
-    return fabric->comm = past;
+    past->row = calloc(nodes, sizeof *past->row);
+    past->at = calloc(nodes, sizeof *past->at);
+    past->passed = calloc(nodes, sizeof *past->passed);
+    if (!past->row || !past->at || !past->passed)
+        fabric_comm_stop(fabric);
+    return fabric->comm;
 }
 
 void fabric_comm_stop(struct fabric *fabric)
@@ -151,7 +142,7 @@ void fabric_comm_stop(struct fabric *fabric)
 
     if (!past)
         return;
-    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+    for (uint32_t n = 0; past->row && n < fabric->config.graph->nodes; n++)
         free(past->row[n].pair);
     told_free(&past->told);
     free(past->passed);
@@ -194,8 +185,8 @@ static void take_told(struct fabric *fabric, struct fabric_comm_past *past, uint
 }
 
 /*
- * No collective ends where no segment passes: what is told after the last one waits for the next,
- * and there is room for it. So 256 nodes that rest cost 30 us a second less.
+ * Nodes without new segments are skipped: at most the reports of one collective stay unread until
+ * the next segment, and the ring has space for them. This saves 30 us a second for 256 idle nodes.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {
@@ -231,9 +222,9 @@ void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
     past_add(past, node, edge);
 }
 
-/* --- all of it ---------------------------------------------------------------------- */
+/* --- all processes ------------------------------------------------------------------ */
 
-/* Of those who are there and those who are gone; what there is no room for is counted together. */
+/* Pairs of present and past processes; pairs without space are added to one sum. */
 static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past *past,
                       struct fabric_comm *ret)
 {
@@ -243,7 +234,7 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
     for (uint32_t n = 0; n < nodes; n++)
         room += past->row[n].count + peers_count(fabric->edge[n]);
     if (room > FABRIC_PAIRS_MOST)
-        room = FABRIC_PAIRS_MOST; /* at least as many as are past */
+        room = FABRIC_PAIRS_MOST; /* enough for those of past processes */
     ret->pair = malloc((room ? room : 1) * sizeof *ret->pair);
     if (!ret->pair)
         return -ENOMEM;
@@ -294,10 +285,10 @@ void fabric_comm_free(struct fabric_comm *comm)
     comm->pairs = 0;
 }
 
-/* --- collectives of which all members have told ----------------------------------- */
+/* --- collectives that all members have reported ------------------------------------- */
 
 #define TOLD_LEAST 4096u
-#define TOLD_MORE  65536u /* entries that wait at most, and so many a node more */
+#define TOLD_MORE  65536u /* limit of waiting entries, to which each node adds TOLD_NODES */
 #define TOLD_NODES 256u
 #define TOLD_BITS  31u
 
@@ -318,7 +309,7 @@ static int compare(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Those of one collective together, by node; of one node the newest last. */
+/* Sort by collective, then by node; reports of one node from old to new. */
 static int by_collective(const void *left, const void *right)
 {
     const struct told_entry *a = left, *b = right;
@@ -341,10 +332,10 @@ static void most(uint64_t *of, uint64_t ns)
     *of = ns > *of ? ns : *of;
 }
 
-/* When what those of a collective wait for had come. */
+/* Arrival times at a collective. */
 struct arrivals {
-    uint64_t last_ns; /* the last member */
-    uint64_t root_ns; /* the root, where there is one */
+    uint64_t last_ns; /* of the last member */
+    uint64_t root_ns; /* of the root, if there is one */
 };
 
 static struct arrivals arrivals_of(const struct told_entry *run, uint32_t count)
@@ -359,7 +350,7 @@ static struct arrivals arrivals_of(const struct told_entry *run, uint32_t count)
     return ret;
 }
 
-/* From when on @member waits for the network alone. */
+/* The time from which @member waits only for the network. */
 static uint64_t released_ns(const struct arrivals *arrivals, const struct told_entry *member)
 {
     const struct emu_finished *one = &member->one;
@@ -395,7 +386,7 @@ static void run_sum(struct told *told, const struct told_entry *run, uint32_t co
     }
 }
 
-/* Of one node only the newest counts: an older one is of a group that had the address before. */
+/* Keep only the newest report of a node: older ones are of a group that had the address before. */
 static uint32_t run_unique(struct told *told, struct told_entry *run, uint32_t count)
 {
     uint32_t kept = 0;
@@ -416,7 +407,7 @@ static bool run_is_complete(const struct told_entry *run, uint32_t count)
         if (run[i].one.members != count || run[i].one.kind != run->one.kind ||
             run[i].one.bytes != run->one.bytes)
             return false;
-    return count < UINT16_MAX; /* so many or more */
+    return count < UINT16_MAX; /* UINT16_MAX stands for that many members or more */
 }
 
 void told_settle(struct told *told)
@@ -442,7 +433,7 @@ void told_settle(struct told *told)
     told->count = kept;
 }
 
-/* Room for one more, by giving up what is not complete if there is none. */
+/* Make space for one more entry, if necessary by dropping those of incomplete collectives. */
 static bool told_has_room(struct told *told)
 {
     uint32_t room = told->room ? 2 * told->room : TOLD_LEAST;
@@ -452,7 +443,7 @@ static bool told_has_room(struct told *told)
         return true;
     if (told->room >= told->most) {
         told_settle(told);
-        if (told->count > told->room / 2) { /* or it would be sorted for every few more */
+        if (told->count > told->room / 2) { /* else a few more entries would cause another sort */
             told->untold += told->count;
             told->count = 0;
         }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.h - what all processes of a fabric have communicated: collectives by kind and size, messages
- * by pair of nodes. Read from the edges (emu/hostif/comm.h), those that are gone too.
+ * comm.h - communication of all processes so far: collectives by kind and size, messages by pair of
+ * nodes. The counters are in the host interfaces (emu/hostif/comm.h), including past ones.
  *
- * The pairs are sparse: a node has as many as it has sent to. At most FABRIC_PAIRS_MOST are kept of
- * processes that are gone; what further ones have sent is counted together.
+ * Pairs are sparse: a node has one for each node that it has sent to. At most FABRIC_PAIRS_MOST are
+ * kept for processes that have ended; messages of further pairs are counted in one sum.
  *
- * Thread: manager. On several hosts who governs knows all; of a collective with members on several
- * it is not known who came last.
+ * Thread: manager. On several hosts the coordinator knows all, except which member of a collective
+ * with members on several hosts arrived last.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H
@@ -16,51 +16,43 @@
 #include "emu/hostif/comm.h"
 #include "emu/hostif/finished.h"
 
-/*
- * Collectives of which all members have told: how long each waited for the last, and how long it
- * took from then on. Members tell one by one, and are read one after the other; what is not
- * complete waits for the rest. Thread: the manager.
- */
-
-/* What was told of some collectives by all of their members: emu/hostif/comm.h says of which. */
+/* Sums over sampled collectives (emu/hostif/comm.h) that all of their members have reported. */
 struct fabric_told {
-    uint64_t calls;    /* of the members of those */
-    double weight;     /* calls that these stand for, and so for these sums: */
-    double wait_ns;    /* until the last of those had come that a member waits for, */
-    double network_ns; /* and from then on */
-    uint64_t wait_most_ns, network_most_ns; /* of one call */
+    uint64_t calls;    /* of members */
+    double weight;     /* calls that the sampled calls stand for; the sums below are weighted so */
+    double wait_ns;    /* from a member's call until the last member that it waits for arrived */
+    double network_ns; /* from then until its call returned */
+    uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
-/** told_whole - a sum as a whole number; what processes make up may be too large for one. Pure. */
+/** told_whole - a sum as an integer, limited since false reports may make it too large. Pure. */
 static inline uint64_t told_whole(double sum)
 {
     return sum < 0x1p63 ? (uint64_t)(sum + 0.5) : UINT64_C(1) << 63;
 }
 
-/* What one member told. */
+/* Report of one member. */
 struct told_entry {
     struct emu_finished one;
     uint32_t node;
 };
 
 struct told {
-    struct told_entry *entry; /* not complete, and not looked at */
+    struct told_entry *entry; /* not yet added up: other members may still report */
     uint32_t count, room, most;
-    uint64_t untold; /* entries of collectives of which not all members told, or not in time */
+    uint64_t untold; /* entries dropped since other members did not report, or not in time */
     struct fabric_told sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** told_open - for a fabric of so many nodes. @told: zeros, before. */
+/** told_open - set the limit for a fabric of @nodes nodes. @told: zeros, before. */
 void told_open(struct told *told, uint32_t nodes);
 void told_free(struct told *told);
 
-/** told_add - @node has told of one. */
+/** told_add - add the report of one collective by @node. */
 void told_add(struct told *told, uint32_t node, const struct emu_finished *one);
 
-/** told_settle - add up what is complete. */
+/** told_settle - add up the collectives that all members have reported. */
 void told_settle(struct told *told);
-
-/* --- all of it ---------------------------------------------------------------------- */
 
 #define FABRIC_PAIRS_MOST (1u << 20)
 
@@ -78,21 +70,21 @@ struct fabric_comm_cell {
 struct fabric_comm {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct fabric_told told[EMU_COMM_KINDS][EMU_COMM_SIZES];
-    uint64_t untold;          /* struct told */
+    uint64_t untold;          /* reports that are in no sum */
     uint32_t nodes;           /* of the network */
-    struct fabric_pair *pair; /* by nodes; those of other hosts behind */
+    struct fabric_pair *pair; /* sorted by nodes; pairs of other hosts follow */
     uint32_t pairs;
     uint64_t more_messages, more_bytes; /* between pairs that are not kept */
 };
 
-/** fabric_comm_read - up to now. @ret: fabric_comm_free() it. Errors: -ENOMEM; it is zeros then. */
+/** fabric_comm_read - read all counters; fabric_comm_free() frees. Errors: -ENOMEM, with zeros. */
 int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret);
 void fabric_comm_free(struct fabric_comm *comm);
 
-/** fabric_comm_tick - take what is told of collectives; once a second or so, or some is missed. */
+/** fabric_comm_tick - read the processes' reports. Call about once a second, or some are missed. */
 void fabric_comm_tick(struct fabric *fabric);
 
-/** fabric_comm_leaves - the same of @node, whose edge is about to go, and keep what it counted. */
+/** fabric_comm_leaves - save counters and reports of @node before its host interface is freed. */
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node);
 
 void fabric_comm_stop(struct fabric *fabric);

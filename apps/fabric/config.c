@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * config.c - what follows from a fabric's configuration before anything is built: how many workers
- * and buffers it has, how much memory it takes, and whether it can be built at all.
+ * config.c - derived from a fabric's configuration before anything is built: the number of workers
+ * and buffers, the memory, and whether the fabric can be built at all.
  */
 #include <errno.h>
 #include <sys/resource.h>
@@ -14,16 +14,15 @@
 #include "emu/dev/place.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
-#define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
-/* for nodes inside the fabric, if they send payload at all */
-#define FABRIC_LOCAL_BUFS (1u << 20)
-#define RAW_RINGS_BYTES   ((uint64_t)1 << 22) /* raw_slots() */
-#define RAW_SEGMENTS_MOST 65535u              /* the same: that a switch holds, if it can */
-#define RAW_SLOTS_LEAST   4u
+#define FABRIC_WINDOW_SWITCHES  16u                 /* clock virtual: least switches per worker */
+#define FABRIC_LOCAL_BUFS       (1u << 20)          /* for payload of nodes inside the fabric */
+#define RAW_RINGS_BYTES         ((uint64_t)1 << 22) /* rings of all cables: raw_slots() */
+#define RAW_SEGMENTS_MOST       65535u /* segments of a switch: raw_slots() */
+#define RAW_SLOTS_LEAST         4u
 
 /*
- * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
- * time there are none, but a window must be worth the meeting after it.
+ * A quarter of the cores steps the fabric; the others are for the processes that use it. Simulated
+ * time has no such processes, but each window must have enough work to be worth its barrier.
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
@@ -59,24 +58,24 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     uint32_t switches = fabric_own_switches(config);
     uint64_t bufs = (uint64_t)(workers + 1) * (3 * EMU_POOL_CHAIN + EMU_POOL_LATE);
 
-    /* what is on cables to host links, and in these */
+    /* on cables to host links, and in these */
     bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 * fabric_crossing_segments(config);
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
         if (fabric_has_node(config, n))
             bufs += engine_bufs(graph->node[n].links, &config->profile);
     if (fabric_has_units(config))
         bufs += (uint64_t)switches * engine_bufs(1, &config->profile);
-    if (emu_profile_retries(&config->profile)) /* what replay buffers keep */
+    if (emu_profile_retries(&config->profile)) /* replay buffers */
         bufs += (uint64_t)switches * graph->ports *
                 emu_retry_window(emu_profile_credits(&config->profile));
-    if (config->local_nodes) /* they send as long as there are buffers */
+    if (config->local_nodes) /* they send until the buffers are used up */
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
            (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +
            (uint64_t)fabric_own_nodes(config) * EMU_HOSTIF_BATCH;
 }
 
-/* @config's profile on its clock, with @slots of a crosspoint where that is raw. */
+/* The profile on its clock; on clock raw a crosspoint has @slots. */
 static struct emu_profile profile_raw(const struct fabric_config *config, uint32_t slots)
 {
     struct emu_profile profile = config->profile;
@@ -86,11 +85,11 @@ static struct emu_profile profile_raw(const struct fabric_config *config, uint32
 }
 
 /*
- * Slots of a crosspoint on clock raw, and so credits of a cable. With more of them fewer segments
- * stop for want of a credit: of uniform traffic 1.3 times as many hops a second, until the rings of
- * all cables are more than a processor's inner caches have near. Cables that send again have
- * several more of them. Crosspoints of large switches have fewer slots, since the number of
- * crosspoints is the square of the number of ports.
+ * Slots of a crosspoint on clock raw, and so credits of a cable. More slots let fewer segments wait
+ * for a credit (uniform traffic: 1.3 times as many hops per second), as long as the rings of all
+ * cables fit into a processor's inner caches. With link-level retry a cable has several more rings.
+ * Crosspoints of large switches have fewer slots, since their number is the square of the number of
+ * ports.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {
@@ -115,7 +114,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
-/* What outboxes take, if all cables between switches join those of different workers. */
+/* Memory of outboxes if all cables between switches connect different workers. */
 static uint64_t outbox_bytes(const struct topo_graph *graph)
 {
     uint64_t ways = 0;
@@ -130,7 +129,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile_on(config);
-    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* overhead beside the payload */
     uint64_t nodes = graph->nodes * (sizeof(struct emu_hostif *) + sizeof(struct engine *));
 
     ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
@@ -151,7 +150,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 
 /* --- can it be built? --------------------------------------------------------------- */
 
-/* Has each node a link, and no more than its adapter? */
+/* Does each node have a link, and no more links than its adapter supports? */
 static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     for (uint32_t n = 0; n < config->graph->nodes; n++) {
@@ -172,7 +171,7 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
     return 0;
 }
 
-/* Can the edges of processes be made at all? They are files, in memory. */
+/* Does the limit on file sizes allow host interfaces, which are files in memory? */
 static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     size_t edge_bytes = emu_hostif_bytes(config->graph->nodes);
@@ -181,8 +180,8 @@ static int check_files(const struct fabric_config *config, char *error, size_t e
     if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)
         return 0;
     return fail(-EFBIG, error, error_bytes,
-                "a file can have %llu bytes here, and what a process attaches by takes "
-                "%zu: raise the limit of file sizes (ulimit -f)",
+                "the limit on file sizes is %llu bytes here, and the host interface of a process "
+                "needs %zu: raise it (ulimit -f)",
                 (unsigned long long)most.rlim_cur, edge_bytes);
 }
 
@@ -199,7 +198,7 @@ static int check_clock(const struct fabric_config *config, const struct emu_prof
     return 0;
 }
 
-/* Can a switch be as large? */
+/* Are the switches within the limits? */
 static int check_switches(const struct fabric_config *config, const struct emu_profile *profile,
                           char *error, size_t error_bytes)
 {
@@ -216,7 +215,7 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
     return 0;
 }
 
-/* With acknowledgments: are there numbers for all engines, and ports for all units? */
+/* With acknowledgments: are there enough numbers for engines, and ports for units? */
 static int check_engines(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     if (!fabric_has_engines(config))
@@ -234,7 +233,7 @@ static int check_engines(const struct fabric_config *config, char *error, size_t
     return 0;
 }
 
-/* Can processes attach with credits as many? */
+/* Can processes attach with this many credits? */
 static int check_credits(const struct fabric_config *config, const struct emu_profile *profile,
                          char *error, size_t error_bytes)
 {
@@ -245,7 +244,7 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
                 profile->input_slots, EMU_XPOINT_MAX);
 }
 
-/* Is the placement one, and is a part of it here? */
+/* Is the placement valid, and does it give this host a switch? */
 static int check_hosts(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct fabric_hosts *hosts = config->hosts;
@@ -253,16 +252,17 @@ static int check_hosts(const struct fabric_config *config, char *error, size_t e
     if (!hosts)
         return 0;
     if (hosts->count > TOPO_HOSTS_MAX || hosts->self >= hosts->count)
-        return fail(-EINVAL, error, error_bytes, "host %u of %u: there can be %d, from 0 on",
+        return fail(-EINVAL, error, error_bytes,
+                    "host %u of %u is not possible: the limit is %d hosts, counted from 0",
                     hosts->self, hosts->count, TOPO_HOSTS_MAX);
     for (uint32_t s = 0; s < config->graph->switches; s++)
         if (hosts->of[s] >= hosts->count)
-            return fail(-EINVAL, error, error_bytes, "switch %u is on host %u, and there are %u", s,
+            return fail(-EINVAL, error, error_bytes, "switch %u is on host %u of only %u hosts", s,
                         hosts->of[s], hosts->count);
     if (!fabric_own_switches(config))
         return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
     if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
-        return fail(-EINVAL, error, error_bytes, "cables lead to other hosts, and no host link");
+        return fail(-EINVAL, error, error_bytes, "cables to other hosts need host links");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 &&
         (!hosts->ops || !hosts->ops->agree))
         return fail(-EINVAL, error, error_bytes,

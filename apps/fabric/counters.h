@@ -63,7 +63,7 @@ struct fabric_node_sample {
 enum fabric_counter_kind {
     FABRIC_GROWS,              /* a count since the start */
     FABRIC_GROWS_AT_BOTH_ENDS, /* the same; the hosts at both ends of the cable add to it */
-    FABRIC_LEVEL,              /* how many there are now */
+    FABRIC_LEVEL,              /* a current number */
 };
 
 struct fabric_counter {
@@ -93,8 +93,8 @@ void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
 void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value);
 
 /**
- * fabric_counters_each - call @print for the name of every counter that hosts send to each other
- * by its place: of the whole fabric and of parts, in the order in which they are sent.
+ * fabric_counters_each - call @print for the name of every counter that hosts send to each other by
+ * position: of the whole fabric and of its parts, in the order in which they are sent.
  */
 void fabric_counters_each(void (*print)(void *ctx, const char *part, const char *name), void *ctx);
 

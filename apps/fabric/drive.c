@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drive.c - what steps the workers: threads that go on by themselves, on clocks raw and real, or
- * windows of simulated time that the driver opens. And the clock: where it begins, and how it is
- * rebased (emu/util/clock.h).
+ * drive.c - what steps the workers: threads that run freely, on clocks raw and real, or windows of
+ * simulated time. Also the start and the rebasing of the clock (emu/util/clock.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +80,7 @@ static void windows_stop(struct fabric *fabric)
     emu_windows_destroy(fabric->drive.windows);
 }
 
-/* Between two advances all workers stand still. */
+/* All workers stand still between two advances. */
 static void windows_still(struct fabric *fabric)
 {
     (void)fabric;
@@ -116,7 +115,7 @@ uint64_t fabric_windows(const struct fabric *fabric)
     return emu_windows_count(fabric->drive.windows);
 }
 
-/* --- either ------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------- */
 
 void fabric_drive_choose(struct fabric *fabric)
 {
@@ -178,7 +177,7 @@ void fabric_clock_start(struct fabric *fabric)
                                        .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
 }
 
-/* Cables are rebased with the devices at their ends, and an edge with its node. */
+/* The devices at both ends rebase a cable; a node's host interface is rebased here. */
 void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -205,8 +204,8 @@ uint64_t fabric_now_ps(const struct fabric *fabric)
 }
 
 /*
- * In nanoseconds, which last for 584 years: while no process is attached there are no ticks, and
- * picoseconds may have wrapped meanwhile.
+ * Measured in nanoseconds, which last for 584 years: without an attached process there are no
+ * ticks, and picoseconds may wrap meanwhile.
  */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engines.c - link engines: what stands between a node and its switch where packets are
- * acknowledged, and combine units in the switches of such a network (combining=switch), an addition
- * to QsNet III, which combines in its adapters.
+ * engines.c - link engines, which stand between a node and its switch if packets are acknowledged,
+ * and combine units in the switches of such a network (combining=switch), an addition to QsNet III,
+ * which combines in its adapters.
  *
- * A unit is a link engine on a port of its own, to which no process ever attaches: it takes
- * contributions as packets, combines them, and sends on the result as a packet of its own, again
- * until it is acknowledged. So nothing is lost or counted twice between two switches either. The
- * units of a group's tree of switches make the tree that its adapters make otherwise
- * (engine/tree.c). Numbers of units, as destinations, follow those of the nodes.
- * Source: output-queued routers §2 (a unit hangs on an output and feeds back into an input).
+ * Such a unit is a link engine on a port of its own, without a process: it takes contributions as
+ * packets, combines them, and sends the result as a packet, which it repeats until that is
+ * acknowledged. So nothing is lost or counted twice between switches. The units of the switches in
+ * a group's tree form the tree that otherwise its adapters form (engine/tree.c). As destinations,
+ * units are numbered after the nodes. Source: output-queued routers §2 (a unit hangs on an output
+ * and feeds back into an input).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ uint32_t fabric_engine_numbers(const struct fabric_config *config)
     return config->graph->nodes + (fabric_has_units(config) ? config->graph->switches : 0);
 }
 
-/* Which units the ports of switch @s lead to. */
+/* Let switch @s know the units that its ports lead to. */
 static void unit_neighbours(const struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -167,8 +167,6 @@ int fabric_plug_units(struct fabric *fabric)
     }
     return err;
 }
-
-/* --- a group's ---------------------------------------------------------------------- */
 
 int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *group,
                       const struct topo_tree_switch *at, struct engine_group **ret)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - assembles a graph into switches, cables and workers.
- *
- * The manager's operations on the running fabric stand in fabric/nodes.c
- * (processes come and go) and fabric/groups.c (collective trees).
+ * fabric.c - assembles a network graph into switches, cables and workers.
  */
 #include "apps/fabric/fabric.h"
 
@@ -20,9 +17,9 @@
 #include "emu/dev/outbox.h"
 #include "emu/dev/rcu.h"
 
-#define FABRIC_SLOTS_LEAST 1024u /* collective addresses that are used by turns */
+#define FABRIC_SLOTS_LEAST 1024u /* initial number of slots for collective addresses */
 
-/* Room for the edges of all nodes whose switch worker @w steps. */
+/* Space for the host interfaces of all nodes at switches of worker @w. */
 static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *worker_of)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -97,7 +94,7 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
     return 0;
 }
 
-/* A node inside the fabric: a local cable each way. */
+/* Join a node inside the fabric by a local cable in each direction. */
 static int fabric_plug_local(struct fabric *fabric, uint32_t n)
 {
     const struct fabric_node_ops *ops = fabric->config.local_nodes;
@@ -130,7 +127,7 @@ static int fabric_plug_node(struct fabric *fabric, uint32_t n)
     return emu_link_edge(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
-/* One way of a cable between switches of this host, without retry. */
+/* One direction of a cable between switches of this host, without link-level retry. */
 static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw, uint32_t port,
                              struct switch_dev *far, uint8_t far_port)
 {
@@ -188,7 +185,6 @@ static int fabric_plug(struct fabric *fabric)
     return err ? err : fabric_plug_units(fabric);
 }
 
-/* Tables by worker, switch, node and slot, still empty. */
 static int fabric_alloc(struct fabric *fabric)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -226,7 +222,7 @@ static int fabric_make_pool(struct fabric *fabric)
     return 0;
 }
 
-/* Workers and devices, not joined yet. */
+/* Create workers and devices, not joined yet. */
 static int fabric_make_devices(struct fabric *fabric)
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
@@ -267,7 +263,7 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
-/* What the user can do about it. */
+/* Report the error, with advice for the user. */
 static int build_failed(const struct fabric_config *config, int err, char *error,
                         size_t error_bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups.c - the manager's trees: planned, put into the switches, taken out.
+ * groups.c - collective groups: plans their trees, publishes these in the switches, removes them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/base/say.h"
 
-/* The next free slot in turn: one that was just given back is handed out last. */
+/* The next free slot, round robin, so that a freed slot is reused as late as possible. */
 static int64_t group_slot(struct fabric *fabric)
 {
     if (fabric->groups >= fabric->slots / 2 && fabric->slots < FABRIC_GROUPS_MAX)
@@ -81,7 +81,7 @@ int fabric_group_enter(struct fabric *fabric, struct fabric_group *group, uint32
     return 0;
 }
 
-/* Into all that are to know of it or, on failure, into none. */
+/* Publish the group in all devices that need it or, on failure, in none. */
 static int group_publish(struct fabric *fabric, struct fabric_group *group)
 {
     int err = fabric_parts_publish(fabric, group->id, &group->tree, group->part);
@@ -94,7 +94,7 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
     return err;
 }
 
-/* Buffers that a group's partial results can hold in one switch. */
+/* Limit of the buffers that a group's partial results hold in one switch. */
 static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
                            const struct topo_tree_switch *at)
 {
@@ -109,16 +109,13 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/*
- * Of @whole, what may be taken with this group: wide ones leave half free for narrow ones, which
- * all can do with.
- */
+/* The share of @whole that this kind of group may use: groups with a wide window only half. */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
 }
 
-/* Buffers that it sets aside, wherever it combines. */
+/* Buffers that the group reserves in all devices together. */
 static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
@@ -149,7 +146,7 @@ int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
     return 0;
 }
 
-/* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
+/* Check that each switch of the tree, or each adapter, has space for the states, and reserve it. */
 static int group_reserve(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
@@ -168,7 +165,8 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     exhausted = fabric_combine_exhausted(fabric, tree);
     if (exhausted)
         return fail(-ENOSPC, error, error_bytes,
-                    "no combine state is left in switch %u: a fault has taken them", exhausted->sw);
+                    "no combine state is left in switch %u: a fault has exhausted them",
+                    exhausted->sw);
     if (fabric_combine_is_out(fabric, tree))
         return fail(-ENOSPC, error, error_bytes,
                     "every tree of the group has a switch whose combine unit is out of service");
@@ -189,9 +187,9 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
 }
 
 /*
- * Buffers are set aside until the group is freed, for something of it may still be under way. When
- * that is, one host alone knows; so on several hosts they are given back here, lest one refuses a
- * group that the others make, and the pool has as many again for what is under way.
+ * Buffers stay reserved until the group is freed, since packets of it may still be under way. That
+ * time differs between hosts. So on several hosts buffers are released here, to let no host refuse
+ * a group that others accept, and the pool has twice as many to cover packets under way.
  */
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {
@@ -227,7 +225,7 @@ static void states_add(struct fabric *fabric, const struct fabric_group *group,
         fabric->states[tree->switches[i].sw] += (uint32_t)sign * emu_window(group->id);
 }
 
-/* Room in the switches of the tree, and buffers. */
+/* Move the reserved states and buffers to the tree @to. */
 static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
                                const struct topo_tree *to)
 {
@@ -267,7 +265,7 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
-    fabric->last_slot = slot; /* whatever comes of it, as on all hosts */
+    fabric->last_slot = slot; /* also if this fails, to be alike on all hosts */
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (!group)
         return NULL;
@@ -294,7 +292,7 @@ bool fabric_units_can(const struct fabric *fabric, bool combines, const struct t
     return can;
 }
 
-/* Its tree of switches. */
+/* Plan the group's tree of switches. */
 static int group_tree(const struct fabric *fabric, struct fabric_group *group, char *error,
                       size_t error_bytes)
 {
@@ -306,8 +304,8 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
         return fail(err, error, error_bytes, "a group needs 2 or more distinct nodes below %u",
                     graph->nodes);
     if (err == -EHOSTUNREACH)
-        return fail(err, error, error_bytes, "no switch has ways down to all %u nodes of the group",
-                    group->count);
+        return fail(err, error, error_bytes,
+                    "no switch has downward routes to all %u nodes of the group", group->count);
     if (!err && !fabric_units_can(fabric, group->combines, &group->tree))
         return fail(-EINVAL, error, error_bytes,
                     "a combine unit takes contributions from at most %u ports",
@@ -315,7 +313,7 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
     return err;
 }
 
-/* Into the devices: all of it or, on failure, nothing. */
+/* Install the group in the devices, completely or, on failure, not at all. */
 static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
@@ -355,7 +353,6 @@ static int group_create(struct fabric *fabric, const struct fabric_group_plan *p
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-/* Its address is to be call->id; TOPO_NONE: the next one. */
 static int combining_create(struct fabric *fabric, const struct fabric_group_call *call,
                             uint32_t *group, char *error, size_t error_bytes)
 {
@@ -365,8 +362,8 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                     "multicast");
     if (fabric_has_engines(&fabric->config) && !fabric->config.profile.pool_slots)
         return fail(-ENOTSUP, error, error_bytes,
-                    "with pool_slots=0 no switch has room for a broadcast of more than one segment "
-                    "on the wire: set pool_slots to 1 or more");
+                    "with pool_slots=0 no switch has space for a broadcast of more than one "
+                    "segment on the wire: set pool_slots to 1 or more");
     return group_create(fabric,
                         &(struct fabric_group_plan){.nodes = call->nodes,
                                                     .count = call->count,
@@ -381,11 +378,11 @@ static void group_undo(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
 
-    for (uint32_t i = group->count; i--;) /* with the last it goes */
+    for (uint32_t i = group->count; i--;) /* the last one frees the group */
         fabric_group_leave(fabric, id, group->node[i]);
 }
 
-/* Here, and then on all other hosts. */
+/* Create the group here, then on all other hosts. */
 static int combining_create_all(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                                 bool wide, uint32_t *id, char *error, size_t error_bytes)
 {
@@ -431,7 +428,7 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
-    uint64_t parts = members * graph->levels * part; /* a branch of its own for each member */
+    uint64_t parts = members * graph->levels * part; /* as if each member had its own branch */
 
     return table + parts + groups * sizeof(struct fabric_group) + members * member;
 }
@@ -454,7 +451,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
     }
-    for (uint32_t i = 0; i < count; i++) { /* its first switch is in any tree */
+    for (uint32_t i = 0; i < count; i++) { /* each tree includes the first switch of a member */
         uint32_t sw = topo_first_link(fabric->config.graph, nodes[i])->sw;
         uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
 
@@ -497,7 +494,7 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 
 void fabric_node_leave(struct fabric *fabric, uint32_t node)
 {
-    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
+    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes create only groups that can combine */
     uint32_t count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
 
     for (uint32_t g = 0; g < count && g < FABRIC_COMBINING_MAX; g++)

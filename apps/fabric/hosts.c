@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.c - a network on several hosts: what of it is here, the cables that cross, and those that
- * are lost.
+ * hosts.c - a network on several hosts: the devices and cables on this host, the cables to other
+ * hosts, and the cables to lost hosts.
  *
- * A cable with one end here is joined to a host link in the place of the device at its other end.
- * That it crosses neither end's device knows; only what counts anew must (emu_rx.beyond), since the
- * other half of the accounts is on the other host.
+ * A cable with one end here is joined to a host link instead of the device at its remote end. The
+ * device here does not notice. Only audits, which recount credits, must know (emu_rx.beyond), since
+ * half of the credit accounts are on the other host.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +14,6 @@
 #include "apps/fabric/internal.h"
 #include "emu/fault/fault.h"
 #include "emu/util/bits.h"
-
-/* --- where everything is ------------------------------------------------------------ */
 
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw)
 {
@@ -50,9 +48,7 @@ uint32_t fabric_own_nodes(const struct fabric_config *config)
     return count;
 }
 
-/* --- which cables cross ------------------------------------------------------------- */
-
-/* The hosts of both ends. */
+/* The hosts of both ends of a cable. */
 static void cable_hosts(const struct fabric_config *config, const struct fabric_cable *cable,
                         uint32_t *near, uint32_t *far)
 {
@@ -69,7 +65,7 @@ uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends)
     return (way % 2 != 0) == sends ? near : far;
 }
 
-/* The host that a cable from this one leads to; TOPO_NONE: both its ends are here, or none is. */
+/* The remote host of a cable with one end here; TOPO_NONE: both its ends are here, or neither. */
 static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
 {
     uint32_t near, far;
@@ -220,7 +216,7 @@ static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
                                         .port = (uint8_t)at->port};
 }
 
-/* @beyond: number of the device at the other end, switches before nodes. */
+/* @beyond: number of the device at the remote end, switches before nodes. */
 static struct fabric_crossing_end end_here(const struct fabric *fabric,
                                            const struct fabric_cable *cable, uint32_t *beyond)
 {
@@ -242,9 +238,9 @@ static struct fabric_crossing_end end_here(const struct fabric *fabric,
 }
 
 /*
- * With link-level retry its sending half is the host link's, on both hosts: faults stand where a
- * way ends, and what is on the wire between hosts is not lost. In simulated time such cables have
- * no faults, and none of it.
+ * With link-level retry the host links have the replay buffers, on both hosts. Faults are then at
+ * the receiving end, and entries on the wire between hosts are not lost. In simulated time cables
+ * between hosts have neither faults nor retry.
  */
 static int end_retry(const struct fabric *fabric, const struct fabric_crossing *crossing,
                      struct fabric_crossing_end *end)
@@ -283,7 +279,7 @@ int fabric_plug_crossings(struct fabric *fabric)
     return err;
 }
 
-/* --- what other hosts see of their ends ------------------------------------------------ */
+/* --- queries to other hosts ------------------------------------------------------------ */
 
 bool fabric_has_far(const struct fabric *fabric)
 {
@@ -372,7 +368,7 @@ void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret)
     fabric->mirror->look(fabric->mirror->ctx, ret);
 }
 
-/* A port of a cable that is in use. */
+/* Sample the sending end if the cable is in use. */
 static void look_at_port(struct fabric *fabric, uint32_t i, bool out, struct fabric_seen *ret)
 {
     if (!fabric->links.out[i] && fabric_can_fail(fabric, i))
@@ -394,14 +390,13 @@ void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
         ret->trapped[s] = fabric_traps(fabric, s, &ret->trapped_to[s]);
 }
 
-/* --- cables that lead nowhere any more ------------------------------------------------ */
+/* --- severed cables -------------------------------------------------------------------- */
 
 /*
- * Where nothing is acknowledged, what was sent over a cable whose far host is lost is gone, and
- * tables stay as they are: a switch takes any of the candidates that it has. So whoever may send by
- * such a cable is told that no way leads there, since one of its segments will be lost, and nobody
- * would know which. What may go by it is found backwards from the cables, destination by
- * destination.
+ * Without acknowledgments segments sent over a cable to a lost host are lost, and tables do not
+ * change: a switch still picks any of its candidates. So a destination counts as unreachable from
+ * each node that may send to it over such a cable: some segment would be lost, and nobody would
+ * know which. These nodes are found backwards from the cables, for each destination.
  */
 
 static bool *strands_to(const struct fabric *fabric, uint32_t node)
@@ -409,7 +404,7 @@ static bool *strands_to(const struct fabric *fabric, uint32_t node)
     return fabric->links.strands + (size_t)node * fabric->config.graph->switches;
 }
 
-/* May what is at switch @sw for @to be lost, as far as is known? */
+/* May segments at switch @sw for @to be lost, as far as is known by now? */
 static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to)
 {
     const struct topo_switch *at = &fabric->config.graph->sw[sw];
@@ -425,7 +420,7 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     return false;
 }
 
-/* Until a look finds no more: after as many as a way has switches. */
+/* Repeat until nothing changes: at most as often as a route has switches. */
 static void node_strands(struct fabric *fabric, uint32_t to)
 {
     bool *strands = strands_to(fabric, to), more = true;

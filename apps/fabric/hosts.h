@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * hosts.h - a network that several hosts have together: parts, replicas, and what keeps these
- * alike.
- */
+/* hosts.h - one network on several hosts: its partition, the replicas, and how they stay alike. */
 #ifndef APPS_FABRIC_HOSTS_H
 #define APPS_FABRIC_HOSTS_H
 
@@ -24,64 +21,63 @@ struct fabric_stall;
 struct fabric_crossing {
     uint32_t cable;  /* fabric_cable() */
     uint32_t host;   /* the other one */
-    uint32_t number; /* of those that join the same two hosts; in the order of cables, on both */
+    uint32_t number; /* among the cables between these two hosts; the same on both */
 };
 
-/* The end of it that is here: of a switch, or of a link engine. */
+/* The end of it on this host, at a switch or a link engine. */
 struct fabric_crossing_end {
     struct emu_dev *dev;
-    struct emu_tx *tx; /* what it sends */
+    struct emu_tx *tx;
     struct emu_rx *rx;
     uint8_t port;              /* of the device, for both */
-    struct emu_intake *intake; /* of @rx, with link-level retry (emu_retry_join()); NULL: without */
+    struct emu_intake *intake; /* of @rx, with link-level retry (emu_retry_join()); else NULL */
 };
 
 /*
- * Host links, as a fabric sees them. Their devices are stepped by its workers. A cable's credits
- * are its far switch's, and pass, with `depth` more where there are no channels, which are for what
- * waits in the host link at the far end until that switch has room; a host link keeps the credits
- * of its own sending end as a sender does: what it puts on the cable takes one, what comes back is
- * added.
+ * Host links, as a fabric sees them: devices that its workers step. A cable has the credits of the
+ * receiving switch and, without virtual channels, `depth` more for segments that wait in the remote
+ * host link until that switch has space. A host link accounts credits of its own sending end as any
+ * sender does: an entry put on the cable takes one, a returned one is added.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
-    uint32_t depth; /* segments that a cable without channels holds besides, at its far end */
-    /* Device @i, on @worker; all are made before any cable is joined. Errors: its own, negative. */
+    uint32_t depth; /* extra credits of a cable without virtual channels */
+    /* Device @i, on @worker; all are created before any cable is joined. Errors: its own, < 0. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
-     * In the place of two emu_link_join(), both ways between @end and a device; with an intake the
-     * way to @end is an emu_retry_join(), of a replay buffer of that device.
-     * @credits: as on one host; with channels emu_vc_ring(). Errors: as above.
+     * Replaces two emu_link_join(), one for each direction between @end and a host link device.
+     * With an intake the direction to @end is an emu_retry_join() from a replay buffer of that
+     * device. @credits: as on one host; with channels emu_vc_ring(). Errors: its own, negative.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,
                 const struct emu_profile *profile);
     /*
-     * All devices end, if any was made; each frees its sending ends, emu_link_unjoin(). Workers run
-     * no more, and are still there.
+     * Destroy all devices, if any; each frees its sending ends by emu_link_unjoin(). Workers exist
+     * but no longer run.
      */
     void (*destroy)(void *ctx);
     /*
-     * Entries of the crossing that its device has taken from here, and those that it has brought,
-     * modulo 2^32. False: some wait to be taken. While workers stand still. NULL: none ever pass.
+     * Entries of the crossing, modulo 2^32, that its device has taken from here, and brought here.
+     * False: some still wait to be taken. Call while workers stand still. NULL: not supported.
      */
     bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
                    uint32_t *came);
-    /* The sending half of retry of the crossing, to this host's switch; NULL: it has none. */
+    /* Replay buffer of the crossing towards this host's switch; NULL: none. */
     struct emu_replay *(*replay)(void *ctx, const struct fabric_crossing *crossing);
-    /* References to buffers that devices hold, and those on cables to them; NULL: none ever. */
+    /* References to buffers held by devices and by cables to them; NULL: never any. */
     uint64_t (*held)(void *ctx);
-    /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
+    /* Rebase the clock of all ends: emu_tx_rebase(), emu_rx_rebase(). NULL: no timed clock. */
     void (*rebase)(void *ctx, uint64_t by_ps);
-    /* Clock virtual: struct emu_windows_hosts (emu/worker/windows.h). NULL: no such clock. */
+    /* Clock virtual: struct emu_windows_hosts (emu/worker/windows.h). NULL: not supported. */
     void (*agree)(void *ctx, uint64_t *next_ps);
 };
 
-/* A network that several hosts have together. Nodes are where topo_first_link() is. */
+/* One network on several hosts. A node is on the host of its topo_first_link(). */
 struct fabric_hosts {
     uint32_t self; /* this host */
     uint32_t count;
-    const uint32_t *of; /* by switch: which host has it; borrowed, as are the others */
+    const uint32_t *of; /* by switch: its host; borrowed, like the other pointers */
     const struct fabric_crossing_ops *ops;
     void *ctx;
 };
@@ -90,20 +86,20 @@ struct fabric_hosts {
 
 /*
  * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables,
- * groups, trees and seats, and has the devices of its own part. What changes them is told to all
- * hosts, in the same order and with the same arguments:
+ * groups, trees and incarnations, and has the devices of its own partition. All hosts apply the
+ * calls that change this knowledge, in the same order and with the same arguments:
  *
  *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
  *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
  *     fabric_combine_exhaust(), fabric_node_linked(), fabric_seat_set()
  *
- * and each decides the same, by what all know alone; then it does what is to be done to its own
- * devices. -ENOMEM alone is one host's: whoever governs takes back what the others have done, a
- * group by fabric_group_leave(), or gives the host up. Everything else is about devices here: it
- * does nothing, and finds nothing, where they are elsewhere.
+ * Each decides from common knowledge alone, so all decide alike; then each changes its own devices.
+ * Only -ENOMEM can happen on one host alone: the coordinator then undoes a group on the others by
+ * fabric_group_leave(), or drops the host. All other calls are about devices here: they do nothing,
+ * and find nothing, for devices elsewhere.
  */
 
-/** fabric_switch_host, fabric_node_host - which host has it; one host: 0. Pure. */
+/** fabric_switch_host, fabric_node_host - the host that has it; on one host: 0. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
@@ -114,76 +110,75 @@ uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
  */
 uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends);
 
-/** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other. Pure. */
+/** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other host. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
-/** fabric_crossings_all - cables between any two hosts: as many on each of them. Pure. */
+/** fabric_crossings_all - cables between any two hosts. Pure. */
 uint32_t fabric_crossings_all(const struct fabric_config *config);
 
-/** fabric_node_is_here - is the node on this host? */
-bool fabric_node_is_here(const struct fabric *fabric, uint32_t node);
+bool fabric_node_is_here(const struct fabric *fabric, uint32_t node); /* on this host */
 
 /**
- * fabric_cable_ends_here - is the receiving end of the way from (@out) or to the cable's first end
- * here? That is also the sending end of the other way.
+ * fabric_cable_ends_here - is the receiving end of the direction from (@out) or to the cable's
+ * first end on this host? It is also the sending end of the opposite direction.
  */
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_seat_set - who is at a node on another host, emu_seat_state(): all that are attached here
- * see it when this returns. fabric_seat() - who is at any node, as other hosts are to be told.
- * Errors: -EINVAL, the node is here. Thread: manager.
+ * fabric_seat_set - set the incarnation, emu_seat_state(), of a node on another host; all processes
+ * attached here see it when this returns. Errors: -EINVAL, the node is here. fabric_seat() - the
+ * incarnation of any node, for other hosts. Thread: manager.
  */
 int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state);
 uint64_t fabric_seat(const struct fabric *fabric, uint32_t node);
 
-/* --- what is done to all of them (nodes.c, groups.c) ---------------------------------- */
+/* --- operations on all hosts ----------------------------------------------------------- */
 
-/* What a host knows of the past of a cable that is down. */
+/* State, on one host, of a cable that is down. */
 struct fabric_past {
-    bool quiet;          /* nothing of it is at the ends that are here */
-    bool crosses;        /* one end is here, the other on another host: */
-    uint32_t sent, came; /* entries that went there, and that came from there, modulo 2^32 */
+    bool quiet;          /* the ends on this host have no old packets */
+    bool crosses;        /* one end is here, the other on another host */
+    uint32_t sent, came; /* entries of such a cable to and from that host, modulo 2^32 */
 };
 
-/* What hosts have carried of what waits for links that are out: links.h. */
+/* Result of rerouting in flight on all hosts (links.h). */
 struct fabric_carried {
     uint32_t segments; /* that left */
-    uint64_t parted;   /* of them: fabric_parted() */
+    uint64_t parted;   /* those of them that were dropped: fabric_parted() */
 };
 
-/* A link that is to come up, and what other hosts say to it. */
+/* Test of a link that is to come up: results of other hosts. */
 struct fabric_test {
     uint32_t cable;
-    uint32_t errors; /* fabric_cable_try() there: the most */
-    bool quiet;      /* all of its past has left it, there and on its way: fabric_link_quiet() */
+    uint32_t errors; /* maximum of fabric_cable_try() */
+    bool quiet;      /* no old packets there, nor between hosts: fabric_link_quiet() */
 };
 
-/* What hosts see of the ends that they have: by way, 2 * cable + out, and by switch. */
+/* Samples of the cable ends on all hosts: by direction, 2 * cable + out, and by switch. */
 struct fabric_seen {
-    uint64_t *packets, *errors; /* at the receiving end, where there are faults */
-    struct fabric_port *port;   /* the sending end (links.h), where it is ready */
+    uint64_t *packets, *errors; /* at the receiving end, if it has faults */
+    struct fabric_port *port;   /* the sending end, if it is ready */
     uint64_t *trapped;          /* fabric_traps() */
     uint32_t *trapped_to;
 };
 
-/* A group that can combine, as the governor's fabric has made it. */
+/* A group that can combine, as the coordinator's fabric has made it. */
 struct fabric_group_call {
     const uint32_t *nodes; /* count of them */
     uint32_t count;
     bool wide;
-    uint32_t id; /* that it has there, and must have everywhere */
+    uint32_t id; /* its address on the coordinator, and so on all hosts */
 };
 
 /*
- * On several hosts each has a replica of the fabric, with devices of its own part. What changes one
- * changes all: the governor's fabric calls these, and each returns when all other hosts have done
- * it; link(), linked() and alone() when they have been told, who will do it before anything that
- * they are told later. @ctx: the mirror's. Thread: the manager's.
+ * How the coordinator's fabric changes and queries the replicas. Each call returns when all other
+ * hosts have done it. Exceptions: link(), linked() and alone() return when the hosts have been
+ * notified; these do it before anything that they are sent later. @ctx: the mirror's. Thread:
+ * manager.
  */
 struct fabric_mirror {
     void *ctx;
-    /* An edge for @node, on its @host: fabric_attach() there. */
+    /* Create a host interface for @node on its @host, as fabric_attach() does. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node, bool dead);
     void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
@@ -200,70 +195,68 @@ struct fabric_mirror {
     void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
 
     /*
-     * What the others see of cables, each of the ends that it has. Nothing of it has been checked
-     * but numbers of cables and switches; the same holds of workers.
+     * Queries about the cable ends of other hosts. Only the numbers of cables, switches and workers
+     * in the replies have been checked.
      */
-    /* fabric_test_far(); @here: fabric_link_past() of this host, one each. */
+    /* fabric_test_far(); @here: fabric_link_past() of this host, one for each test. */
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
-    /* fabric_ease(), fabric_part() as they are here, and fabric_carry_all(): adds the others'. */
+    /* fabric_ease() and fabric_part() as here, then fabric_carry_all(); adds the results. */
     void (*carry)(void *ctx, bool eases, bool drops, struct fabric_carried *sum);
-    /* fabric_look() of all of them. */
-    void (*look)(void *ctx, struct fabric_seen *ret);
-    /* fabric_losses_look(), and what they found: fabric_loss_heard(). */
+    void (*look)(void *ctx, struct fabric_seen *ret); /* fabric_look() */
+    /* fabric_losses_look(), and fabric_loss_heard() for the results. */
     void (*losses)(void *ctx, uint64_t bound_ps);
 
     /*
-     * What the others see of a standstill, each of its own part; never while workers are held,
-     * which carry what is asked and answered. Nothing of it has been checked but lengths.
+     * Queries about a stall. Never call these while workers are held, because workers carry queries
+     * and replies. Only lengths in the replies have been checked.
      */
-    /* Of the process at @node, there: fabric_pending(), at most half a second old. */
+    /* fabric_pending() of the process at @node, at most half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
-    /* fabric_came(), of all of them. */
     uint32_t (*came)(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
-                     uint32_t max);
+                     uint32_t max);                                  /* fabric_came() */
     bool (*clash)(void *ctx, uint32_t group, struct emu_clash *ret); /* fabric_clash() */
-    /* fabric_stalls(), of all of them; their times by our clock. */
+    /* fabric_stalls(), with times by this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
-    /* fabric_audit() of all others added to @sum, each line with its host. Errors: as there. */
+    /* fabric_audit(), added to @sum, each line with its host. Errors: as there. */
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
 /*
- * None of what follows is to be called between fabric_hold() and fabric_go(), unless it says so:
- * what carries calls is held there, too. Thread: manager.
+ * Do not call the functions below between fabric_hold() and fabric_go(), unless they say so: held
+ * workers do not carry calls to other hosts. Thread: manager.
  *
- * fabric_link_told - all other hosts will do what fabric_link_set() did here: before whatever they
- * are told later. fabric_node_alone_told() - the same of fabric_node_alone().
+ * fabric_link_told - let all other hosts do the fabric_link_set() that was done here, before
+ * anything that they are sent later. fabric_node_alone_told() - the same for fabric_node_alone().
  */
 void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
 void fabric_node_alone_told(const struct fabric *fabric, uint32_t node);
 
 /**
- * fabric_link_past - of the ends that are here. Between fabric_hold() and fabric_go().
- * fabric_test_far() - what other hosts say to links that are to come up: at ends that they have,
- * and on the way between two of them. On one host that all is well. Errors: -ENOMEM.
+ * fabric_link_past - state of the ends here, between fabric_hold() and fabric_go().
+ * fabric_test_far() - let other hosts test links that are to come up, at their ends and between
+ * two hosts. On one host all tests succeed. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
 int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
                     uint32_t packets);
 
 /**
- * fabric_has_far - are there devices on other hosts, that this one governs? fabric_look_far() -
- * what those hosts see; all of @ret was zeros, or is from before. fabric_look() - what this one
- * does of a way that it has an end of; it holds the workers itself.
+ * fabric_has_far - is this the coordinator of other hosts? fabric_look_far() - samples of those
+ * hosts; @ret is zeros or an earlier sample. fabric_look() - samples of the ends on this host; it
+ * holds the workers itself.
  */
 bool fabric_has_far(const struct fabric *fabric);
 void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret);
 void fabric_look(struct fabric *fabric, struct fabric_seen *ret);
 
 /**
- * fabric_loss_heard - @host, another one, has found it: fabric_loss_take() gives it. A loss that no
- * device of @host can have found is dropped, and so is one for which there is no room.
- * fabric_group_fails(), fabric_unit_out() - what follows of a loss, on all hosts alike: something
- * of the group is lost for good; the units of a switch are out of service.
- * fabric_group_fails_all() - the first of them, on this host, which governs, and all others; false:
- * it had failed. fabric_unit_is_out() - are they?
+ * fabric_loss_heard - queue a loss that another @host has found for fabric_loss_take(). Ignored if
+ * no device of @host can have found it, or if the queue is full.
+ * fabric_group_fails(), fabric_unit_out() - consequences of a loss, applied on all hosts: the group
+ * has failed; the units of a switch are out of service. fabric_group_fails_all() - coordinator:
+ * fabric_group_fails() here and on all other hosts; false: it had failed before.
+ * fabric_unit_is_out() - are the units out of service?
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_loss_heard(struct fabric *fabric, uint32_t host, const struct fabric_loss *loss);
@@ -272,74 +265,71 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
- * fabric_crossings_by - the cables between hosts @a and @b that go by pair @number of @of pairs of
- * ports: each is noted in @noted, by cable. Returns their count. @b TOPO_NONE: all of @a's to
- * others.
+ * fabric_crossings_by - mark in @noted, by cable, the cables between hosts @a and @b that use pair
+ * @number of @of pairs of ports. @b TOPO_NONE: all cables of @a to others. Returns their count.
  */
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted);
 
 /**
- * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from
- * now on, and all others do again. fabric_reaches() says so of all that may go by one of them;
- * fabric_group_is_severed(), of a group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread:
- * manager.
+ * fabric_sever - networks that cannot reroute: exactly the cables of @lost, by cable, now lead
+ * nowhere. fabric_reaches() is then false for pairs that may use one of them.
+ * fabric_group_is_severed() - does the group's tree use one? Errors: -ENOMEM. Thread: manager.
  */
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
-/* --- a host that has come back (renew.c) ------------------------------------------------ */
+/* --- a host that rejoins (renew.c) ------------------------------------------------------ */
 
-#define FABRIC_LEFT (1u << 31) /* with the number of a node that is no member any more */
+#define FABRIC_LEFT (1u << 31) /* flag on the number of a node that is no longer a member */
 
-/* A group as a replica has it; what it points at is the fabric's, or the caller's. */
+/* A group as a replica has it; the fabric, or the caller, owns what the pointers refer to. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, parted;
-    const uint32_t *nodes; /* with FABRIC_LEFT once it has left */
+    const uint32_t *nodes; /* with FABRIC_LEFT if it has left */
     struct topo_tree tree;
 };
 
 /**
- * fabric_group_each - call @each for every group. fabric_group_restore() - the group, of which no
- * member is here, is this one's, too. Errors: -EINVAL, it is none of this network, or there
- * already; -ENOMEM. Thread: manager.
+ * fabric_group_each - call @each for every group. fabric_group_restore() - add such a group, which
+ * has no member on this host. Errors: -EINVAL, it is not of this network, or exists already;
+ * -ENOMEM. Thread: manager.
  */
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx);
 int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *copy);
 
 /**
- * fabric_node_word - who is at a node, and whether it has a link, for fabric_node_restore() on a
- * host that begins: nobody is attached there, but has been. Errors: -EINVAL.
+ * fabric_node_word - the incarnation of a node and whether it has a link. fabric_node_restore() -
+ * set this on a host that rejoins, on which no process is attached now. Errors: -EINVAL.
  */
 uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
 
 /**
- * fabric_host_life - the devices of @host, this or another one, are in their life @life: 0 at
- * first. What is on its way from earlier ones is not taken any more (engine_life()).
- * Thread: manager; it holds the workers itself.
+ * fabric_host_life - set the incarnation number of the devices of a host, 0 at first. Packets from
+ * earlier incarnations are refused (engine_life()). Thread: manager; it holds the workers itself.
  */
 void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life);
 
 /**
- * fabric_groups_through - groups of whose partial results some were in adapters or units of @host:
- * what these had combined is lost with it. At most @max into @groups; returns how many there are.
+ * fabric_groups_through - groups that combine in adapters or units of @host, which have lost their
+ * partial results there. Writes at most @max to @groups; returns how many there are.
  */
 uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
                                uint32_t max);
 
-/** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */
+/** fabric_mirror - set the mirror, borrowed, before any process attaches. */
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
 
 /**
- * fabric_attach_far - give a process on @host a node there: as fabric_attach(), but that its
- * descriptors are there. Errors: the same; -EHOSTDOWN.
+ * fabric_attach_far - give a node of @host to a process there: as fabric_attach(), but the
+ * descriptors are on that host. Errors: the same; -EHOSTDOWN.
  */
 int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret);
 
-/** fabric_group_is - make the group that the governor's fabric has. Errors: as there; -EPROTO. */
+/** fabric_group_is - create the coordinator's group. Errors: as fabric_group_create(); -EPROTO. */
 int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);
 
 #endif

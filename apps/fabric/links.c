@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - the cables of a running fabric: what goes wrong on them, which are down, and tables
- * without them.
+ * links.c - the cables of a running fabric, their faults, links that are down, and routing tables
+ * without these.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "emu/util/bits.h"
 #include "emu/util/random.h"
 
-/* --- which there are ---------------------------------------------------------------- */
+/* --- the list of cables ------------------------------------------------------------- */
 
 bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                        struct fabric_cable *ret)
@@ -91,17 +91,12 @@ uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t li
     return at->sw == TOPO_NONE ? TOPO_NONE : fabric_cable_at(fabric, at->sw, at->port);
 }
 
-uint32_t fabric_nodes(const struct fabric *fabric)
-{
-    return fabric->config.graph->nodes;
-}
-
 const struct topo_graph *fabric_graph(const struct fabric *fabric)
 {
     return fabric->config.graph;
 }
 
-/* --- what goes wrong ---------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------- */
 
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)
 {
@@ -114,7 +109,7 @@ bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)
     return fabric_has_node(&fabric->config, cable->node);
 }
 
-/* The receiving end of a way of the cable, which is here. */
+/* The receiving end of a direction of the cable; it is on this host. */
 static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -126,14 +121,22 @@ static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out
     return engine_rx(fabric_engine(fabric, cable->node), cable->link);
 }
 
-/* The log of that end's worker. NULL: there is no memory. */
-static struct emu_fault_log *log_of(struct fabric *fabric, uint32_t i, bool out)
+struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
+                                        const struct emu_fault_rates *rates, uint64_t seed,
+                                        uint32_t name)
 {
-    struct emu_fault_log **log = &fabric->links.log[cable_rx(fabric, i, out)->owner->worker->index];
+    struct emu_fault_log **log = &fabric->links.log[worker];
+    struct emu_faults *faults;
 
     if (!*log)
         *log = emu_fault_log_create();
-    return *log;
+    faults = *log ? malloc(sizeof *faults) : NULL;
+    if (!faults)
+        return NULL;
+    emu_faults_init(faults, rates, emu_spread(fabric->config.seed + seed));
+    faults->log = *log;
+    faults->name = name;
+    return faults;
 }
 
 bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret)
@@ -153,7 +156,7 @@ uint64_t fabric_hits_missed(const struct fabric *fabric)
     return missed;
 }
 
-/* Where a cable's end is. Errors: -ENOMEM. */
+/* Install @faults at the receiving end. Errors: -ENOMEM. */
 static int cable_fault(struct fabric *fabric, uint32_t i, bool out, struct emu_faults *faults)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -175,19 +178,15 @@ struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t i, bool out)
 {
     struct emu_faults **at = &fabric->links.faults[2 * i + out];
     static const struct emu_fault_rates none;
-    struct emu_fault_log *log;
+    const struct emu_fault_rates *rates = fabric->config.faults ? fabric->config.faults : &none;
 
     if (*at || !fabric_can_fail(fabric, i) || !fabric_cable_ends_here(fabric, i, out))
         return *at;
-    log = log_of(fabric, i, out);
-    *at = log ? malloc(sizeof **at) : NULL;
+    *at = fabric_faults_create(fabric, cable_rx(fabric, i, out)->owner->worker->index, rates,
+                               2 * i + out, 2 * i + out);
     if (!*at)
         return NULL;
     fabric->links.faulty = true;
-    emu_faults_init(*at, fabric->config.faults ? fabric->config.faults : &none,
-                    emu_spread(fabric->config.seed + 2 * i + out));
-    (*at)->log = log;
-    (*at)->name = 2 * i + out;
     if (cable_fault(fabric, i, out, *at)) {
         free(*at);
         *at = NULL;
@@ -210,7 +209,7 @@ void fabric_expect_faults(struct fabric *fabric)
     fabric->links.faulty = true;
 }
 
-/* Of what a stuck port is to send none arrives. */
+/* Nothing arrives from a stuck port. */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
@@ -263,14 +262,14 @@ void fabric_free_cables(struct fabric *fabric)
         topo_free((struct topo_graph *)fabric->links.routed);
 }
 
-/* --- up and down -------------------------------------------------------------------- */
+/* --- links up and down -------------------------------------------------------------- */
 
 bool fabric_has_links(const struct fabric *fabric)
 {
     return switch_has_links(&fabric->config.profile);
 }
 
-/* What a host link has for the switch here waits, too. */
+/* Also stop, or restart, what the host link sends to the switch here. */
 static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     struct emu_replay *replay =
@@ -282,7 +281,7 @@ static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool u
     fabric_wake(fabric, replay->wire.owner, now_ps);
 }
 
-/* Tell the switch's end at @at. */
+/* Set the link at the switch. Returns the packets lost on the wire. */
 static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     uint32_t hit;
@@ -295,7 +294,7 @@ static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up
     return hit;
 }
 
-/* The same of a node's link. */
+/* The same at a node's adapter. */
 static uint32_t node_end_set(struct fabric *fabric, const struct fabric_cable *cable, bool up,
                              uint64_t now_ps)
 {
@@ -313,17 +312,17 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
                     uint32_t *hit)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
-    struct emu_faults *faults[2]; /* NULL: that end is on another host */
+    struct emu_faults *faults[2]; /* NULL: the receiving end is on another host */
 
     if (!fabric_can_fail(fabric, i) || !switch_can_do_without(&fabric->config.profile))
-        return -ENOTSUP; /* the second: only a host that lies asks for it */
+        return -ENOTSUP; /* the second case only if another host sends an invalid request */
     for (uint32_t out = 0; out < 2; out++) {
         faults[out] = fabric_faults(fabric, i, out);
         if (!faults[out] && fabric_cable_ends_here(fabric, i, out))
             return -ENOMEM;
     }
     for (uint32_t out = 0; out < 2; out++)
-        if (faults[out] && fabric_has_links(fabric)) { /* else it is only out of use */
+        if (faults[out] && fabric_has_links(fabric)) { /* else the cable is only out of use */
             faults[out]->down = !up;
             faults[out]->dark = fault;
         }
@@ -362,16 +361,6 @@ const struct fabric_config *fabric_config_of(const struct fabric *fabric)
     return &fabric->config;
 }
 
-uint32_t fabric_switches(const struct fabric *fabric)
-{
-    return fabric->config.graph->switches;
-}
-
-uint32_t fabric_ports(const struct fabric *fabric)
-{
-    return fabric->config.graph->ports;
-}
-
 bool fabric_isolates(const struct fabric *fabric)
 {
     return fabric->config.profile.trap == EMU_TRAP_ISOLATE;
@@ -390,7 +379,7 @@ void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
             engine_cut(fabric_engine(fabric, n), node, false);
 }
 
-/* May the network bring a packet of @src to @dst by any of its links? */
+/* Has the network a route for packets of @src to @dst by any link of @src? */
 static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 {
     for (uint32_t l = 0; l < graph->node[src].links; l++) {
@@ -433,22 +422,22 @@ bool fabric_cut_off(struct fabric *fabric, bool parted)
             continue;
         treeless = true;
         for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
-            if (group->engines->at[i].engine) /* else it is on another host */
+            if (group->engines->at[i].engine) /* NULL: on another host */
                 engine_cut(group->engines->at[i].engine, group->id, true);
     }
     fabric_go(fabric);
     return parted || treeless;
 }
 
-/* Has all left it that was carried there, if it is here? */
+/* Has the switch, if it is here, sent on all segments that were rerouted to this port? */
 static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
 {
     return !fabric->sw[at->sw] || switch_is_clear(fabric->sw[at->sw], at->port);
 }
 
 /*
- * Of a cable that crosses: what waits for the switch here may have been sent back by the far one,
- * and then it is to go up again, which it could not if it came by a link that is up.
+ * Does the host link hold nothing for the switch here? Segments that the remote switch returned
+ * have to travel up again, which they could not if they arrived by a link that is up.
  */
 static bool crossing_is_clear(const struct fabric *fabric, uint32_t i)
 {
@@ -477,9 +466,9 @@ bool fabric_can_reroute(const struct fabric *fabric)
     return switch_can_do_without(&fabric->config.profile);
 }
 
-/* --- tables ------------------------------------------------------------------------- */
+/* --- routing tables ----------------------------------------------------------------- */
 
-/* The network without the cables that are not @routed. */
+/* The network without the cables for which @routed is false. */
 static int graph_of(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
                     uint64_t *parted)
 {
@@ -508,19 +497,10 @@ bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t i)
 
 bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
 {
-    const struct topo_graph *graph = fabric->links.routed;
-    bool reaches = false;
-
-    for (uint32_t l = 0; l < graph->node[from].links; l++) {
-        uint32_t sw = graph->node[from].link[l].sw;
-
-        reaches = reaches ||
-                  (sw != TOPO_NONE && emu_ports_any(topo_route_ports(&graph->sw[sw].route, to)));
-    }
-    return reaches && !fabric_strands(fabric, from, to);
+    return node_reaches(fabric->links.routed, from, to) && !fabric_strands(fabric, from, to);
 }
 
-/* The replicas make the same tables and trees. Errors: -ENOMEM. */
+/* Let the replicas make the same tables and trees. Errors: -ENOMEM. */
 static int mirror_reroute(const struct fabric *fabric, const bool *routed)
 {
     uint32_t *out, count = 0;

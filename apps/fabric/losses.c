@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses.c - what is lost for good, and can never end: segments that found no room, partial results
- * that were found damaged, what waits for a combine unit that does nothing.
+ * losses.c - unrecoverable drops: segments that overran a buffer, partial results found damaged,
+ * entries that wait for a combine unit which does nothing.
  *
- * Where nothing acknowledges, who waits for these would wait for ever. So the manager looks, and
- * what it finds stands in a list until it is taken (fabric_loss_take()). Where they happen, nothing
- * is forgotten before that: an intake has a place for each segment that can overrun it, and a group
- * that has failed in a switch is marked there.
+ * Without acknowledgments the receivers would wait forever. So the manager scans for such losses
+ * and queues them until they are taken (fabric_loss_take()). The devices keep them until then: an
+ * intake has space to note each segment that can overrun it, and marks each group that has failed
+ * in a switch.
  *
- * On several hosts each looks at its own devices and says what it found, and that is all it does:
- * replicas are to stay alike, so what follows of a loss is decided when the governor takes it, and
- * done on all.
+ * On several hosts each host scans its own devices and only reports its losses. To keep the
+ * replicas alike, the coordinator decides the consequences when it takes a loss, and applies them
+ * on all.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "emu/retry/intake.h"
 #include "emu/util/now.h"
 
-/* What was taken leaves its room to others, when that is the larger part. */
+/* Reuse the space of losses that were taken, if that is the larger part. */
 static void losses_settle(struct fabric_losses *losses)
 {
     if (losses->taken < losses->count / 2)
@@ -30,7 +30,7 @@ static void losses_settle(struct fabric_losses *losses)
     losses->taken = 0;
 }
 
-/* False: there is no memory; what it is about is found again by the next look. */
+/* Make space for more losses. False: out of memory; the next scan finds them again. */
 static bool loss_room(struct fabric_losses *losses, uint32_t more)
 {
     uint32_t most = losses->most ? losses->most : 64;
@@ -51,7 +51,7 @@ static bool loss_room(struct fabric_losses *losses, uint32_t more)
     return true;
 }
 
-/* So many wait to be told that more are not looked for; they stay where they were lost. */
+/* Are so many losses queued that the scan stops? Further ones stay noted in the devices. */
 static bool losses_are_many(const struct fabric_losses *losses)
 {
     return losses->count - losses->taken >= FABRIC_LOSSES_MOST;
@@ -64,8 +64,8 @@ static bool is_same_pair(const struct fabric_loss *a, const struct fabric_loss *
 }
 
 /*
- * A pair may lose something on each cable that its segments spread over: it need not be told more
- * than once at a time. Of many pairs some are not recognized, and are told twice.
+ * A pair of processes may lose segments on each cable that their segments spread over; losses of a
+ * recent pair are added to its entry. A pair that is not found in `recent` gets another entry.
  */
 static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
 {
@@ -86,7 +86,7 @@ static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
     losses->at[losses->count++].found_ns = emu_now_ns();
 }
 
-/* Do its nodes and switches exist in this network, and could a device of @host have found it? */
+/* Do its nodes and switches exist, and could a device of @host have found it? */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_loss *loss)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -118,8 +118,8 @@ void fabric_free_losses(struct fabric *fabric)
 }
 
 /*
- * The group has failed, and whoever takes the loss tells its members so, once. On several hosts it
- * has when the governor takes it.
+ * Queue the failure of a group, once: the taker of the loss notifies its members. On several hosts
+ * the group is marked as failed when the coordinator takes the loss.
  */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_loss *why)
@@ -133,7 +133,7 @@ static void group_fails(struct fabric *fabric, struct fabric_group *group,
     loss_add(fabric, &loss);
 }
 
-/* --- segments that found no room ------------------------------------------------------ */
+/* --- segments that overran a buffer --------------------------------------------------- */
 
 struct overrun {
     struct fabric *fabric;
@@ -142,9 +142,8 @@ struct overrun {
 };
 
 /*
- * The seat at @node whose lowest byte is @low: the last that there was, mostly the one that is
- * there, or one before it. 0: there was none, as where a process does not say whose its segments
- * are.
+ * The latest incarnation at @node, the present one or before, whose lowest byte is @low. 0: none,
+ * for instance if a process does not state whose its segments are.
  */
 static uint64_t seat_near(const struct fabric *fabric, uint32_t node, uint8_t low)
 {
@@ -175,7 +174,7 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
     }
 }
 
-/* Of the cables into a switch. */
+/* Scan the cables into a switch. */
 static void switch_overran(struct fabric *fabric, uint32_t sw)
 {
     for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
@@ -190,37 +189,35 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
     }
 }
 
-/* --- partial results that were found damaged ------------------------------------------- */
+/* --- damaged partial results ----------------------------------------------------------- */
 
-static bool group_failed_at(const struct fabric *fabric, const struct fabric_group *group,
-                            uint32_t sw)
+/* The part of the group in the unit engine of switch @sw; NULL: none. */
+static const struct engine_group *group_at_unit(const struct fabric *fabric,
+                                                const struct fabric_group *group, uint32_t sw)
 {
     const struct engine *unit = fabric_unit(fabric, sw);
 
     for (uint32_t i = 0; unit && group->engines && i < group->engines->count; i++)
-        if (group->engines->at[i].engine == unit &&
-            engine_group_failed(group->engines->at[i].group))
-            return true;
-    for (uint32_t i = 0; !unit && i < group->tree.count; i++)
+        if (group->engines->at[i].engine == unit)
+            return group->engines->at[i].group;
+    return NULL;
+}
+
+static bool group_failed_at(const struct fabric *fabric, const struct fabric_group *group,
+                            uint32_t sw)
+{
+    if (fabric_unit(fabric, sw)) {
+        const struct engine_group *at = group_at_unit(fabric, group, sw);
+
+        return at && engine_group_failed(at);
+    }
+    for (uint32_t i = 0; i < group->tree.count; i++)
         if (group->tree.switches[i].sw == sw && switch_group_failed(group->part[i]))
             return true;
     return false;
 }
 
-/* Has it failed there for what the unit gave up? */
-static bool group_given_up_at(const struct fabric *fabric, const struct fabric_group *group,
-                              uint32_t sw)
-{
-    const struct engine *unit = fabric_unit(fabric, sw);
-
-    for (uint32_t i = 0; unit && group->engines && i < group->engines->count; i++)
-        if (group->engines->at[i].engine == unit &&
-            engine_group_gave_up(group->engines->at[i].group))
-            return true;
-    return false;
-}
-
-/* How often a unit has found that something is damaged, or has given something up. */
+/* How often units found damage, or gave a packet up. */
 static uint64_t states_damaged(const struct fabric *fabric, uint32_t sw)
 {
     const struct engine *unit = fabric_unit(fabric, sw);
@@ -237,15 +234,17 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
 
     for (uint32_t g = 0; g < fabric->slots; g++) {
         struct fabric_group *group = fabric->group[g];
+        const struct engine_group *at;
 
         if (!group || !group_failed_at(fabric, group, sw))
             continue;
-        why.what = group_given_up_at(fabric, group, sw) ? FABRIC_UNIT_GAVE_UP : FABRIC_UNIT_DAMAGED;
+        at = group_at_unit(fabric, group, sw);
+        why.what = at && engine_group_gave_up(at) ? FABRIC_UNIT_GAVE_UP : FABRIC_UNIT_DAMAGED;
         group_fails(fabric, group, &why);
     }
 }
 
-/* --- what a node had posted before it left ----------------------------------------------- */
+/* --- packets of nodes that left -------------------------------------------------------- */
 
 static bool group_has(const struct fabric_group *group, uint32_t node)
 {
@@ -256,8 +255,9 @@ static bool group_has(const struct fabric_group *group, uint32_t node)
 }
 
 /*
- * A member may leave, or end, as soon as it has posted its part. Is that given up afterwards,
- * nobody there hears of it; and with a tree without the node, probes of those who wait get through.
+ * A member may leave, or its process end, as soon as it has posted its contribution. If the adapter
+ * gives it up later, no process there notices, and probes of the waiting members succeed, since the
+ * tree no longer includes the node.
  */
 static void group_left_look(struct fabric *fabric, struct fabric_group *group)
 {
@@ -287,7 +287,7 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/* What was given up before its node left is found when it has. */
+/* Packets that were given up before their node left are found when it leaves. */
 static void left_look(struct fabric *fabric)
 {
     struct fabric_losses *losses = &fabric->losses;
@@ -307,7 +307,7 @@ static void left_look(struct fabric *fabric)
     losses->left = false;
 }
 
-/* --- units that do nothing -------------------------------------------------------------- */
+/* --- stuck combine units ---------------------------------------------------------------- */
 
 static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 {
@@ -318,9 +318,9 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 }
 
 /*
- * Its groups get trees without it where nothing of them is under way, and where there are such
- * trees; the others fail, and so do all where units are link engines, and on several hosts, of
- * which none sees that nothing is under way. What waits for it is dropped from now on.
+ * Take a unit out of service; what waits for it is dropped from now on. Idle groups move to trees
+ * without it, if there are such trees. All other groups fail: also all groups of unit engines, and
+ * on several hosts, none of which can see that a group is idle.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
@@ -331,7 +331,7 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
         return;
     }
     if (!loss_room(&fabric->losses, fabric->groups + 1))
-        return; /* the next look does it */
+        return; /* the next scan tries again */
     fabric_combine_out(fabric, sw, true, now_ps);
     for (uint32_t g = 0; g < fabric->slots; g++) {
         struct fabric_group *group = fabric->group[g];
@@ -346,7 +346,7 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     loss_add(fabric, &why);
 }
 
-/* Has it done nothing for @bound_ps, counted from the first look that found something waiting? */
+/* Did it do nothing for @bound_ps, counted from the first scan that found something waiting? */
 static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
 {
     struct fabric_combine *seen = &fabric->combine[sw];
@@ -363,7 +363,7 @@ static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, u
     return waits && now_ps - seen->since_ps >= bound_ps;
 }
 
-/* --- a look ------------------------------------------------------------------------------ */
+/* --- the scan ---------------------------------------------------------------------------- */
 
 static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
 {
@@ -373,7 +373,7 @@ static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
     return sum.overrun;
 }
 
-/* Are there units that faults can have stopped? */
+/* Are there units, in service, that faults can have stopped? */
 static bool unit_can_ail(const struct fabric *fabric, uint32_t sw)
 {
     bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);
@@ -421,7 +421,7 @@ void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw)
     loss_add(fabric, &(struct fabric_loss){.what = FABRIC_UNIT_BACK, .sw = sw});
 }
 
-/* --- what follows of a loss, on several hosts ---------------------------------------------- */
+/* --- consequences of a loss, on several hosts ---------------------------------------------- */
 
 void fabric_group_fails(struct fabric *fabric, uint32_t id)
 {
@@ -446,7 +446,7 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     fabric_go(fabric);
 }
 
-/* False: that was known. */
+/* False: it was out of service already. */
 static bool unit_settles(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
@@ -473,7 +473,7 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t id)
     return true;
 }
 
-/* The governor takes it: all replicas do what follows. False: that was done before. */
+/* Coordinator: apply the consequences on all replicas. False: they were applied before. */
 static bool loss_settles(struct fabric *fabric, const struct fabric_loss *loss)
 {
     switch (loss->what) {
@@ -487,7 +487,7 @@ static bool loss_settles(struct fabric *fabric, const struct fabric_loss *loss)
     }
 }
 
-/* What a group, or a unit, waits for does not stand behind what pairs have lost. */
+/* Losses of groups and units overtake losses of pairs. */
 static void urgent_first(struct fabric_losses *losses)
 {
     struct fabric_loss *first = &losses->at[losses->taken], *at = first, urgent;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * members.c - what devices know of a group. Switches have its parts, which are made, published,
- * taken out and freed. The adapters of its members have the link by which they are in its tree of
- * switches, and their place in its tree of adapters.
+ * members.c - the parts of a group in devices. Each switch of its tree has a part, and the adapter
+ * of each member: its link in the tree of switches, and its position in the tree of adapters.
  *
- * The tree of adapters is made over the members in the order of their numbers, each part of that
- * order a subtree: nodes with numbers near each other are near each other in the network, so most
- * of its edges stay below one switch. Source: QsNet III §IV-A.
+ * The tree of adapters divides the members, sorted by number, into contiguous subtrees: nodes with
+ * near numbers are near each other in the network, so most edges of the tree stay below one switch.
+ * Source: QsNet III §IV-A.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/rcu.h"
 
-/* A member, by node. */
 struct member {
     uint32_t node;
     uint32_t parent; /* node */
@@ -31,8 +29,8 @@ static int by_node(const void *a, const void *b)
 
 /*
  * The first of @count members is the parent of the first of each of at most @width equal parts of
- * the rest. The loop goes on with the last part instead of recursing, since a tree of width 1 is as
- * deep as it has members.
+ * the rest. The loop handles the last part instead of recursing, since a tree of width 1 is as deep
+ * as it has members.
  */
 static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 {
@@ -57,12 +55,12 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 
 /* --- adapters --------------------------------------------------------------------- */
 
-#define CHAIN_MOST 64u /* members of a chain: what they combine passes all of them */
+#define CHAIN_MOST 64u /* members of a chain: a result passes all of them */
 
 /*
- * How wide a group's tree is. Many below one are few steps for a number, and of a long vector all
- * come to one adapter by one link: there each has as few below it as may be, and takes its time
- * while the others do theirs.
+ * The width of a group's tree. A wide tree takes few steps for one number. But contributions of
+ * long vectors would all share the parent's link, so with a wide window the tree is as narrow as
+ * the profile says, and its adapters work in a pipeline.
  */
 static uint32_t tree_width(const struct fabric *fabric, const struct fabric_group *group)
 {
@@ -92,7 +90,7 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
     return engine_group_create(ret, &config);
 }
 
-/* Members, below the units of their switches. */
+/* Make the unit of its switch the parent of each member. */
 static void tree_below_units(const struct fabric *fabric, const struct fabric_group *group,
                              struct member *member)
 {
@@ -115,7 +113,7 @@ static int members_create(const struct fabric *fabric, struct fabric_group *grou
         group->engines->at[i].seat = emu_seat_first(fabric->seat[member[i].node]);
         group->engines->at[i].engine = fabric_engine(fabric, member[i].node);
         if (!group->engines->at[i].engine)
-            continue; /* on another host, as below */
+            continue; /* on another host */
         err = member_create(fabric, group, &member[i], &group->engines->at[i].group);
     }
     return err;
@@ -227,21 +225,15 @@ void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32
     free(part);
 }
 
-static void parts_clear(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
-                        uint32_t count)
+void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree)
 {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < tree->count; i++)
         if (fabric->sw[tree->switches[i].sw])
             switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
     emu_rcu_wait();
 }
 
-void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree)
-{
-    parts_clear(fabric, id, tree, tree->count);
-}
-
-/* Old tables are freed once no worker reads them. */
+/* Old tables are freed when no worker reads them any more. */
 int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
                          struct switch_group **part)
 {
@@ -255,7 +247,7 @@ int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_t
         done += !err;
     }
     if (err)
-        parts_clear(fabric, id, tree, done);
+        fabric_parts_withdraw(fabric, id, tree);
     else
         emu_rcu_wait();
     for (uint32_t i = 0; i < done; i++)

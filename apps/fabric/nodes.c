@@ -18,15 +18,12 @@
 #include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
-/*
- * A process that others wait for all the time of the bound is cut off, unless it takes so many in
- * it: one now and then would hold all others up for ever.
- */
+/* A process that holds up others during the whole bound is cut off unless it takes this many. */
 #define FABRIC_STALL_SEGMENTS 64
 
 /*
- * Tell a worker which edges it has now, in the one of its two lists that it does
- * not use. Waits until it uses no older one.
+ * Publish to a worker its host interfaces, in that of its two lists which it does not use. Returns
+ * when the worker no longer uses the other one.
  */
 static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 {
@@ -40,7 +37,7 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_edges(worker, list);
 }
 
-/* X5 (hostif/fabric/fabric.c): before anybody can have heard of it otherwise. */
+/* X5 (hostif/fabric/fabric.c): published before anybody can learn of the process otherwise. */
 void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->seat[node] = word;
@@ -75,7 +72,7 @@ int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state)
 {
     if (node >= fabric->config.graph->nodes || fabric_node_is_here(fabric, node))
         return -EINVAL;
-    node_seat(fabric, node, state & ~EMU_SEAT_NO_LINK); /* links are told of by another call */
+    node_seat(fabric, node, state & ~EMU_SEAT_NO_LINK); /* fabric_node_linked() sets the flag */
     return 0;
 }
 
@@ -84,7 +81,7 @@ uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
     return fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 }
 
-/* What a new edge is to know of all nodes. */
+/* Publish all incarnations in a new host interface. */
 static void node_seats(const struct fabric *fabric, struct emu_hostif *edge)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
@@ -92,7 +89,7 @@ static void node_seats(const struct fabric *fabric, struct emu_hostif *edge)
             emu_hostif_seat(edge, n, fabric->seat[n]);
 }
 
-/* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
+/* E4 pairs with E3 (link.h): a worker that sees the host interface sees its initial contents. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *edge)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -101,7 +98,7 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *e
     atomic_store_explicit(&host.tx->plug.edge, edge, memory_order_release); /* E4 */
 }
 
-/* Whatever waits for this port may go on, or be dropped. */
+/* Let entries that wait for this port go on, or be dropped. */
 static void node_nudge(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -110,7 +107,7 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
     emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
-/* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
+/* Publish whether threads outnumber cores: then spinning delays others. */
 static void nodes_crowd(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
@@ -187,7 +184,7 @@ static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t no
            !emu_seat_attached(fabric->seat[node]);
 }
 
-/* A node of that host, or -EXDEV, -ENOSPC. */
+/* Choose a free node of that host. Errors: -EXDEV, -ENOSPC. */
 static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -203,8 +200,8 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 }
 
 /*
- * The shelf of the switch that @node is at, made when the first process comes there; NULL: there is
- * none. On clock raw alone segments are copied out to several processes at once.
+ * The shared multicast buffer of the switch of @node, created with its first process. NULL: none.
+ * Only on clock raw segments are copied out to several processes in one step.
  */
 static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
 {
@@ -213,11 +210,11 @@ static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
     if (fabric->clock.mode != EMU_CLOCK_RAW || fabric_engine(fabric, node))
         return NULL;
     if (!fabric->shelf[sw] && emu_shelf_create(&fabric->shelf[sw], fabric->config.first))
-        fabric->shelf[sw] = NULL; /* each gets a copy */
+        fabric->shelf[sw] = NULL; /* each process gets its own copies */
     return fabric->shelf[sw];
 }
 
-/* The process at @edge may go on reading: who comes to its switch gets another shelf. */
+/* The process of @edge may still read the buffer: later processes at its switch get a new one. */
 static void shelf_retire(struct fabric *fabric, const struct emu_hostif *edge)
 {
     struct emu_shelf **current =
@@ -227,19 +224,19 @@ static void shelf_retire(struct fabric *fabric, const struct emu_hostif *edge)
         return;
     emu_shelf_retire(edge->shelf);
     if (*current == edge->shelf) {
-        emu_shelf_drop(*current); /* the edge holds it */
+        emu_shelf_drop(*current); /* the host interface has its own reference */
         *current = NULL;
     }
 }
 
-/* A description of the shelf; -1: there is none. False: no room. */
+/* Duplicate the buffer's descriptor; -1: there is none. False: no descriptor is free. */
 static bool shelf_share(const struct emu_hostif *edge, int *fd)
 {
     *fd = edge->shelf ? fcntl(edge->shelf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
     return !edge->shelf || *fd >= 0;
 }
 
-/* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
+/* Create a host interface, not plugged in yet. @memfd: its memory; the caller closes it. */
 static int edge_make(struct fabric *fabric, uint32_t node, struct emu_hostif **ret, int *memfd)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -263,7 +260,7 @@ static int edge_make(struct fabric *fabric, uint32_t node, struct emu_hostif **r
                              memfd);
 }
 
-/* Its bell wakes the worker. Returns a description of the bell, the caller's. */
+/* Let its bell wake the worker. Returns a duplicate of the bell; the caller closes it. */
 static int edge_watch(const struct emu_hostif *edge)
 {
     int bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
@@ -274,12 +271,12 @@ static int edge_watch(const struct emu_hostif *edge)
     err = emu_waiter_add(edge->dev->worker->waiter, edge->bell);
     if (err) {
         close(bell);
-        return err == -ENOSPC ? -EDQUOT : err; /* the caller says -ENOSPC of nodes */
+        return err == -ENOSPC ? -EDQUOT : err; /* to the caller -ENOSPC means: no free node */
     }
     return bell;
 }
 
-/* From now on the node has a process. Returns its seat. */
+/* Attach the process to the node. Returns its incarnation. */
 static uint64_t edge_plug(struct fabric *fabric, struct emu_hostif *edge)
 {
     uint32_t node = edge->node;
@@ -305,7 +302,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 
     if (node < 0)
         return (int)node;
-    fabric_clock_tick(fabric); /* nobody did while nobody was here */
+    fabric_clock_tick(fabric); /* there are no ticks while nobody is attached */
     err = edge_make(fabric, (uint32_t)node, &edge, &fds.memory);
     if (err)
         return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports.c - sending ends that do not send as they should: stuck ports, and wires that are slow.
+ * ports.c - faults of sending ends: stuck ports and slow wires.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/now.h"
 
-/* The sending end of a way of a cable: a switch's port, or an adapter's link. */
+/* The sending end of one direction of a cable; both pointers are NULL if it is on another host. */
 struct sender {
     struct switch_dev *sw;
-    struct engine *engine; /* NULL: the switch is it, or, if that is NULL, it is on another host */
+    struct engine *engine;
     uint32_t port;
 };
 
@@ -49,7 +49,7 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
     return at.sw && switch_is_stuck(at.sw, at.port);
 }
 
-/* A device that was not stepped since it was woken: on a busy host it waits for a core. */
+/* A device not stepped since it was woken has port.idle: on a busy host it may wait for a core. */
 struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
     const struct sender at = sender_of(fabric, i, out);
@@ -58,7 +58,7 @@ struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t i, bool out,
     struct emu_dev *dev;
 
     if (!at.engine && !at.sw)
-        return port; /* it is on another host */
+        return port; /* on another host */
     dev = at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw);
     tx = at.engine ? engine_tx(at.engine, at.port) : switch_tx(at.sw, at.port);
     port.ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
@@ -76,7 +76,7 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)
     return fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
 }
 
-/* What waits is hit by a fault. */
+/* Logs waiting entries as hit by a fault. */
 struct waiting {
     const struct emu_faults *faults;
     const struct emu_pool_cache *cache;
@@ -99,12 +99,12 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t i, bool out, 
                         .cache = &fabric->cache,
                         .fault = fault,
                         .at_ps = fabric_hit_ps(fabric, now_ps)};
-    void (*tell)(void *, const struct emu_entry *) = w.faults && fault ? waiting_note : NULL;
+    void (*note)(void *, const struct emu_entry *) = w.faults && fault ? waiting_note : NULL;
 
     if (!at.engine && !at.sw)
         return 0;
-    return at.engine ? engine_waiting(at.engine, at.port, tell, &w)
-                     : switch_waiting(at.sw, at.port, tell, &w);
+    return at.engine ? engine_waiting(at.engine, at.port, note, &w)
+                     : switch_waiting(at.sw, at.port, note, &w);
 }
 
 bool fabric_retries(const struct fabric *fabric)
@@ -118,8 +118,8 @@ bool fabric_has_time(const struct fabric *fabric)
 }
 
 /*
- * How many times as long a byte takes on the cable as on the network's fastest one, in thousandths.
- * Rounded so that emu_slow_set() gets the rate exact to the picosecond.
+ * Time of a byte on the cable in thousandths of that on the network's fastest cable, rounded so
+ * that emu_slow_set() gets the rate exact to the picosecond.
  */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
@@ -128,11 +128,11 @@ static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
     uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
 
     if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
-        return 1000; /* also if its rate is not known */
+        return 1000; /* also if its rate is unknown */
     return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
 }
 
-/* Slow the wire from a node without an engine: from a node inside the fabric, or from an edge. */
+/* Slow the wire from a node without an engine, or from a host interface. */
 static void node_slow(const struct fabric *fabric, const struct fabric_cable *cable,
                       struct emu_slow *slow, uint32_t factor)
 {
@@ -151,7 +151,7 @@ int fabric_wire_slow(struct fabric *fabric, uint32_t i, bool out, uint32_t facto
     struct emu_slow **slow = &fabric->links.slow[2 * i + out];
 
     if (!at.engine && !at.sw && !(cable->kind == TOPO_END_NODE && fabric->sw[cable->at.sw]))
-        return 0; /* it is on another host */
+        return 0; /* on another host */
     if (!*slow)
         *slow = calloc(1, sizeof **slow);
     if (!*slow)
@@ -180,7 +180,7 @@ int fabric_rate_cables(struct fabric *fabric)
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node)
 {
     if (fabric_engine(fabric, node))
-        return NULL; /* the engine has the slow wire; the edge to it is memory */
+        return NULL; /* the engine has the slow wire; the host interface is memory */
     return fabric->links.slow[2 * fabric_cable_of(fabric, node, 0)];
 }
 

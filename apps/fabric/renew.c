@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * renew.c - a host has come back: its replica becomes as the others are, and what others know of
- * its devices is forgotten.
+ * renew.c - a host rejoins: its replica is resynchronized, and other hosts forget the former state
+ * of its devices.
  *
- * Trees grew by the load of their time, so a replica that begins later cannot make them again. It
- * is given each group as it is now. None of the processes of its former life is in any group; and
- * what its adapters and units had combined is lost with them, so groups that combined there have
+ * A new replica cannot plan existing trees again, since they depend on the load when they were
+ * planned. So it gets a copy of each group. No process of the host's former incarnation is in a
+ * group. Partial results in its adapters and units are lost, so groups that combined there have
  * failed (fabric_groups_through()).
  */
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/bits.h"
 
-#define LIVES_AT_ONCE 16384u /* entries that are written while all workers are held */
+#define LIVES_AT_ONCE 16384u /* entries written during one hold of the workers */
 
-/* --- as another replica has it --------------------------------------------------------- */
+/* --- copies of groups ------------------------------------------------------------------- */
 
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
@@ -49,8 +49,8 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
 }
 
 /*
- * Can a switch of a tree be so? Switches assert that the set of ports is not empty, and that the
- * port towards the top is in it.
+ * Is this a valid switch of a tree? Switches assert that the set of ports is not empty, and
+ * contains the port towards the top.
  */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
@@ -59,7 +59,7 @@ static bool tree_switch_is_sane(const struct topo_graph *graph, const struct top
            (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
 }
 
-/* Is the tree one that this network can have, and no member here? */
+/* Is the group possible in this network, and has it no member here? */
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -84,7 +84,7 @@ static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
     return 0;
 }
 
-/* None of its members is here, nor a unit that has something of it. */
+/* Install the copy in the switches. No member is here, and no unit here has state of the group. */
 static int copy_install(struct fabric *fabric, struct fabric_group *group)
 {
     uint32_t units = group->combines && fabric_has_units(&fabric->config) ? group->tree.count : 0;
@@ -144,9 +144,9 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-/* --- what its devices were -------------------------------------------------------------- */
+/* --- the devices of a host -------------------------------------------------------------- */
 
-/* Is that engine, of a node or of a switch's unit, on @host? */
+/* Is that engine, of a node or of a combine unit, on @host? */
 static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -183,10 +183,10 @@ uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint3
     return count;
 }
 
-/* Engine @n begins a life, for all that are here. Returns how many these are. */
+/* Set the incarnation of engine @n in all engines here. Returns how many these are. */
 static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t life, uint64_t now_ps)
 {
-    uint32_t told = 0;
+    uint32_t written = 0;
 
     for (uint32_t e = 0; e < fabric->engines.count; e++) {
         struct engine *engine = fabric->engines.at[e];
@@ -194,14 +194,15 @@ static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t life, u
         if (!engine)
             continue;
         engine_life(engine, n, life, fabric_soon_ps(fabric, now_ps));
-        told++;
+        written++;
     }
-    return told;
+    return written;
 }
 
 /*
- * The workers go on now and then: here are as many engines as there, and of each each is told. What
- * of a life that begins has not been told of yet is refused, and sent again.
+ * Writes one entry for each pair of an engine here and one on @host, and lets the workers run in
+ * between. Packets of an incarnation that an engine does not know yet are refused and
+ * retransmitted.
  */
 void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life)
 {
@@ -209,13 +210,13 @@ void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life)
 
     while (n < fabric->engines.count) {
         uint64_t now_ps = fabric_now_ps(fabric);
-        uint32_t told = 0;
+        uint32_t written = 0;
 
         fabric_hold(fabric);
-        for (; n < fabric->engines.count && told < LIVES_AT_ONCE; n++)
+        for (; n < fabric->engines.count && written < LIVES_AT_ONCE; n++)
             if (number_is_on(fabric, n, host))
-                told += number_lives(fabric, n, life, now_ps);
-        for (uint32_t e = 0; told && e < fabric->engines.count; e++)
+                written += number_lives(fabric, n, life, now_ps);
+        for (uint32_t e = 0; written && e < fabric->engines.count; e++)
             if (fabric->engines.at[e])
                 fabric_wake(fabric, engine_emu_dev(fabric->engines.at[e]), now_ps);
         fabric_go(fabric);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replan.c - trees of groups that have lost a link grow anew, while their collectives are under
- * way.
+ * replan.c - new trees for groups whose tree has lost a link, while collectives are under way.
  *
- * The old tree's tables are taken out everywhere before the new ones go in: were there switches
- * with the one and switches with the other, a packet might come to a member twice, or go in a
- * circle. Between the two a packet to the group gets a NACK and its adapter sends it again, so that
- * operations go on where they were. The tree of adapters, and what they have combined, stays.
+ * The old tree's tables are removed everywhere before the new ones are published: if some switches
+ * had the old and some the new, a packet might reach a member twice, or travel in a circle. In
+ * between a packet to the group gets a NACK and its adapter retransmits it, so operations go on.
+ * The tree of adapters, and their partial results, stay.
  *
- * Without acknowledgments nothing is sent again, and what was combined lies in the switches. There
- * operations that are under way go on by the old tree, whose lost link the management network
- * stands in for (carry.c), and the tree changes between two passes in which nothing of the group is
- * in any switch. A group that is never still keeps its tree, and is slow. On several hosts nobody
- * sees all of its switches, and all keep theirs: with link-level retry they go on as those that are
- * never still, without it by the port that was stuck (switch_crossbar_link()).
+ * Without acknowledgments nothing is retransmitted, and partial results are in the switches. There
+ * operations under way finish on the old tree, whose lost link the management network replaces
+ * (carry.c), and the tree changes between two passes in which no switch has anything of the group.
+ * A group that is never idle keeps its tree, and is slow. On several hosts no host sees all of the
+ * group's switches, and all groups keep their trees: with link-level retry they go on like groups
+ * that are never idle, without it by the port that was stuck (switch_crossbar_link()).
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>
@@ -32,13 +31,12 @@ static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *gr
     return true;
 }
 
-/* Can the two reach each other? */
 static bool both_reach(const struct fabric *fabric, uint32_t a, uint32_t b)
 {
     return fabric_reaches(fabric, a, b) && fabric_reaches(fabric, b, a);
 }
 
-/* The first one that has not left. */
+/* The first member that has not left. */
 static uint32_t member_first(const struct fabric_group *group)
 {
     uint32_t i = 0;
@@ -48,7 +46,7 @@ static uint32_t member_first(const struct fabric_group *group)
     return group->node[i];
 }
 
-/* Has @node left, and could be in the tree all the same? */
+/* Has @node left, but is reachable, so that it can be in the tree? */
 static bool left_in_reach(const struct fabric *fabric, const struct fabric_group *group,
                           uint32_t node)
 {
@@ -74,9 +72,9 @@ static int tree_over(const struct fabric *fabric, const struct fabric_group *gro
 }
 
 /*
- * A tree for the members, and for those that have left and can be reached. A member leaves when it
- * has posted its part, of which something may still be on the way, or be sent again, and from
- * outside of the tree no switch takes anything.
+ * A tree for the members, and for reachable ones that have left. A member leaves after posting its
+ * contribution, parts of which may still be under way or be retransmitted, and switches take
+ * packets of a group only from ports in its tree.
  */
 static int tree_plan(const struct fabric *fabric, const struct fabric_group *group,
                      struct topo_tree *tree)
@@ -86,7 +84,7 @@ static int tree_plan(const struct fabric *fabric, const struct fabric_group *gro
     return err == -EHOSTUNREACH ? tree_over(fabric, group, false, tree) : err;
 }
 
-/* Was there no way to one that has left when the tree was made, and is there one now? */
+/* Is a member that has left reachable again, but not in the tree? */
 static bool tree_misses(const struct fabric *fabric, const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)
@@ -97,7 +95,7 @@ static bool tree_misses(const struct fabric *fabric, const struct fabric_group *
     return false;
 }
 
-/* Members send to the group by the link that is in the tree now. */
+/* Let members send to the group by their link in the new tree. */
 static void members_relink(struct fabric *fabric, const struct fabric_group *group,
                            const struct topo_tree *tree, uint64_t now_ps)
 {
@@ -115,15 +113,15 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
     fabric_go(fabric);
 }
 
-/* What becomes of a group whose tree has lost a link. */
+/* Result of planning a new tree. */
 enum replanned {
-    REPLANNED,    /* it has another tree */
-    REPLAN_KEPT,  /* it keeps the one that it has, which still serves it */
-    REPLAN_LATER, /* something of it is under way in the switches of the old one */
-    REPLAN_NEVER  /* there can be no other for now */
+    REPLANNED,    /* the group has the new tree */
+    REPLAN_KEPT,  /* it keeps its tree, which still works */
+    REPLAN_LATER, /* not yet: something of it is under way in switches of the old tree */
+    REPLAN_NEVER  /* no other tree is possible now */
 };
 
-/* It has the tree @tree now, and @part in the switches of it; what it had is freed. */
+/* Replace the group's tree and its parts in switches; the old ones are freed. */
 static void group_takes(struct fabric *fabric, struct fabric_group *group,
                         const struct topo_tree *tree, struct switch_group **part)
 {
@@ -133,7 +131,7 @@ static void group_takes(struct fabric *fabric, struct fabric_group *group,
     group->part = part;
 }
 
-/* Where adapters combine, or nobody does. */
+/* Change the tree of a group that does not combine in switches. */
 static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *group,
                                    const struct topo_tree *tree, struct switch_group **part,
                                    uint64_t now_ps)
@@ -145,7 +143,7 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
     return fabric_parts_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER : REPLANNED;
 }
 
-/* --- where switches hold what they have combined ------------------------------------- */
+/* --- groups that combine in switches -------------------------------------------------- */
 
 /* Is nothing of the group under way in the switches of its tree? */
 static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
@@ -158,8 +156,8 @@ static bool group_is_quiet(const struct fabric *fabric, const struct fabric_grou
 }
 
 /*
- * From one tree to the other while no worker steps. What processes have posted, and no switch has
- * taken, goes by the new one.
+ * Change the tree while no worker runs. Segments that processes have posted and no switch has taken
+ * will use the new tree.
  */
 static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
                                  const struct topo_tree *tree, struct switch_group **part)
@@ -172,14 +170,14 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
         }
         fabric_parts_withdraw(fabric, group->id, tree);
     }
-    fabric_parts_publish(fabric, group->id, &group->tree,
-                         group->part); /* slots it has: it cannot fail */
+    /* cannot fail: the tables have the slots */
+    fabric_parts_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }
 
-/* --- either -------------------------------------------------------------------------- */
+/* --- both kinds ---------------------------------------------------------------------- */
 
-/* @tree is the group's, or released. */
+/* Takes over @tree: it becomes the group's, or is released. */
 static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *group,
                                     struct topo_tree *tree, uint64_t now_ps)
 {
@@ -203,7 +201,7 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
     return how;
 }
 
-/* Has all that those who have left had posted been taken by their switches? */
+/* Have the switches taken all segments posted by members that have left? */
 static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     struct fabric_node_sample sample;
@@ -216,8 +214,8 @@ static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group
 }
 
 /*
- * With those who have left, or, where switches refuse that tree and nothing of theirs can be under
- * way, without them: a group whose switches hold what they combine is moved when it is quiet.
+ * Plan with the members that have left. If the switches refuse that tree, and nothing of these
+ * members can be under way, plan without them: a group that combines in switches moves when idle.
  */
 static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
@@ -239,7 +237,7 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
     enum replanned how = REPLAN_LATER;
 
     if (fabric_has_units(&fabric->config) && group->combines)
-        return REPLAN_NEVER; /* what its units have combined lies in the old tree */
+        return REPLAN_NEVER; /* its units have partial results in the old tree */
     if (fabric_has_engines(&fabric->config))
         return group_to(fabric, group, now_ps);
     if (fabric->config.hosts)
@@ -256,7 +254,7 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
     return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
 }
 
-/* Are there members that cannot reach each other? */
+/* Can some members not reach each other? */
 static bool group_is_parted(const struct fabric *fabric, const struct fabric_group *group)
 {
     uint32_t first = member_first(group);
@@ -267,7 +265,7 @@ static bool group_is_parted(const struct fabric *fabric, const struct fabric_gro
     return false;
 }
 
-/* Of a group whose tree has lost a link, or misses who has one again. */
+/* Plan for a group whose tree has lost a link, or lacks a member that is reachable again. */
 static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
     enum replanned how;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sample.c - samples of the counters of the parts of a running fabric.
+ * sample.c - the counters of a running fabric: samples of its parts, and totals over all host
+ * interfaces, switches and link engines, on this host or on all hosts. counters.def lists them.
  */
 #include "apps/fabric/sample.h"
 
 #include "apps/fabric/internal.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 static void sent_by(struct fabric_way_sample *ret, const struct emu_port_counts *counts)
@@ -25,7 +27,7 @@ static bool way_of_switch(const struct fabric *fabric, const struct topo_at *at,
     return true;
 }
 
-/* The process writes at least one of the two numbers: an impossible difference counts as 0. */
+/* Fill of a ring. The process writes at least one of the indexes: an invalid fill counts as 0. */
 static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
 {
     uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
@@ -41,7 +43,7 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
     return edge ? ring_holds(&edge->shared->up_tail, &edge->shared->up_head) : 0;
 }
 
-/* From a node to @at: by its adapter's link, or straight from its process. */
+/* From a node: by its adapter's link, or directly from its process. */
 static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
                         struct fabric_way_sample *ret)
 {
@@ -101,7 +103,7 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /* Drops are counted at once, segments when their burst ends: drops can be ahead. */
+    /* Drops are counted immediately, segments at the end of a burst: drops can be ahead. */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_node_sample){
@@ -126,21 +128,15 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
                                                                      memory_order_relaxed)};
 }
 
-/* Of a process that is another one than @at is of, from its beginning. */
-static void begin_anew(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at)
+/* Read new entries of a ring; those of a new incarnation of the process from the first one. */
+static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
+                          struct emu_finished_shared *ring, struct fabric_finished_at *at,
+                          struct emu_finished *ret, uint64_t *missed)
 {
     uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 
     if (at->seat != seat)
         *at = (struct fabric_finished_at){.seat = seat};
-}
-
-/* What is new in @ring of the process at @node, which is there. */
-static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
-                          struct emu_finished_shared *ring, struct fabric_finished_at *at,
-                          struct emu_finished *ret, uint64_t *missed)
-{
-    begin_anew(fabric, node, at);
     return emu_finished_read(ret, ring, &at->next, emu_now_ns, missed);
 }
 
@@ -158,4 +154,120 @@ uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_
     const struct emu_hostif *edge = fabric->edge[node];
 
     return edge ? read_ring(fabric, node, &edge->shared->drawn, at, ret, missed) : 0;
+}
+
+/* --- totals ------------------------------------------------------------------------- */
+
+void fabric_totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge)
+{
+    const struct emu_hostif_stats *stats = &edge->shared->stats;
+
+    to->sent += emu_count_read(&edge->sent);
+    to->delivered += emu_count_read(&edge->delivered);
+    to->dropped_malformed += emu_count_read(&edge->bad);
+    to->dropped_nobody_attached += emu_count_read(&edge->dead);
+    for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
+        to->in_network[c] += emu_count_read(&stats->in_network[c]);
+        for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
+            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
+    }
+}
+
+/* An adapter's links are ports of cables, like a switch's ports; the one to its process is not. */
+static void totals_add_links(struct fabric_totals *to, struct engine *engine, uint32_t links)
+{
+    for (uint32_t i = 0; i < links; i++)
+        to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
+}
+
+/* @hosts: the engine has a node inside the fabric. */
+static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
+{
+    const struct engine_counts *counts = engine_counts(engine);
+    const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
+    struct fabric_transport *transport = &to->transport;
+
+#define REPORTED(name) transport->name += emu_count_read(&counts->name);
+#include "nic/engine/counts.def"
+#define FROM_ENGINE(total, count) to->total += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
+    to->dropped_nobody_attached += emu_count_read(&out->dropped);
+    if (hosts) {
+        to->delivered += emu_count_read(&out->segments);
+        to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
+    }
+}
+
+/* @hosts: the switch has ports to nodes inside the fabric. */
+static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
+                              bool hosts, const struct topo_end *end)
+{
+    const struct switch_counts *counts = switch_counts(sw);
+
+#define FROM_SWITCH(total, count) to->total += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
+    switch_retries_add(sw, &to->retries);
+    for (uint32_t p = 0; p < ports; p++) {
+        const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
+
+        to->hops += emu_count_read(&tx->segments);
+        to->credit_stalls += emu_count_read(&tx->stalls);
+        to->dropped_nobody_attached += emu_count_read(&tx->dropped);
+        if (hosts && end[p].kind == TOPO_END_NODE) {
+            to->delivered += emu_count_read(&tx->segments);
+            to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
+        }
+    }
+}
+
+void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t ideal_ns = fabric->past_ideal_ns;
+    uint64_t actual_ns = fabric->past_actual_ns;
+    uint64_t worst_ps = 0;
+
+    *ret = fabric->past;
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        if (!fabric->edge[n])
+            continue;
+        fabric_totals_add_edge(ret, fabric->edge[n]);
+        ideal_ns += emu_count_read(&fabric->edge[n]->times.ideal_ns);
+        actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
+    }
+    for (uint32_t s = 0; s < graph->switches; s++)
+        if (fabric->sw[s])
+            totals_add_switch(ret, fabric->sw[s], graph->ports,
+                              fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
+                              graph->sw[s].end);
+    fabric_crossings_count(fabric, &ret->retries);
+    for (uint32_t i = 0; i < fabric->engines.count; i++) {
+        struct engine *engine = fabric->engines.at[i];
+        bool is_node = i < graph->nodes;
+
+        if (engine)
+            totals_add_engine(ret, engine, fabric->config.local_nodes && is_node);
+        if (engine && is_node)
+            totals_add_links(ret, engine, graph->node[i].links);
+    }
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
+
+        if (lag_ps > worst_ps)
+            worst_ps = lag_ps;
+    }
+    ret->dropped_overrun += ret->retries.overrun;
+    ret->dropped_groups_over += ret->transport.not_in_group;
+    ret->dropped = ret->transport.lost + ret->transport.refused;
+#define DROP(name, text) ret->dropped += ret->dropped_##name;
+#include "apps/fabric/counters.def"
+    ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
+    ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    fabric_totals_here(fabric, ret);
+    if (fabric->mirror)
+        fabric->mirror->totals(fabric->mirror->ctx, ret);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls.c - what stands still: what processes say they have pending, where a collective's
- * contributions are, links that do not move.
+ * stalls.c - diagnosis of stalls: operations that processes report as pending, positions of
+ * contributions to a collective, links that do not move.
  *
- * Of processes nothing is believed but what emu_pending_read() has checked. The rest is looked up
- * in switches, adapters and cables while the workers stand still. Where this host governs others,
- * they are asked, too, while its workers go on: these carry the question.
+ * Reports of processes are used only after emu_pending_read() has checked them. Everything else is
+ * read from switches, adapters and cables while the workers stand still. The coordinator queries
+ * other hosts while its workers run, since these carry the queries.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "emu/buffer/combiner.h"
 #include "emu/util/now.h"
 
-#define STALL_NS 1000000000u /* a link that has moved since is not called standing */
+#define STALL_NS 1000000000u /* a link that has moved within this time is not stalled */
 
-/* Another host's word. */
+/* Query another host. */
 static bool pending_far(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -65,13 +65,13 @@ uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/* The same on all hosts. */
+/* fabric_came() of all hosts. */
 struct came {
     struct fabric_came *at;
     uint32_t count;
 };
 
-/* Without memory nothing is known. @ret: came.at is the caller's to free. */
+/* Out of memory leaves @ret empty. The caller frees came.at. */
 static void came_everywhere(struct fabric *fabric, const struct fabric_group *group, uint32_t seq,
                             struct came *ret)
 {
@@ -149,7 +149,7 @@ uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct f
     return count;
 }
 
-/* Has switch @sw of the tree all that comes from below, so that its part is on its way up? */
+/* Has switch @sw of the tree all contributions from below, so that its result is on its way? */
 static bool part_is_up(const struct fabric_group *group, const struct came *came, uint32_t sw)
 {
     const struct fabric_came *at = came_at(came, sw);
@@ -164,7 +164,7 @@ static bool part_is_up(const struct fabric_group *group, const struct came *came
     return false;
 }
 
-/* The ports of a switch of the tree by which something from below is missing. */
+/* The ports of a switch of the tree at which contributions from below are missing. */
 static emu_ports ports_missing(const struct came *came, const struct topo_tree_switch *in)
 {
     const struct fabric_came *at = came_at(came, in->sw);
@@ -213,7 +213,7 @@ static const struct emu_clash *clash_here(const struct fabric_group *group)
     return clash;
 }
 
-/* It is kept in the fabric, since the workers may go on before it is looked at. */
+/* The result of a query is kept in the fabric, since the query lets the workers run. */
 const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -235,15 +235,15 @@ const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id)
 
 /* --- links -------------------------------------------------------------------------- */
 
-/* How far a link was at the last look, and since when. */
+/* Progress of a link at the last sample, and since when. */
 struct fabric_moved {
     uint64_t segments;
     uint64_t since_ns;
 };
 
 /*
- * Links are numbered: those that leave switches, by switch and port; then those that leave nodes'
- * adapters; then what goes to each node's process, and what comes from it.
+ * Links are numbered: those leaving switches, by switch and port; those leaving nodes' adapters;
+ * then for each node the one to its process and the one from it.
  */
 static uint32_t moved_of_node(const struct topo_graph *graph, uint32_t node)
 {
@@ -316,8 +316,8 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
 }
 
 /*
- * Links of switches. Where channels are, replies say more than credits: engine_stalls(). But a port
- * may have all that it needs, and send nothing.
+ * Links of switches. With virtual channels, missing replies say more than missing credits
+ * (engine_stalls()); but a port may have all that it needs and send nothing.
  */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {
@@ -340,7 +340,7 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
     }
 }
 
-/* What goes to a process, and what comes from it. */
+/* To and from a process. */
 static void edge_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);
@@ -389,7 +389,7 @@ static bool stall_is_one(const struct topo_graph *graph, const struct fabric_sta
                 : stall->node < graph->nodes && (at_switch || stall->sw == TOPO_NONE));
 }
 
-/* Those of other hosts; what cannot be is left out. */
+/* Add the stalls of other hosts, except invalid ones. */
 static void stalls_far(struct fabric *fabric, struct stalls *list)
 {
     uint32_t had = list->count < list->max ? list->count : list->max, count;

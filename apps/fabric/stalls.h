@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls.h - what stands still in a running fabric, and what it waits for.
+ * stalls.h - diagnosis of stalls: pending operations, missing contributions, links that do not
+ * move.
+ *
+ * The coordinator's functions query the other hosts, too, and let the workers run meanwhile.
  */
 #ifndef APPS_FABRIC_STALLS_H
 #define APPS_FABRIC_STALLS_H
@@ -10,92 +13,86 @@
 struct emu_clash;
 struct emu_pending;
 
-/*
- * On several hosts the governor's fabric tells of all: it asks the others, and lets its workers go
- * while it does.
- */
-
 /**
- * fabric_pending - what the process at @node says it has pending, checked (emu/hostif/pending.h).
- * False: nobody is there, or it has not said anything yet. Thread: manager.
+ * fabric_pending - read and check which operations the process at @node reports as pending
+ * (emu/hostif/pending.h). False: there is no process, or no report yet. Thread: manager.
  */
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);
 
 /* A member's contribution to one segment of a group's stream. */
 struct fabric_part {
     uint32_t node;
-    bool known; /* the group has a tree, and the member is in it: */
+    bool known; /* the group has a tree that includes the member */
     bool came;
-    uint32_t sw;   /* where it comes, or is missing; TOPO_NONE: at the node's adapter */
+    uint32_t sw;   /* where it has arrived, or is missing; TOPO_NONE: the node's adapter */
     uint32_t port; /* of that switch */
 };
 
-/* What has come of such a segment to where it is combined. */
+/* Contributions to such a segment that have arrived where they are combined. */
 struct fabric_came {
-    uint32_t at; /* a switch; where adapters combine, a node */
+    uint32_t at; /* a switch; if adapters combine, a node */
     /* at a switch: the ports whose contributions have arrived; at a node: port 0 for its own */
     emu_ports ports;
 };
 
 /**
- * fabric_came - what has come of segment @seq of group @id, on this host alone. Returns the count
- * of switches or nodes, writes at most @max. Thread: as fabric_parts().
+ * fabric_came - contributions to segment @seq of group @id that have arrived on this host. Writes
+ * at most @max switches or nodes; returns how many. Thread: as fabric_parts().
  */
 uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
                      struct fabric_came *ret, uint32_t max);
 
 /**
- * fabric_parts - where the members' contributions to segment @seq of group @id are. Returns their
- * count, writes at most @max. Thread: manager, between fabric_hold() and fabric_go().
+ * fabric_parts - locate the members' contributions to segment @seq of group @id. Writes at most
+ * @max; returns how many. Thread: manager, between fabric_hold() and fabric_go().
  */
 uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
                       uint32_t max);
 
-/* A partial result that has left one switch of a group's tree and has not come to the next. */
+/* A partial result that has left one switch of a group's tree and has not arrived at the next. */
 struct fabric_gap {
     uint32_t from;     /* switch */
     uint32_t sw, port; /* where it is missing */
 };
 
 /**
- * fabric_gaps - partial results for segment @seq of group @id that are between two switches.
- * Returns their count, writes at most @max. Thread: as fabric_parts().
+ * fabric_gaps - partial results for segment @seq of group @id that are missing between two
+ * switches. Writes at most @max; returns how many there are. Thread: as fabric_parts().
  */
 uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max);
 
 /**
- * fabric_clash - two contributions to a collective of group @id that did not agree on what it is;
- * NULL: there were none. Good until fabric_go(), and until it is asked again. Thread: as
- * fabric_parts().
+ * fabric_clash - a mismatch: two contributions to one collective of group @id with different
+ * parameters. NULL: none. Valid until fabric_go() or the next call. Thread: as fabric_parts().
  */
 const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id);
 
 enum fabric_wait {
-    FABRIC_WAITS_CREDIT,  /* the far end has no room */
-    FABRIC_WAITS_PROCESS, /* the edge is full: the process does not take its segments */
-    FABRIC_WAITS_PORT,    /* the port has something to send, and room for it, and does not */
-    FABRIC_WAITS_REPLY    /* packets were sent, and nothing has come back */
+    FABRIC_WAITS_CREDIT,  /* the receiver has no space */
+    FABRIC_WAITS_PROCESS, /* the host interface is full: its process takes no segments */
+    FABRIC_WAITS_PORT,    /* the port has something to send, and space for it, and does not send */
+    FABRIC_WAITS_REPLY    /* packets were sent, and no reply has arrived */
 };
 
-/* A link that has something to send, or that it waits for, and has not moved. */
+/* A link that has something to send, or waits for a reply, and has not moved. */
 struct fabric_stall {
-    uint32_t node; /* whose link it is; TOPO_NONE: a switch's */
-    uint32_t sw;   /* the switch at one end of it; TOPO_NONE: the node's adapter is */
+    uint32_t node; /* the link is this node's; TOPO_NONE: a switch's */
+    uint32_t sw;   /* the switch at one end; TOPO_NONE: the node's adapter is at it */
     uint32_t port; /* of the switch, or number of the node's link */
     enum fabric_wait wait;
     uint64_t since_ns;
 };
 
 /**
- * fabric_stalls_look - note how far each link is: a stall is what has not moved since. Call about
- * once a second. Errors: -ENOMEM. Thread: manager.
+ * fabric_stalls_look - sample the progress of each link. Call about once a second. Errors: -ENOMEM.
+ * Thread: manager.
  */
 int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns);
 
 /**
- * fabric_stalls - links that wait, and have not moved for a second. Returns their count, writes at
- * most @max. Thread: as fabric_parts().
+ * fabric_stalls - links that wait and have not moved for a second. Writes at most @max; returns how
+ * many there are. Thread: as fabric_parts().
  */
 uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
                        uint32_t max);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * taps.c - taps put on the ends of cables, and taken off.
+ * taps.c - taps on the ends of cables.
  *
- * An interface is a way of a cable. All that goes by it is told by the device that sends there,
- * credits and answers for the other way included; so each interface has one worker. What comes from
- * a process is told by the device that it enters.
+ * Each direction of a cable is one interface of the capture. The sending device reports all packets
+ * of the direction, including credits and replies for the opposite one, so each interface belongs
+ * to one worker. The device that takes packets from a process reports these.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,28 +15,26 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-#define TAPS_RECORDS 65536u /* of all rings together, */
-#define TAPS_LEAST   1024u  /* and of each at least */
-#define TAPS_ENDS    16u    /* a worker's list begins with room for; a power of two */
-#define WAY_ENDS     8u     /* both ways of a cable have fewer */
+#define TAPS_RECORDS 65536u /* of all rings together */
+#define TAPS_LEAST   1024u  /* of each ring */
+#define TAPS_ENDS    16u    /* initial length of a worker's list; a power of two */
+#define WAY_ENDS     8u     /* more than both directions of a cable have */
 
 static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_cable_way_name() says");
 
 struct fabric_taps {
     struct emu_tap_area *area;
-    size_t bytes;         /* of it; what it says itself its reader may change */
-    struct emu_taps **of; /* by worker; NULL: it has none */
+    size_t bytes;         /* of the area; kept here since its reader may change the area itself */
+    struct emu_taps **of; /* by worker; NULL: none */
 };
 
-/* The ends of one way of a cable. */
+/* The ends of one direction of a cable on this host. */
 struct way_ends {
-    struct emu_tx *tx;      /* sends by it; NULL: a process does, or another host */
-    struct emu_rx *rx;      /* gives credits back by it; NULL: nobody does here */
-    struct emu_rx *answers; /* NULL: the same */
-    struct emu_rx *edge;    /* what a process sends comes by it; NULL: none does */
+    struct emu_tx *tx;      /* sends; NULL: a process sends, or another host */
+    struct emu_rx *rx;      /* returns credits in this direction; NULL: not on this host */
+    struct emu_rx *answers; /* sends replies in this direction; NULL: not on this host */
+    struct emu_rx *edge;    /* takes segments from a process; NULL: no process sends */
 };
-
-/* --- which ends --------------------------------------------------------------------- */
 
 static struct way_ends ends_of_switch(const struct fabric *fabric, const struct topo_at *at)
 {
@@ -45,7 +43,7 @@ static struct way_ends ends_of_switch(const struct fabric *fabric, const struct 
     return (struct way_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
 }
 
-/* What sends to the switch at @at, where that is a node here. */
+/* The end that sends to the switch at @at, if that is a node here. */
 static struct way_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
 {
     struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
@@ -71,7 +69,7 @@ static struct way_ends ends_of_node(const struct fabric *fabric, const struct fa
     return ends;
 }
 
-/* Of what begins on another host none: it is heard there, and once. */
+/* The ends of a direction; none if it begins on another host, which captures it. */
 static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -97,7 +95,7 @@ void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, ch
 
 static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">", "two names");
 
-/* The names of the two ends in the network's file: "node01>leaf1"; empty: there is no file. */
+/* The names of both ends in the network's file, "node01>leaf1"; unchanged without such a file. */
 static void way_about(const struct fabric *fabric, uint32_t i, bool out,
                       char text[static EMU_TAP_ABOUT_BYTES])
 {
@@ -110,8 +108,6 @@ static void way_about(const struct fabric *fabric, uint32_t i, bool out,
     if (near && far)
         snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
-
-/* --- taps of ends ------------------------------------------------------------------- */
 
 static bool way_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i, bool out,
                           struct way_ends *ends)
@@ -132,9 +128,7 @@ static uint32_t ways_count(const struct fabric *fabric, const uint8_t *ways)
     return count;
 }
 
-/*
- * The tap of an end: the one that it has for the cable's other way, or one more. NULL: no memory.
- */
+/* The tap of an end: it may exist for the cable's opposite direction. NULL: out of memory. */
 static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev *dev,
                                    const void *end)
 {
@@ -144,7 +138,7 @@ static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev
     for (uint32_t i = ends; i && i + WAY_ENDS > ends; i--)
         if ((*taps)->end[i - 1].end == end)
             return &(*taps)->end[i - 1];
-    if (ends >= TAPS_ENDS && !(ends & (ends - 1))) { /* it is full, and is doubled */
+    if (ends >= TAPS_ENDS && !(ends & (ends - 1))) { /* the list is full: double it */
         struct emu_taps *more = realloc(*taps, sizeof *more + 2 * ends * sizeof more->end[0]);
 
         if (!more)
@@ -166,7 +160,7 @@ static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t if
     return !rx || end;
 }
 
-/* False: there is no memory. */
+/* False: out of memory. */
 static bool tap_way(struct fabric_taps *all, const struct way_ends *ends, uint32_t iface,
                     bool packets)
 {
@@ -180,8 +174,6 @@ static bool tap_way(struct fabric_taps *all, const struct way_ends *ends, uint32
            tap_rx(all, ends->answers, iface, false) && tap_rx(all, ends->edge, iface, true);
 }
 
-/* --- made --------------------------------------------------------------------------- */
-
 static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
 {
     for (uint32_t w = 0; all->of && w < fabric->workers; w++)
@@ -191,7 +183,7 @@ static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
     free(all);
 }
 
-/* Those of worker @w, still without ends. */
+/* The list of worker @w, still without ends. */
 static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct fabric_taps *all,
                                        const struct emu_tap_filter *filter, uint32_t w)
 {
@@ -217,7 +209,7 @@ static uint32_t slots_of(uint32_t workers)
     return slots;
 }
 
-/* The ends of all ways, in their workers' lists. */
+/* Enter the ends of all chosen directions into their workers' lists. */
 static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
 {
     bool packets = fabric_has_engines(&fabric->config);
@@ -239,7 +231,7 @@ static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const
     return 0;
 }
 
-/* No device knows of it yet. @memfd: the caller's, also on failure; -1: there is none. */
+/* Create the taps, not used by devices yet. The caller closes @memfd, also on failure; -1: none. */
 static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
                      const struct fabric_capture *capture, int *memfd)
 {
@@ -264,8 +256,6 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
     return taps_fill(fabric, all, capture->ways);
 }
 
-/* --- on and off --------------------------------------------------------------------- */
-
 static void way_mark(const struct way_ends *ends, bool tapped)
 {
     struct emu_rx *const rx[] = {ends->rx, ends->answers, ends->edge};
@@ -277,7 +267,7 @@ static void way_mark(const struct way_ends *ends, bool tapped)
             rx[i]->tapped = tapped;
 }
 
-/* What devices look at. @all: NULL: no tap, on any way. @ways: NULL: of all. */
+/* Let devices use the taps @all, or none for NULL, on the directions @ways, or on all for NULL. */
 static void taps_set(struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
 {
     if (!fabric->stopped)
@@ -327,9 +317,4 @@ void fabric_capture_stop(struct fabric *fabric)
     fabric->taps = NULL;
     taps_set(fabric, NULL, NULL);
     taps_free(fabric, all);
-}
-
-bool fabric_captures(const struct fabric *fabric)
-{
-    return fabric->taps;
 }

@@ -19,91 +19,65 @@ static bool count_fault(uint32_t *faults, bool on)
     return *faults == on;
 }
 
-/* --- signals of cables -------------------------------------------------------------- */
+/* --- links of cables ---------------------------------------------------------------- */
 
-/* The cable loses its signal with the first fault on it, and has it again after the last one. */
-static int cable_signal(struct injector *in, struct injection *f, uint32_t cable, bool lost)
+/* The cable's link goes down with the first fault on it, and comes up after the last one. */
+static int cable_set(struct injector *in, struct injection *f, uint32_t cable, bool down)
 {
     uint32_t hit;
     int err;
 
-    if (!count_fault(&in->dark[cable], lost))
+    if (!count_fault(&in->dark[cable], down))
         return 0;
-    err = manager_signal(in->manager, cable, !lost, f->id, in->now_ps, &hit);
+    err = manager_signal(in->manager, cable, !down, f->id, in->now_ps, &hit);
     f->past += hit;
     return err;
 }
 
-static int apply_link_down(struct injector *in, struct injection *f, const struct fault_target *at)
+static int set_link_down(struct injector *in, struct injection *f, const struct fault_target *at,
+                         bool on)
 {
-    return cable_signal(in, f, fabric_cable_at(in->fabric, at->id, at->port), true);
+    return cable_set(in, f, fabric_cable_at(in->fabric, at->id, at->port), on);
 }
 
-static int revert_link_down(struct injector *in, struct injection *f, const struct fault_target *at)
-{
-    return cable_signal(in, f, fabric_cable_at(in->fabric, at->id, at->port), false);
-}
-
-static int switch_signals(struct injector *in, struct injection *f, uint32_t sw, bool lost)
+static int set_switch_crash(struct injector *in, struct injection *f, const struct fault_target *at,
+                            bool on)
 {
     int err = 0;
 
     for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
-        uint32_t cable = fabric_cable_at(in->fabric, sw, p);
+        uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
 
         /* without acknowledgments the cables of nodes stay as they are */
         if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
-            err = cable_signal(in, f, cable, lost);
+            err = cable_set(in, f, cable, on);
     }
     return err;
 }
 
-static int apply_switch_crash(struct injector *in, struct injection *f,
-                              const struct fault_target *at)
-{
-    return switch_signals(in, f, at->id, true);
-}
-
-static int revert_switch_crash(struct injector *in, struct injection *f,
-                               const struct fault_target *at)
-{
-    return switch_signals(in, f, at->id, false);
-}
-
-/* The adapter's links have no signal for a moment. */
-static int apply_adapter_reset(struct injector *in, struct injection *f,
-                               const struct fault_target *at)
+/* The adapter's links go down and up again at once. */
+static int set_adapter_reset(struct injector *in, struct injection *f,
+                             const struct fault_target *at, bool on)
 {
     int err = 0;
 
+    (void)on;
     for (uint32_t l = 0; !err && l < in->graph->node[at->id].links; l++) {
         uint32_t cable = fabric_cable_of(in->fabric, at->id, l);
 
         if (cable == TOPO_NONE)
             continue;
-        err = cable_signal(in, f, cable, true);
+        err = cable_set(in, f, cable, true);
         if (!err)
-            err = cable_signal(in, f, cable, false);
+            err = cable_set(in, f, cable, false);
     }
     return err;
 }
 
 /* --- combine units ------------------------------------------------------------------ */
 
-static int apply_combine_flip(struct injector *in, struct injection *f,
-                              const struct fault_target *at)
-{
-    struct emu_faults *faults;
-
-    if (!fabric_combiner_is_here(in->fabric, at->id))
-        return 0;
-    faults = fabric_combine_faults(in->fabric, at->id);
-    return faults ? emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id))
-                  : -ENOMEM;
-}
-
-static int revert_combine_flip(struct injector *in, struct injection *f,
-                               const struct fault_target *at)
+static int set_combine_flip(struct injector *in, struct injection *f, const struct fault_target *at,
+                            bool on)
 {
     struct emu_faults *faults;
 
@@ -112,44 +86,29 @@ static int revert_combine_flip(struct injector *in, struct injection *f,
     faults = fabric_combine_faults(in->fabric, at->id);
     if (!faults)
         return -ENOMEM;
+    if (on)
+        return emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id));
     f->past += emu_faults_remove(faults, f->id);
     return 0;
 }
 
-/* The log learns the switch from fabric_combine_faults(). */
-static int combine_log(struct injector *in, uint32_t sw)
+/* Entries that have waited count as hit when the units restart. */
+static int set_combine_stall(struct injector *in, struct injection *f,
+                             const struct fault_target *at, bool on)
 {
-    return fabric_combiner_is_here(in->fabric, sw) && !fabric_combine_faults(in->fabric, sw)
-               ? -ENOMEM
-               : 0;
-}
+    int err;
 
-static int apply_combine_stall(struct injector *in, struct injection *f,
-                               const struct fault_target *at)
-{
-    int err = combine_log(in, at->id);
-
-    (void)f;
-    if (err || !count_fault(&in->stalled[at->id], true))
-        return err;
-    err = fabric_combine_stall(in->fabric, at->id, true, in->now_ps);
-    if (err) /* it was not applied, and is not reverted */
+    /* creates the combiner's entry in the log */
+    if (fabric_combiner_is_here(in->fabric, at->id) && !fabric_combine_faults(in->fabric, at->id))
+        return -ENOMEM;
+    if (!on)
+        f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
+    if (!count_fault(&in->stalled[at->id], on))
+        return 0;
+    err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
+    if (err && on) /* it was not applied, and will not be reverted */
         count_fault(&in->stalled[at->id], false);
     return err;
-}
-
-/* Entries that have waited are hit when the units go on. */
-static int revert_combine_stall(struct injector *in, struct injection *f,
-                                const struct fault_target *at)
-{
-    int err = combine_log(in, at->id);
-
-    if (err)
-        return err;
-    f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
-    return count_fault(&in->stalled[at->id], false)
-               ? fabric_combine_stall(in->fabric, at->id, false, in->now_ps)
-               : 0;
 }
 
 static uint64_t waiting_combine_stall(const struct injector *in, const struct fault_target *at)
@@ -157,22 +116,15 @@ static uint64_t waiting_combine_stall(const struct injector *in, const struct fa
     return fabric_combine_waiting(in->fabric, at->id, 0, in->now_ps);
 }
 
-/* Groups that are refused during the fault are hit: all since its start less those before it. */
-static int apply_combine_exhaust(struct injector *in, struct injection *f,
-                                 const struct fault_target *at)
+/* Groups refused during the fault count as hit: all refused by its end less those before it. */
+static int set_combine_exhaust(struct injector *in, struct injection *f,
+                               const struct fault_target *at, bool on)
 {
-    f->past -= fabric_combine_refused(in->fabric, at->id);
-    if (count_fault(&in->exhausted[at->id], true))
-        fabric_combine_exhaust(in->fabric, at->id, true);
-    return 0;
-}
+    uint64_t refused = fabric_combine_refused(in->fabric, at->id);
 
-static int revert_combine_exhaust(struct injector *in, struct injection *f,
-                                  const struct fault_target *at)
-{
-    f->past += fabric_combine_refused(in->fabric, at->id);
-    if (count_fault(&in->exhausted[at->id], false))
-        fabric_combine_exhaust(in->fabric, at->id, false);
+    f->past += on ? 0 - refused : refused;
+    if (count_fault(&in->exhausted[at->id], on))
+        fabric_combine_exhaust(in->fabric, at->id, on);
     return 0;
 }
 
@@ -184,28 +136,22 @@ static uint64_t waiting_combine_exhaust(const struct injector *in, const struct 
 /* --- processes ---------------------------------------------------------------------- */
 
 /* Each fault stops the process, even a stopped one: the node may have another process by then. */
-static int apply_process_stop(struct injector *in, struct injection *f,
-                              const struct fault_target *at)
+static int set_process_stop(struct injector *in, struct injection *f, const struct fault_target *at,
+                            bool on)
 {
+    bool last = count_fault(&in->still[at->id], on);
+
     (void)f;
-    count_fault(&in->still[at->id], true);
-    in->config.process(in->config.ctx, at->id, INJECT_FREEZE);
+    if (on || last)
+        in->config.process(in->config.ctx, at->id, on ? INJECT_FREEZE : INJECT_GO_ON);
     return 0;
 }
 
-static int revert_process_stop(struct injector *in, struct injection *f,
-                               const struct fault_target *at)
+static int set_process_kill(struct injector *in, struct injection *f, const struct fault_target *at,
+                            bool on)
 {
     (void)f;
-    if (count_fault(&in->still[at->id], false))
-        in->config.process(in->config.ctx, at->id, INJECT_GO_ON);
-    return 0;
-}
-
-static int apply_process_kill(struct injector *in, struct injection *f,
-                              const struct fault_target *at)
-{
-    (void)f;
+    (void)on;
     in->config.process(in->config.ctx, at->id, INJECT_KILL);
     return 0;
 }
@@ -222,14 +168,29 @@ struct inject_way inject_way_of(const struct injector *in, const struct fault_ta
     return (struct inject_way){cable, first == leaves};
 }
 
-/* Some cables take no rules, such as those to nodes without acknowledgments: nothing is done. */
+/* Call @set for each direction of the cable that the target names, if the cable can fail. */
+static int each_way(struct injector *in, struct injection *f, const struct fault_target *at,
+                    bool on,
+                    int (*set)(struct injector *in, struct injection *f, struct inject_way way,
+                               bool on))
+{
+    int err = 0;
+
+    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
+        return 0;
+    if (at->way != FAULT_IN)
+        err = set(in, f, inject_way_of(in, at, true), on);
+    if (!err && at->way != FAULT_OUT)
+        err = set(in, f, inject_way_of(in, at, false), on);
+    return err;
+}
+
 static int rule_add(struct injector *in, struct injection *f, struct inject_way way,
                     const struct emu_fault_rule *rule)
 {
     struct emu_faults *faults;
 
-    if (!fabric_can_fail(in->fabric, way.cable) ||
-        !fabric_cable_ends_here(in->fabric, way.cable, way.out))
+    if (!fabric_cable_ends_here(in->fabric, way.cable, way.out))
         return 0;
     faults = fabric_faults(in->fabric, way.cable, way.out);
     return faults ? emu_faults_add(faults, rule, f->id,
@@ -237,46 +198,27 @@ static int rule_add(struct injector *in, struct injection *f, struct inject_way 
                   : -ENOMEM;
 }
 
-static void rule_remove(struct injector *in, struct injection *f, uint32_t cable)
+static void rule_remove(struct injector *in, struct injection *f, struct inject_way way)
 {
-    for (uint32_t out = 0; out < 2; out++)
-        if (fabric_faults_of(in->fabric, cable, out)) /* the other way may have none */
-            f->past += emu_faults_remove(fabric_faults(in->fabric, cable, out), f->id);
+    if (fabric_faults_of(in->fabric, way.cable, way.out)) /* the other direction may have none */
+        f->past += emu_faults_remove(fabric_faults(in->fabric, way.cable, way.out), f->id);
 }
 
-static int apply_rule(struct injector *in, struct injection *f, const struct fault_target *at)
+static int rule_set(struct injector *in, struct injection *f, struct inject_way way, bool on)
 {
-    int err = 0;
-
-    if (at->way != FAULT_IN)
-        err = rule_add(in, f, inject_way_of(in, at, true), &f->fault.rule);
-    if (!err && at->way != FAULT_OUT)
-        err = rule_add(in, f, inject_way_of(in, at, false), &f->fault.rule);
-    return err;
-}
-
-static int revert_rule(struct injector *in, struct injection *f, const struct fault_target *at)
-{
-    rule_remove(in, f, fabric_cable_at(in->fabric, at->id, at->port));
+    if (on)
+        return rule_add(in, f, way, &f->fault.rule);
+    rule_remove(in, f, way);
     return 0;
 }
 
-/* --- ports and wires ---------------------------------------------------------------- */
-
-/* Call @act for each way of the cable that the target names. */
-static int each_way(struct injector *in, struct injection *f, const struct fault_target *at,
-                    int (*act)(struct injector *in, struct injection *f, struct inject_way way))
+static int set_rule(struct injector *in, struct injection *f, const struct fault_target *at,
+                    bool on)
 {
-    int err = 0;
-
-    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
-        return 0;
-    if (at->way != FAULT_IN)
-        err = act(in, f, inject_way_of(in, at, true));
-    if (!err && at->way != FAULT_OUT)
-        err = act(in, f, inject_way_of(in, at, false));
-    return err;
+    return each_way(in, f, at, on, rule_set);
 }
+
+/* --- ports and wires ---------------------------------------------------------------- */
 
 /* Is the fault alone the reason why entries wait at the port? If not, the manager counts them. */
 static bool way_waits(const struct injector *in, struct inject_way way)
@@ -284,48 +226,24 @@ static bool way_waits(const struct injector *in, struct inject_way way)
     return fabric_can_fail(in->fabric, way.cable) && !fabric_link_is_out(in->fabric, way.cable);
 }
 
-/* The log learns the cable from fabric_faults(). */
-static int way_log(struct injector *in, struct inject_way way)
+/* Entries that have waited count as hit when the port restarts. */
+static int stick_way(struct injector *in, struct injection *f, struct inject_way way, bool on)
 {
-    return fabric_cable_ends_here(in->fabric, way.cable, way.out) &&
-                   !fabric_faults(in->fabric, way.cable, way.out)
-               ? -ENOMEM
-               : 0;
-}
-
-static int stick_way(struct injector *in, struct injection *f, struct inject_way way)
-{
-    int err = way_log(in, way);
-
-    (void)f;
-    if (!err && count_fault(&in->stuck[2 * way.cable + way.out], true))
-        fabric_port_stick(in->fabric, way.cable, way.out, true, in->now_ps);
-    return err;
-}
-
-/* Entries that have waited are hit when the port goes on. */
-static int release_way(struct injector *in, struct injection *f, struct inject_way way)
-{
-    int err = way_log(in, way);
-
-    if (err)
-        return err;
-    if (way_waits(in, way))
+    /* creates the cable's entry in the log */
+    if (fabric_cable_ends_here(in->fabric, way.cable, way.out) &&
+        !fabric_faults(in->fabric, way.cable, way.out))
+        return -ENOMEM;
+    if (!on && way_waits(in, way))
         f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
-    if (count_fault(&in->stuck[2 * way.cable + way.out], false))
-        fabric_port_stick(in->fabric, way.cable, way.out, false, in->now_ps);
+    if (count_fault(&in->stuck[2 * way.cable + way.out], on))
+        fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
     return 0;
 }
 
-static int apply_stuck_port(struct injector *in, struct injection *f, const struct fault_target *at)
+static int set_stuck_port(struct injector *in, struct injection *f, const struct fault_target *at,
+                          bool on)
 {
-    return each_way(in, f, at, stick_way);
-}
-
-static int revert_stuck_port(struct injector *in, struct injection *f,
-                             const struct fault_target *at)
-{
-    return each_way(in, f, at, release_way);
+    return each_way(in, f, at, on, stick_way);
 }
 
 static uint64_t waiting_stuck_port(const struct injector *in, const struct fault_target *at)
@@ -341,7 +259,7 @@ static uint64_t waiting_stuck_port(const struct injector *in, const struct fault
     return waiting;
 }
 
-/* Is this fault active and does it slow this way? */
+/* Is this fault active, and does it slow this direction? */
 static bool way_is_slowed(const struct injector *in, const struct injection *f,
                           struct inject_way way)
 {
@@ -356,10 +274,16 @@ static bool way_is_slowed(const struct injector *in, const struct injection *f,
     return false;
 }
 
-/* Give the way the speed of the slowest of its active faults. */
-static int way_speed(struct injector *in, struct inject_way way)
+/* Set the direction to the slowest speed of its active faults. A rule counts entries that pass. */
+static int slow_way(struct injector *in, struct injection *f, struct inject_way way, bool on)
 {
+    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
+                                                 .rate = EMU_FAULT_ONE,
+                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
+                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
+                                                         EMU_FAULT_ANY}};
     uint32_t factor = FAULT_FACTOR_ONE;
+    int err;
 
     for (uint32_t i = 0; i < in->count; i++) {
         const struct injection *other = &in->injection[i];
@@ -367,41 +291,19 @@ static int way_speed(struct injector *in, struct inject_way way)
         if (way_is_slowed(in, other, way) && other->fault.factor > factor)
             factor = other->fault.factor;
     }
-    return fabric_wire_slow(in->fabric, way.cable, way.out, factor);
+    err = fabric_wire_slow(in->fabric, way.cable, way.out, factor);
+    if (!on)
+        rule_remove(in, f, way);
+    return err || !on ? err : rule_add(in, f, way, &passes);
 }
 
-/* The rule counts the entries that pass. */
-static int slow_way(struct injector *in, struct injection *f, struct inject_way way)
+static int set_slow_link(struct injector *in, struct injection *f, const struct fault_target *at,
+                         bool on)
 {
-    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
-                                                 .rate = EMU_FAULT_ONE,
-                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
-                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
-                                                         EMU_FAULT_ANY}};
-    int err = way_speed(in, way);
-
-    return err ? err : rule_add(in, f, way, &passes);
+    return each_way(in, f, at, on, slow_way);
 }
 
-static int unslow_way(struct injector *in, struct injection *f, struct inject_way way)
-{
-    int err = way_speed(in, way);
-
-    rule_remove(in, f, way.cable);
-    return err;
-}
-
-static int apply_slow_link(struct injector *in, struct injection *f, const struct fault_target *at)
-{
-    return each_way(in, f, at, slow_way);
-}
-
-static int revert_slow_link(struct injector *in, struct injection *f, const struct fault_target *at)
-{
-    return each_way(in, f, at, unslow_way);
-}
-
-/* --- active and inactive in turn ---------------------------------------------------- */
+/* --- duty cycles -------------------------------------------------------------------- */
 
 static struct inject_duty duty_link_flap(const struct fault *fault)
 {
@@ -423,38 +325,27 @@ static struct inject_duty duty_node_slow(const struct fault *fault)
 
 /* --- the table ---------------------------------------------------------------------- */
 
-#define RULE                                       \
-    {                                              \
-        .apply = apply_rule, .revert = revert_rule \
-    }
-
 static const struct inject_kind kinds[FAULT_KINDS] = {
-    [FAULT_LINK_DOWN] = {apply_link_down, revert_link_down, .by_others = true},
-    [FAULT_LINK_FLAP] = {apply_link_down, revert_link_down, .by_others = true,
-                         .duty = duty_link_flap},
-    [FAULT_BIT_ERRORS] = RULE,
-    [FAULT_LOSS] = RULE,
-    [FAULT_DUPLICATE] = RULE,
-    [FAULT_DELAY] = RULE,
-    [FAULT_CREDIT_LOSS] = RULE,
-    [FAULT_CREDIT_FORGE] = RULE,
-    [FAULT_STUCK_PORT] = {apply_stuck_port, revert_stuck_port, .waiting = waiting_stuck_port,
-                          .stops_ports = true},
-    [FAULT_SLOW_LINK] = {apply_slow_link, revert_slow_link},
-    [FAULT_SWITCH_CRASH] = {apply_switch_crash, revert_switch_crash, .by_others = true},
-    [FAULT_COMBINE_STALL] = {apply_combine_stall, revert_combine_stall,
-                             .waiting = waiting_combine_stall},
-    [FAULT_COMBINE_FLIP] = {apply_combine_flip, revert_combine_flip},
-    [FAULT_COMBINE_EXHAUST] = {apply_combine_exhaust, revert_combine_exhaust,
-                               .waiting = waiting_combine_exhaust},
-    [FAULT_ADAPTER_RESET] = {apply_adapter_reset, .by_others = true},
-    [FAULT_NODE_FREEZE] = {apply_process_stop, revert_process_stop, .by_others = true},
-    [FAULT_NODE_SLOW] = {apply_process_stop, revert_process_stop, .by_others = true,
-                         .duty = duty_node_slow},
-    [FAULT_NODE_KILL] = {apply_process_kill, .by_others = true},
-    [FAULT_NOISE] = {apply_process_stop, revert_process_stop, .by_others = true,
-                     .duty = duty_noise},
-    [FAULT_PARTITION] = {apply_link_down, revert_link_down, .by_others = true},
+    [FAULT_LINK_DOWN] = {set_link_down, .by_others = true},
+    [FAULT_LINK_FLAP] = {set_link_down, .by_others = true, .duty = duty_link_flap},
+    [FAULT_BIT_ERRORS] = {set_rule},
+    [FAULT_LOSS] = {set_rule},
+    [FAULT_DUPLICATE] = {set_rule},
+    [FAULT_DELAY] = {set_rule},
+    [FAULT_CREDIT_LOSS] = {set_rule},
+    [FAULT_CREDIT_FORGE] = {set_rule},
+    [FAULT_STUCK_PORT] = {set_stuck_port, .waiting = waiting_stuck_port, .stops_ports = true},
+    [FAULT_SLOW_LINK] = {set_slow_link},
+    [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true},
+    [FAULT_COMBINE_STALL] = {set_combine_stall, .waiting = waiting_combine_stall},
+    [FAULT_COMBINE_FLIP] = {set_combine_flip},
+    [FAULT_COMBINE_EXHAUST] = {set_combine_exhaust, .waiting = waiting_combine_exhaust},
+    [FAULT_ADAPTER_RESET] = {set_adapter_reset, .by_others = true},
+    [FAULT_NODE_FREEZE] = {set_process_stop, .by_others = true},
+    [FAULT_NODE_SLOW] = {set_process_stop, .by_others = true, .duty = duty_node_slow},
+    [FAULT_NODE_KILL] = {set_process_kill, .by_others = true},
+    [FAULT_NOISE] = {set_process_stop, .by_others = true, .duty = duty_noise},
+    [FAULT_PARTITION] = {set_link_down, .by_others = true},
 };
 
 const struct inject_kind *inject_kind(const struct injection *f)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * far.c - faults on a network that several hosts have together.
+ * far.c - faults in a network on several hosts.
  *
- * The injector of whoever governs has the schedule: it alone knows times, draws and whom to tell.
- * When a fault begins, turns or ends, all hosts do it to what they have of its targets, which each
- * finds by the same seed. What is up to the fabric manager (cables without a signal) or to
- * processes is not asked of them: these see to other hosts themselves. What was hit there is
- * counted and logged there, and fetched by whoever made the injector.
+ * Only the coordinator's injector has the schedule. When a fault is applied or reverted there, it
+ * calls all hosts, which do the same to their devices among the targets; the same seed gives the
+ * same targets. Faults applied by the manager (links down) or the daemon (processes) need no calls:
+ * these act on other hosts themselves. Each host counts and logs its hits; the injector's owner
+ * fetches them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "apps/inject/internal.h"
 #include "apps/base/say.h"
 
-static int ask_far(const struct injector *in, const struct injection *f, enum inject_do what,
-                   uint32_t only)
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
+                     uint32_t only)
 {
     const struct inject_far *far = in->config.far;
     bool watches = what == INJECT_WATCH || what == INJECT_UNWATCH;
@@ -29,11 +29,6 @@ static int ask_far(const struct injector *in, const struct injection *f, enum in
                                                      .only = only});
 }
 
-int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what)
-{
-    return ask_far(in, f, what, 0);
-}
-
 int injector_again(const struct injector *in, uint32_t host)
 {
     int err = 0;
@@ -42,19 +37,19 @@ int injector_again(const struct injector *in, uint32_t host)
         const struct injection *f = &in->injection[i];
 
         if (!err && f->waits)
-            err = ask_far(in, f, INJECT_WATCH, host);
+            err = inject_elsewhere(in, f, INJECT_WATCH, host);
         if (!err && f->on)
-            err = ask_far(in, f, INJECT_ON, host);
+            err = inject_elsewhere(in, f, INJECT_ON, host);
     }
     return err;
 }
 
-/* --- on a host that does not govern ----------------------------------------------------- */
+/* --- on other hosts than the coordinator ------------------------------------------------ */
 
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
-    int err = inject_set_here(in, f, false); /* the governor's first try may have failed */
+    int err = inject_set_here(in, f, false); /* the coordinator's first try may have failed */
 
     if (err)
         return err;
@@ -66,7 +61,7 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     return err ? err : inject_set_here(in, f, true);
 }
 
-/* While the fault is applied to targets, it stays the fault for which they were found. */
+/* An applied fault is not replaced, since its targets belong to it. */
 static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     if (f->waits)
@@ -76,7 +71,7 @@ static int watch_here(struct injector *in, struct injection *f, const struct inj
     return inject_watch(in, f);
 }
 
-/* The governor has checked the fault, unless it lies. */
+/* The coordinator has checked the fault, but the call may be wrong. */
 static int check_call(const struct injector *in, const struct inject_call *call)
 {
     bool sets = call->what == INJECT_ON || call->what == INJECT_OFF;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inject.c - which fault is due.
+ * inject.c - the list of faults, and when each begins and ends.
  */
 #include "apps/inject/inject.h"
 #include "apps/fabric/links.h"
@@ -31,13 +31,12 @@ static void targets_hold(struct injector *in, const struct injection *f, bool he
 /* Revert the fault at the targets to which it was applied. */
 static int revert_here(struct injector *in, struct injection *f)
 {
-    const struct inject_kind *kind = inject_kind(f);
     int err = 0;
 
-    f->on = false; /* now: a slow link gets the speed of the faults that are still active */
+    f->on = false; /* first: a slow link gets the speed of the faults that are still active */
     targets_hold(in, f, true);
-    for (uint32_t i = 0; kind->revert && i < f->applied; i++) {
-        int one = kind->revert(in, f, &f->targets.target[i]);
+    for (uint32_t i = 0; !fault_at_once(f->fault.kind) && i < f->applied; i++) {
+        int one = inject_kind(f)->set(in, f, &f->targets.target[i], false);
 
         err = err ? err : one;
     }
@@ -57,10 +56,10 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
     f->on = true;
     targets_hold(in, f, true);
     while (!err && f->applied < f->targets.count)
-        err = inject_kind(f)->apply(in, f, &f->targets.target[f->applied++]);
+        err = inject_kind(f)->set(in, f, &f->targets.target[f->applied++], true);
     targets_hold(in, f, false);
     if (err) {
-        f->applied--; /* the last one has failed */
+        f->applied--; /* the last target failed */
         revert_here(in, f);
     }
     return err;
@@ -76,15 +75,15 @@ static int set_all(struct injector *in, struct injection *f, bool on)
     err = inject_set_here(in, f, on);
     if (on && err)
         return err;
-    far = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF);
+    far = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF, 0);
     if (on && far) {
         inject_set_here(in, f, false);
-        inject_elsewhere(in, f, INJECT_OFF);
+        inject_elsewhere(in, f, INJECT_OFF, 0);
     }
     return err ? err : far;
 }
 
-static void tell(const struct injector *in, const struct injection *f, bool begins)
+static void report(const struct injector *in, const struct injection *f, bool begins)
 {
     if (in->config.event)
         in->config.event(in->config.ctx, &(struct inject_event){.id = f->id,
@@ -95,8 +94,8 @@ static void tell(const struct injector *in, const struct injection *f, bool begi
 }
 
 /*
- * The next of times that are @every_ps apart, after @last_ps. Those that the host has missed are
- * left out: were they made up for, the ones that are due meanwhile would be missed, too.
+ * The next time after @last_ps of times that are @every_ps apart. Times missed by a late host are
+ * skipped: to catch up would make it miss further ones.
  */
 static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t every_ps)
 {
@@ -123,7 +122,7 @@ static int injection_begin(struct injector *in, struct injection *f)
     f->turn_ps = kind->duty ? f->begin_ps + kind->duty(&f->fault).on_ps : EMU_NEVER;
     f->begin_ps = f->fault.when.every_ps ? next_ps(in, f->begin_ps, f->fault.when.every_ps)
                                          : EMU_NEVER;
-    tell(in, f, true);
+    report(in, f, true);
     err = set_all(in, f, true);
     if (fault_at_once(f->fault.kind)) {
         f->active = f->on = false;
@@ -139,11 +138,11 @@ static int injection_end(struct injector *in, struct injection *f)
 
     f->active = false;
     f->end_ps = f->turn_ps = EMU_NEVER;
-    tell(in, f, false);
+    report(in, f, false);
     return err;
 }
 
-/* With a duty: apply the fault if it is reverted, and the other way round. */
+/* With a duty cycle: revert the fault if it is applied, else apply it. */
 static int injection_turn(struct injector *in, struct injection *f)
 {
     struct inject_duty duty = inject_kind(f)->duty(&f->fault);
@@ -162,7 +161,7 @@ static uint64_t injection_due_ps(const struct injection *f)
     return f->turn_ps < due_ps ? f->turn_ps : due_ps;
 }
 
-/* The first of what it does at its next time: an end comes before a beginning. */
+/* Do the next change of the fault; at the same time an end comes before a begin. */
 static int injection_step(struct injector *in, struct injection *f)
 {
     uint64_t due_ps = injection_due_ps(f);
@@ -226,7 +225,7 @@ static bool is_over(const struct injection *f)
     return injection_due_ps(f) == EMU_NEVER && !f->active && !f->on && !f->waits;
 }
 
-/* The hits on all hosts. */
+/* Hits on all hosts. */
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_far *far = in->config.far;
@@ -235,7 +234,7 @@ static uint64_t hits_of(const struct injector *in, const struct injection *f)
 }
 
 /* The index at which fault @id is, or would be. */
-static uint32_t place_of(const struct injector *in, uint32_t id)
+static uint32_t index_of(const struct injector *in, uint32_t id)
 {
     uint32_t from = 0, to = in->count;
 
@@ -252,7 +251,7 @@ static uint32_t place_of(const struct injector *in, uint32_t id)
 
 struct injection *inject_find(const struct injector *in, uint32_t id)
 {
-    uint32_t i = place_of(in, id);
+    uint32_t i = index_of(in, id);
 
     return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
 }
@@ -282,7 +281,7 @@ static void list_trim(struct injector *in)
     in->count = kept;
 }
 
-/* Make room for one more. After trimming, the room is twice the count, so that trimming is rare. */
+/* Make space for one more, and after trimming for twice the count, so that trimming is rare. */
 static bool list_grow(struct injector *in)
 {
     struct injection *all;
@@ -309,7 +308,7 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
 
     if (!list_grow(in))
         return NULL;
-    i = place_of(in, id);
+    i = index_of(in, id);
     memmove(&in->injection[i + 1], &in->injection[i], (in->count++ - i) * sizeof *in->injection);
     in->injection[i] = (struct injection){.id = id,
                                           .fault = *fault,
@@ -319,7 +318,7 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
     return &in->injection[i];
 }
 
-/* --- faults added and taken back ---------------------------------------------------- */
+/* --- faults added and cleared ------------------------------------------------------- */
 
 int injector_add(struct injector *in, const struct fault *fault, uint64_t from_ps, uint32_t *id,
                  char *text, size_t text_bytes)
@@ -332,7 +331,7 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
     f = inject_list(in, in->last_id + 1, fault);
     if (!f)
         return fail(-ENOMEM, text, text_bytes,
-                    "there is no room for another fault; clear some that are not over");
+                    "no space for another fault: clear some that are not over");
     if (fault->when.on.nth) {
         err = inject_watch(in, f);
         in->look_ps = 0;
@@ -340,8 +339,8 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
         f->begin_ps = from_ps + fault->when.at_ps;
     }
     if (err) {
-        in->count--; /* it is the last one */
-        return fail(err, text, text_bytes, "there is no memory to look out for on=");
+        in->count--; /* remove the new fault, which is the last one */
+        return fail(err, text, text_bytes, "out of memory: cannot observe the event of on=");
     }
     *id = in->last_id = f->id;
     return 0;
@@ -417,7 +416,7 @@ bool injector_holds(const struct injector *in)
     return false;
 }
 
-/* The one that is due first; of several, the one that was added first. NULL: none is by @now_ps. */
+/* The fault that is due first, of several the one added first. NULL: none is due by @now_ps. */
 static struct injection *injector_first(const struct injector *in, uint64_t now_ps)
 {
     struct injection *first = NULL;

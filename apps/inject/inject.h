@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inject.h - faults befall a running fabric: each begins at its time, on the cables, switches or
- * nodes that it names or draws, is taken back, and begins again.
+ * inject.h - injects faults into a running fabric: each begins at its time, on the cables, switches
+ * or nodes that it names or draws at random, ends, and may begin again.
  *
  * Times are the manager's (apps/manager/manager.h), so that a schedule on clock virtual is exact.
- * What is drawn is drawn from the seed, the fault's number, and which time it begins.
+ * Random targets depend on the seed, the fault's number, and how often it has begun.
  *
- * Thread: the fabric's manager, all of it; on clock virtual between two advances.
+ * Thread: manager; on clock virtual between two advances.
  */
 #ifndef APPS_INJECT_INJECT_H
 #define APPS_INJECT_INJECT_H
@@ -17,147 +17,143 @@
 
 struct injector;
 
-/* What is done to a node's process. */
+/* Action on a node's process. */
 enum inject_process { INJECT_FREEZE, INJECT_GO_ON, INJECT_KILL };
 
-/* What its user is told. */
 struct inject_event {
     uint32_t id;
     const struct fault *fault;
-    bool begins; /* else it is taken back, or over */
+    bool begins; /* false: it ends */
     uint64_t at_ps;
-    uint32_t targets; /* that it befalls */
+    uint32_t targets;
 };
 
-/* What the injector of whoever governs has those of other hosts do (injector_obey()). */
+/* A call from the coordinator's injector to those of other hosts (injector_obey()). */
 struct inject_call {
     enum inject_do {
-        INJECT_ON,     /* done to all targets that have a device there */
-        INJECT_OFF,    /* taken back from them; also if it was not done, or not to all */
-        INJECT_WATCH,  /* they look out for what the fault waits for (on=) */
-        INJECT_UNWATCH /* and do not any more */
+        INJECT_ON,     /* apply the fault to all targets with a device there */
+        INJECT_OFF,    /* revert it, also if it is not applied, or not to all targets */
+        INJECT_WATCH,  /* observe the event that the fault waits for (on=) */
+        INJECT_UNWATCH /* stop observing it */
     } what;
     uint32_t id;
     const struct fault *fault;
-    uint64_t seed; /* of this time's draws: all find the same targets */
-    uint32_t only; /* the host that is to do it; 0: all */
+    uint64_t seed; /* for random targets: all hosts find the same */
+    uint32_t only; /* the host to call; 0: all */
 };
 
 /*
- * Other hosts, which this one governs. Each returns when all have done it; never called while
- * workers are held, which carry the calls.
+ * Calls to the other hosts of a coordinator. They return when all hosts are done. Never made while
+ * workers are held, because workers carry them.
  */
 struct inject_far {
     int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
     void (*taken_out)(void *ctx, uint32_t cable);           /* injector_taken_out() */
-    uint64_t (*hits)(void *ctx, uint32_t id);               /* as they said last */
+    uint64_t (*hits)(void *ctx, uint32_t id);               /* as last reported */
     void *ctx;
 };
 
 struct inject_config {
     struct fault_network network; /* the fabric's; borrowed */
     uint64_t seed;
-    uint64_t origin_ps;           /* the time from which schedules count */
-    uint64_t look_ps;             /* between two looks for what faults wait for (on=), above 0 */
-    const struct inject_far *far; /* NULL: there are none; borrowed */
+    uint64_t origin_ps;           /* start of schedules */
+    uint64_t look_ps;             /* interval of checks for observed events (on=), above 0 */
+    const struct inject_far *far; /* borrowed; NULL: there are no other hosts */
     void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
-    /* NULL: nodes have no processes. Returns false: nobody is attached there. */
+    /* NULL: nodes have no processes. Returns false if none is attached to the node. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
     void *ctx;
 };
 
-/* Faults that are over and not listed any more: how many, and their sums. */
+/* Sums over past faults that are no longer listed. */
 struct inject_past {
     uint64_t faults;
-    uint64_t times; /* how often they began */
-    uint64_t hits;  /* those of other hosts as far as they had been fetched */
+    uint64_t times; /* that they began */
+    uint64_t hits;  /* on other hosts as far as they had been fetched */
 };
 
-/* A fault, as it is now. */
+/* State of a fault. */
 struct inject_state {
     uint32_t id;
     const struct fault *fault;
-    uint32_t times; /* it has begun */
+    uint32_t times; /* that it has begun */
     bool active;
-    bool over;        /* it never begins again */
-    uint32_t targets; /* that it befell last */
-    uint64_t hits;    /* entries that it hit; of links: packets that were under way on them */
-    uint64_t next_ps; /* when it changes next; EMU_NEVER */
+    bool over;        /* it will not begin again */
+    uint32_t targets; /* of the last time */
+    uint64_t hits;    /* entries; if links go down: packets on them */
+    uint64_t next_ps; /* its next change; EMU_NEVER */
 };
 
-/** injector_create - @manager: of the same fabric. Errors: -ENOMEM. */
+/** injector_create - @manager: the fabric's. Errors: -ENOMEM. */
 int injector_create(struct injector **ret, struct fabric *fabric, struct manager *manager,
                     const struct inject_config *config);
 void injector_destroy(struct injector *injector);
 
 /**
- * injector_add - @fault from now on, in addition to others. Its times count from @from_ps.
- * @id: names it, from 1.
- * @text: one line for the user, and errors: as fault_check(), which decides; -ENOMEM, or there are
- * too many faults that are not over.
+ * injector_add - add a fault, whose times count from @from_ps. @id: its number, from 1. @text: one
+ * line for the user, also on success. Errors: as fault_check(); -ENOMEM, also for too many faults
+ * that are not over.
  */
 int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
                  uint32_t *id, char *text, size_t text_bytes);
 
-/** injector_add_all - a whole schedule, from the origin on; its last line's number in an error. */
+/** injector_add_all - add a schedule that starts at the origin. @error names the line. */
 int injector_add_all(struct injector *injector, const struct fault_schedule *schedule, char *error,
                      size_t error_bytes);
 
 /**
- * injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT.
- * injector_clear_all() - the same of all; the first error of those that cannot be taken back.
+ * injector_clear - end the fault at @now_ps for good. Errors: -ENOENT. injector_clear_all() - end
+ * all faults; returns the first error.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 int injector_clear_all(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_obey - of an injector on a host that does not govern: do what the governing one has
- * decided to devices here. It is never stepped, and its faults are those that it was told of, by
- * their numbers there. @now_ps: as for a step. Errors: -ENOMEM; -EINVAL, there is no such fault;
- * those of fault_check(), since the governing host may lie.
+ * injector_obey - execute a call of the coordinator. An injector that gets such calls is never
+ * stepped, and its faults have the coordinator's numbers. @now_ps: as for a step. Errors: -ENOMEM;
+ * -EINVAL, no such fault; as fault_check(), since a call may be wrong.
  */
 int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 
 /**
- * injector_again - @host, which this one governs, has devices without any fault: what befalls them
- * now, or is waited for, is asked of it. Errors: -ENOMEM, it could not do all of it.
+ * injector_again - another host has rejoined with devices without faults: let it apply and observe
+ * all current ones. Errors: -ENOMEM, it could not do all of it.
  */
 int injector_again(const struct injector *injector, uint32_t host);
 
-/** injector_due_ps - when it wants to be stepped; EMU_NEVER. */
+/** injector_due_ps - the time of the next step; EMU_NEVER. */
 uint64_t injector_due_ps(const struct injector *injector);
 
-/** injector_is_active - is any fault at work? */
+/** injector_is_active - is any fault active? */
 bool injector_is_active(const struct injector *injector);
 
-/** injector_holds - is any at work that will be taken back? What stands still may go on then. */
+/** injector_holds - is any fault active that will end? Then a stall may end by itself. */
 bool injector_holds(const struct injector *injector);
 
 /**
- * injector_step - what is due by @now_ps; of very much only the first, so that the caller can do
- * other things: injector_due_ps() says so. Errors, it is tried no more: -ENOMEM.
+ * injector_step - do what is due by @now_ps, with a limit per call: injector_due_ps() tells whether
+ * more is due. Errors: -ENOMEM; that fault is not tried again.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_saw - a hit from the fabric's log, before the step: true if it is none, but what a fault
- * has waited for (on=).
+ * injector_saw - handle an entry of the fabric's fault log, before the step. True: it is not a hit,
+ * but the event that a fault waits for (on=).
  */
 bool injector_saw(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
 
 /**
- * injector_taken_out - the manager is about to take the cable out of use, since a port at it does
- * not send: what waits there is hit by the faults that have stopped it, and goes another way.
+ * injector_taken_out - count entries that wait at a stuck port as hit by the faults that stopped
+ * it, since the manager is about to take the cable out of use and to reroute them.
  */
 void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_ps);
 
-/** injector_waits - does a fault wait for something to be seen? Then hits are to be looked at. */
+/** injector_waits - does a fault wait for an event, so that the fault log must be read? */
 bool injector_waits(const struct injector *injector);
 
 /**
- * injector_count, injector_at - the faults that are listed, in the order in which they were added:
- * all that are not over, and at least the last 1000 that are. injector_past() - the faults before
- * these.
+ * injector_count, injector_at - the listed faults, in the order in which they were added: all that
+ * are not over, and at least the last 1000 that are. injector_past() - sums over the others.
  */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);

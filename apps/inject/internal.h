@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the injector's state. The manager's thread's.
+ * internal.h - the injector's state. Thread: manager.
  */
 #ifndef APPS_INJECT_INTERNAL_H
 #define APPS_INJECT_INTERNAL_H
@@ -9,25 +9,24 @@
 #include "emu/fault/fault.h"
 #include "emu/util/clock.h"
 
-#define SLOW_PERIOD_PS UINT64_C(10000000000) /* of a slowed process: stopped and running in turn */
-#define STEP_MOST      256u    /* beginnings, ends and turns in a step: others wait meanwhile */
+#define SLOW_PERIOD_PS UINT64_C(10000000000) /* in which a slowed process is stopped once */
+#define STEP_MOST      256u    /* changes per step: the caller's other work waits meanwhile */
 #define OVER_KEPT      1000u   /* faults that are over and stay listed; of older ones only sums */
-#define LISTED_MOST    131072u /* faults that are listed in all */
+#define LISTED_MOST    131072u /* limit of listed faults */
 
-/* A fault that was asked for. */
 struct injection {
     uint32_t id; /* from 1, in the order of the schedule or of requests */
     struct fault fault;
-    uint32_t times;                     /* it has begun */
-    bool active;                        /* between a beginning and an end */
-    bool on;                            /* and applied; with a duty it is so in turn */
-    uint32_t applied;                   /* to the first so many of its targets */
-    uint64_t seed;                      /* of this time's draws */
-    uint64_t begin_ps, end_ps, turn_ps; /* the next of each; EMU_NEVER */
-    bool waits;                         /* on= has not been seen yet */
-    bool saw;                           /* it has, since the last step */
+    uint32_t times;                     /* that it has begun */
+    bool active;                        /* between begin and end */
+    bool on;                            /* applied; with a duty cycle not always while active */
+    uint32_t applied;                   /* number of targets, from the first, it is applied to */
+    uint64_t seed;                      /* for the random targets of this time */
+    uint64_t begin_ps, end_ps, turn_ps; /* next begin, end, change of a duty cycle; EMU_NEVER */
+    bool waits;                         /* for the event of on= */
+    bool saw;                           /* the event has been observed since the last step */
     uint64_t past;                      /* hits of rules that were reverted */
-    struct fault_targets targets;       /* that it acts on, or did last */
+    struct fault_targets targets;       /* present or last ones */
 };
 
 struct injector {
@@ -37,39 +36,35 @@ struct injector {
     struct inject_config config;
     struct injection *injection; /* by id, in ascending order */
     uint32_t count, room;
-    uint32_t last_id;        /* the last number given out */
-    struct inject_past past; /* faults that are not listed any more */
+    uint32_t last_id;
+    struct inject_past past; /* faults that are no longer listed */
 
-    /* Faults that hold something, each: the last of them to end lets it go. */
-    uint32_t *dark;      /* by cable: its signal */
-    uint32_t *stuck;     /* two a cable, from its first end and to it: what sends there */
-    uint32_t *still;     /* by node: its process */
+    /* Number of active faults on each target: it recovers when the last one ends. */
+    uint32_t *dark;      /* by cable: its link is down */
+    uint32_t *stuck;     /* two per cable, from its first end and to it: sending ports */
+    uint32_t *still;     /* by node: its process is stopped */
     uint32_t *stalled;   /* by switch: its combine units */
-    uint32_t *exhausted; /* the same: their states, of which groups get none */
+    uint32_t *exhausted; /* by switch: its combine states */
 
-    uint64_t look_ps; /* the next look for what faults wait for; EMU_NEVER: none does */
+    uint64_t look_ps; /* the next check for observed events; EMU_NEVER: no fault waits */
     uint64_t now_ps;
 };
 
-/*
- * on.c: the fabric looks out for what the fault waits for; and does not any more. Errors: -ENOMEM.
- */
+/* hits.c: observe the event that the fault waits for; stop observing it. Errors: -ENOMEM. */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
-/**
- * inject_elsewhere - far.c: the same on other hosts, of a fault that befalls devices, or waits for
- * what they see. Errors: -ENOMEM.
- */
-int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what);
+/* far.c: call other hosts, or only host @only, unless that is 0. Errors: -ENOMEM. */
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
+                     uint32_t only);
 
-/* inject.c: the fault with this number; NULL: it is not listed, or not any more. */
+/* inject.c: the listed fault with this number, or NULL. */
 struct injection *inject_find(const struct injector *in, uint32_t id);
 
-/**
- * inject_list - inject.c: add a fault with number @id, which neither begins nor waits yet. @id is
- * above all listed numbers, or (injector_obey()) among them. If the list is full, faults that are
- * over leave it, except the last OVER_KEPT. Errors: NULL, no memory or LISTED_MOST.
+/*
+ * inject.c: list a fault with number @id, which neither begins nor waits yet. @id is above all
+ * listed numbers or, on a host other than the coordinator, among them. If the list is full, faults
+ * that are over leave it, except the last OVER_KEPT. NULL: no memory, or LISTED_MOST.
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
@@ -82,25 +77,23 @@ struct inject_way {
     bool out; /* from its first end */
 };
 
-/* A fault that is active and inactive in turn. */
+/* Duty cycle of a fault that is alternately applied and reverted. */
 struct inject_duty {
     uint64_t on_ps, off_ps;
 };
 
 /*
- * How a kind of fault acts on one target. While it is applied or reverted workers are held, unless
- * it is by_others. Errors: -ENOMEM; of manager_signal().
+ * How a kind of fault acts on one target. Workers are held meanwhile, unless it is by_others.
+ * Errors: -ENOMEM; of manager_signal().
  */
 struct inject_kind {
-    int (*apply)(struct injector *in, struct injection *f, const struct fault_target *at);
-    /* NULL: the fault is a moment */
-    int (*revert)(struct injector *in, struct injection *f, const struct fault_target *at);
-    /* The manager or the daemon applies it. They take care of other hosts themselves. */
-    bool by_others;
+    /* Apply (@on) or revert the fault. Faults that are fault_at_once() are never reverted. */
+    int (*set)(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
+    bool by_others;   /* the manager or the daemon applies it, also on other hosts */
     bool stops_ports; /* entries wait at ports of cables for its end */
-    /* NULL: it is active all the time */
+    /* NULL: it is applied as long as it is active */
     struct inject_duty (*duty)(const struct fault *fault);
-    /* Entries that wait for its end at this target: they count as hit. NULL: none do. */
+    /* Entries that wait for its end at this target, which count as hit; NULL: never any. */
     uint64_t (*waiting)(const struct injector *in, const struct fault_target *at);
 };
 
@@ -108,13 +101,13 @@ struct inject_kind {
 const struct inject_kind *inject_kind(const struct injection *f);
 bool inject_is_by_others(enum fault_kind kind);
 
-/* apply.c: the way of the target's cable that leaves the target's port, or (!@leaves) enters it. */
+/* apply.c: the direction of the target's cable that leaves the target's port, or enters it. */
 struct inject_way inject_way_of(const struct injector *in, const struct fault_target *at,
                                 bool leaves);
 
 /*
- * hits.c: entries that the fault has hit: by its rules, because they were on a cable that it took
- * down, or because they wait at something that it has stopped.
+ * hits.c: number of entries that the fault has hit: by its rules, on links that it took down, or
+ * waiting at devices that it has stopped.
  */
 uint64_t inject_hits(const struct injector *in, const struct injection *f);
 

@@ -121,7 +121,7 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
     uint32_t isolated = 0;
 
     *others = 0;
-    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+    for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
         uint32_t i = fabric_cable_at(m->fabric, sw, p);
 
         if (i == TOPO_NONE)
@@ -191,7 +191,7 @@ static void switch_rejoin(struct manager *m, uint32_t sw)
     uint32_t others;
 
     if (manager_count_out(m, sw, &others) && !others)
-        for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
             uint32_t i = fabric_cable_at(m->fabric, sw, p);
 
             if (i != TOPO_NONE && m->link[i].state == MANAGER_ISOLATED) {

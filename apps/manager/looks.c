@@ -145,7 +145,7 @@ static void ports_look(struct manager *m)
 
 static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 {
-    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+    for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
         uint32_t i = fabric_cable_at(m->fabric, sw, p);
 
         if (i != TOPO_NONE && fabric_cable(m->fabric, i)->kind == TOPO_END_NODE)
@@ -165,7 +165,7 @@ static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 
     if (manager_count_out(m, sw, &others) || !others || switch_has_nodes(m, sw))
         return 0;
-    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+    for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
         uint32_t i = fabric_cable_at(m->fabric, sw, p);
 
         if (i == TOPO_NONE || m->link[i].state != MANAGER_UP || manager_link_out(m, i, 0, &hit))
@@ -190,7 +190,7 @@ static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
 /* One line a switch and look, however many packets there were. */
 static void traps_look(struct manager *m)
 {
-    for (uint32_t s = 0; s < fabric_switches(m->fabric); s++) {
+    for (uint32_t s = 0; s < fabric_graph(m->fabric)->switches; s++) {
         struct manager_event event = {.what = MANAGER_SAYS_TRAP, .cable = TOPO_NONE, .sw = s};
         uint64_t trapped = switch_traps(m, s, &event.to);
 

@@ -195,7 +195,7 @@ static int tables_make(struct manager *m)
 /* What other hosts see, if there are any. Errors: -ENOMEM. */
 static int far_create(struct manager *m)
 {
-    uint32_t ways = 2 * fabric_cable_count(m->fabric), switches = fabric_switches(m->fabric);
+    uint32_t ways = 2 * fabric_cable_count(m->fabric), switches = fabric_graph(m->fabric)->switches;
     struct fabric_seen *far = &m->far;
 
     if (!fabric_has_far(m->fabric))
@@ -225,9 +225,9 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     m->config = *config;
     m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = m->pieces_ps =
         EMU_NEVER;
-    m->nodes = fabric_nodes(fabric);
+    m->nodes = fabric_graph(fabric)->nodes;
     m->alone = malloc(m->nodes * sizeof *m->alone);
-    m->trapped = calloc(fabric_switches(fabric), sizeof *m->trapped);
+    m->trapped = calloc(fabric_graph(fabric)->switches, sizeof *m->trapped);
     m->look_ps = config->look_ps;
     m->link = calloc(cables, sizeof *m->link);
     m->routed = calloc(cables, sizeof *m->routed);
@@ -320,7 +320,7 @@ void manager_mend(struct manager *m, uint32_t i, uint64_t now_ps)
 void manager_renewed(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
                      void *ctx)
 {
-    for (uint32_t s = 0; m->far.trapped && s < fabric_switches(m->fabric); s++)
+    for (uint32_t s = 0; m->far.trapped && s < fabric_graph(m->fabric)->switches; s++)
         if (is(ctx, s, TOPO_NONE))
             m->far.trapped[s] = m->trapped[s] = 0;
     for (uint32_t i = 0; m->far.packets && i < fabric_cable_count(m->fabric); i++) {

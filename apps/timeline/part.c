@@ -31,7 +31,7 @@ int timeline_part_create(struct timeline_part **ret, struct fabric *fabric, uint
     struct timeline_part *part = calloc(1, sizeof *part);
 
     if (part)
-        part->at = calloc(fabric_nodes(fabric), sizeof *part->at);
+        part->at = calloc(fabric_graph(fabric)->nodes, sizeof *part->at);
     if (!part || !part->at) {
         free(part);
         return -ENOMEM;
@@ -103,7 +103,7 @@ int timeline_part_tell(struct timeline_part *part, size_t most, struct telemetry
     struct timeline_piece piece;
     bool more;
 
-    while (untold(part) < least && part->next < fabric_nodes(part->fabric))
+    while (untold(part) < least && part->next < fabric_graph(part->fabric)->nodes)
         take(part, part->next++);
     piece = (struct timeline_piece){.now_ns = emu_now_ns(), .missed = part->missed};
     least = untold(part) < least ? untold(part) : least;
@@ -114,7 +114,7 @@ int timeline_part_tell(struct timeline_part *part, size_t most, struct telemetry
     part->missed = 0;
     part->told += least;
     forget_told(part);
-    more = untold(part) || part->next < fabric_nodes(part->fabric);
+    more = untold(part) || part->next < fabric_graph(part->fabric)->nodes;
     if (!more)
         part->next = 0;
     return bytes->failed ? -ENOMEM : more;

@@ -49,7 +49,7 @@ static struct json_object *nodes_list(const struct fabric *fabric)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t n = 0; n < fabric_nodes(fabric); n++) {
+    for (uint32_t n = 0; n < fabric_graph(fabric)->nodes; n++) {
         uint64_t word = fabric_node_word(fabric, n);
 
         if (!word)
@@ -81,7 +81,7 @@ static struct json_object *units_list(const struct fabric *fabric)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t s = 0; s < fabric_switches(fabric); s++)
+    for (uint32_t s = 0; s < fabric_graph(fabric)->switches; s++)
         if (fabric_unit_is_out(fabric, s))
             list_add(list, s);
     return list;

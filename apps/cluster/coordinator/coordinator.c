@@ -234,7 +234,7 @@ int hosts_fd(const struct hosts *hosts)
 bool hosts_keep(struct host_far *far, struct json_object *message)
 {
     /* more than an honest host's connections have under way, first and last words included */
-    uint64_t most = 64 * ((uint64_t)fabric_nodes(far->hosts->config.fabric) + 128);
+    uint64_t most = 64 * ((uint64_t)fabric_graph(far->hosts->config.fabric)->nodes + 128);
 
     if (!far->kept)
         far->kept = json_object_new_array();

@@ -285,7 +285,7 @@ static bool has_end(const struct look_take *take, uint32_t host, uint64_t way, b
 
 static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
 {
-    return sw < fabric_switches(take->fabric) &&
+    return sw < fabric_graph(take->fabric)->switches &&
            fabric_switch_host(fabric_config_of(take->fabric), (uint32_t)sw) == host;
 }
 

@@ -64,10 +64,10 @@ bool hosts_sample(struct hosts *hosts, enum hosts_told of)
 static bool is_endless(const struct host_far *far, enum hosts_told of)
 {
     const struct fabric *fabric = far->hosts->config.fabric;
-    uint64_t rows = 2 * (uint64_t)fabric_cable_count(fabric) + fabric_switches(fabric) +
-                    fabric_nodes(fabric);
+    uint64_t rows = 2 * (uint64_t)fabric_cable_count(fabric) + fabric_graph(fabric)->switches +
+                    fabric_graph(fabric)->nodes;
     uint64_t bytes = of == HOSTS_COUNTED ? rows * HOSTS_SAMPLE_ROW
-                                         : timeline_part_most_bytes(fabric_nodes(fabric));
+                                         : timeline_part_most_bytes(fabric_graph(fabric)->nodes);
 
     return far->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }

@@ -50,7 +50,8 @@ static void pending_forget(struct hosts_said *said)
 /* What it did not have room for. An honest host has said all after so many times. */
 static void pending_rest(struct hosts *hosts, uint32_t h)
 {
-    uint64_t all = (uint64_t)fabric_nodes(hosts->config.fabric) * 2 * sizeof(struct emu_pending);
+    uint64_t all = (uint64_t)fabric_graph(hosts->config.fabric)->nodes * 2 *
+                   sizeof(struct emu_pending);
     struct hosts_said *said = &hosts->far[h].said;
     uint64_t left = all / HOSTS_BLOCKS_MOST + 1;
     int64_t from = 0;

@@ -155,7 +155,8 @@ static int befall_test(struct befallen *b, struct json_object *call, struct json
 
 static bool seen_make(const struct fabric *fabric, struct fabric_seen *ret)
 {
-    size_t ways = 2 * (size_t)fabric_cable_count(fabric) + 1, switches = fabric_switches(fabric);
+    size_t ways = 2 * (size_t)fabric_cable_count(fabric) + 1,
+           switches = fabric_graph(fabric)->switches;
 
     *ret = (struct fabric_seen){.packets = calloc(ways, sizeof *ret->packets),
                                 .errors = calloc(ways, sizeof *ret->errors),
@@ -197,7 +198,7 @@ static int befall_look(struct befallen *b, struct json_object *call, struct json
             list_add(ready, seen.port[w].idle);
         }
     }
-    for (uint32_t s = 0; !err && s < fabric_switches(b->fabric); s++)
+    for (uint32_t s = 0; !err && s < fabric_graph(b->fabric)->switches; s++)
         if (seen.trapped[s]) {
             list_add(traps, s);
             list_add(traps, seen.trapped[s]);
@@ -225,7 +226,7 @@ static int befall_carry(struct befallen *b, struct json_object *call, struct jso
 /* {"node":N} */
 static int befall_alone(struct befallen *b, struct json_object *call, struct json_object *reply)
 {
-    uint32_t node = below(call, "node", fabric_nodes(b->fabric));
+    uint32_t node = below(call, "node", fabric_graph(b->fabric)->nodes);
 
     (void)reply;
     if (node == UINT32_MAX)

@@ -120,7 +120,7 @@ static int call_detach(struct obey *obey, struct json_object *call, struct json_
     (void)reply;
     if (seat)
         obey_seat_free(seat, false);
-    if (node >= 0 && node < fabric_nodes(obey->fabric))
+    if (node >= 0 && node < fabric_graph(obey->fabric)->nodes)
         obey_sample_leaves(obey, (uint32_t)node);
     if (node >= 0 && emu_json_number(call, "dead", 1))
         fabric_detach_dead(obey->fabric, (uint32_t)node);
@@ -134,7 +134,7 @@ static int call_seat(struct obey *obey, struct json_object *call, struct json_ob
     int64_t node = emu_json_number(call, "node", -1);
 
     (void)reply;
-    if (node >= 0 && node < fabric_nodes(obey->fabric) &&
+    if (node >= 0 && node < fabric_graph(obey->fabric)->nodes &&
         fabric_node_is_here(obey->fabric, (uint32_t)node))
         return 0; /* as it is here already */
     return fabric_seat_set(obey->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
@@ -146,7 +146,7 @@ static int call_linked(struct obey *obey, struct json_object *call, struct json_
     int64_t node = emu_json_number(call, "node", -1);
 
     (void)reply;
-    if (node < 0 || node >= fabric_nodes(obey->fabric))
+    if (node < 0 || node >= fabric_graph(obey->fabric)->nodes)
         return -EINVAL;
     fabric_node_linked(obey->fabric, (uint32_t)node, emu_json_number(call, "linked", 1) != 0);
     return 0;

@@ -30,7 +30,7 @@ static int look_pending(struct fabric *fabric, struct json_object *call, struct 
 
     json_add_number(reply, "now_ns", emu_now_ns());
     json_object_object_add(reply, "pending", blocks);
-    for (int64_t i = from < 0 ? 0 : from; i < fabric_nodes(fabric); i++) {
+    for (int64_t i = from < 0 ? 0 : from; i < fabric_graph(fabric)->nodes; i++) {
         uint32_t n = (uint32_t)i;
         struct emu_pending pending;
         char name[12];
@@ -55,7 +55,7 @@ static int look_pending(struct fabric *fabric, struct json_object *call, struct 
 /* {"came":[AT,PORTS…,…]}: hosts_ports_add() */
 static int look_came(struct fabric *fabric, struct json_object *call, struct json_object *reply)
 {
-    uint32_t max = fabric_nodes(fabric) + fabric_switches(fabric);
+    uint32_t max = fabric_graph(fabric)->nodes + fabric_graph(fabric)->switches;
     struct fabric_came *came = calloc(max, sizeof *came);
     struct json_object *list = json_object_new_array();
     uint32_t count = 0;

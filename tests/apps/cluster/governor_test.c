@@ -543,7 +543,8 @@ static void says_anything(struct conn *conn, struct json_object *call)
 /* Send all queries of a governor to the host that answers anything. */
 static void asks_everything(const struct fabric_mirror *mirror)
 {
-    uint32_t cables = fabric_cable_count(stage.fabric), switches = fabric_switches(stage.fabric);
+    uint32_t cables = fabric_cable_count(stage.fabric),
+             switches = fabric_graph(stage.fabric)->switches;
     uint64_t numbers[64] = {0};
     struct fabric_port ports[64] = {{0}};
     uint32_t to[64] = {0}, hits = 0;

@@ -1133,9 +1133,9 @@ static void fabric_start__refuses_what_is_no_part(void)
     struct fabric_hosts hosts = {.self = 3, .count = 3, .of = of};
 
     world_profile(&config.profile, "oq2004", NULL);
-    refused(&hosts, &config, "host 3 of 3: there can be 64, from 0 on");
+    refused(&hosts, &config, "host 3 of 3 is not possible: the limit is 64 hosts, counted from 0");
     hosts.self = 1;
-    refused(&hosts, &config, "cables lead to other hosts, and no host link");
+    refused(&hosts, &config, "cables to other hosts need host links");
     hosts.ops = &wire_ops;
     hosts.count = 2;
     refused(&hosts, &config, "switch 3 is on host 2, and there are 2");

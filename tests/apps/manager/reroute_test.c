@@ -215,7 +215,7 @@ static void links__flap_the_same_on_any_number_of_workers(void)
 /* All cables from the first switch up. */
 static void part(struct sim *w, struct manager *manager, bool parts)
 {
-    for (uint32_t p = 0; p < fabric_ports(w->fabric); p++) {
+    for (uint32_t p = 0; p < fabric_graph(w->fabric)->ports; p++) {
         uint32_t cable = fabric_cable_at(w->fabric, 0, p);
 
         if (cable != TOPO_NONE && is_inside(w->fabric, cable))
@@ -262,7 +262,7 @@ static void parted__nodes_hold_nothing_up(void)
         part(&w, manager, false);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
         CU_ASSERT_EQUAL(manager_links_out(manager), 0);
-        CU_ASSERT_TRUE(fabric_reaches(w.fabric, 0, fabric_nodes(w.fabric) - 1));
+        CU_ASSERT_TRUE(fabric_reaches(w.fabric, 0, fabric_graph(w.fabric)->nodes - 1));
         CU_ASSERT_TRUE(sim_holds(&w));
         manager_destroy(manager);
         sim_close(&w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - can a fault be injected into a network? The only place that decides it: the dry run, a
- * schedule, and a request to a running fabric all ask here.
+ * check.c - can a fault be injected into a network? Decides this for the dry run, for a schedule,
+ * and for a request to a running fabric.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int check_node(const struct fault_check *c, const char *key, uint32_t nod
                 node, c->network->graph->spec, c->network->graph->nodes - 1);
 }
 
-/* Are there such entries? */
+/* Can entries exist that match the rule? */
 static int check_aim(const struct fault_check *c)
 {
     const struct emu_fault_aim *aim = &c->fault->rule.aim;
@@ -41,27 +41,25 @@ static int check_aim(const struct fault_check *c)
         return err;
     if (aim->kinds == 1u << EMU_SET)
         return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s kind=set: a set goes to the node's own adapter and passes no cable; take "
+                    "%s kind=set: a set goes to the node's own adapter and crosses no cable; use "
                     "another kind",
                     name_of(c));
     if (!emu_profile_has_packets(profile) && aim->packets != EMU_FAULT_CREDIT &&
         !(aim->packets & EMU_FAULT_HEAD))
         return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s packet=: profile %s does not acknowledge, so that each segment is a head; "
-                    "leave packet out, or take --profile qsnet3",
+                    "%s packet=: profile %s has no acknowledgments, so each segment is a head; "
+                    "leave packet out, or use --profile qsnet3",
                     name_of(c), profile->name);
     if (!emu_profile_has_words(profile) && aim->kinds == 1u << EMU_TEST)
         return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s kind=test: profile %s has no network conditionals; take --profile qsnet3",
+                    "%s kind=test: profile %s has no network conditionals; use --profile qsnet3",
                     name_of(c), profile->name);
     return 0;
 }
 
-/* --- what can fail here --------------------------------------------------------- */
-
 /*
- * Can a fault act on the cable at this port? Without acknowledgments a node's cable leads straight
- * to the node's process, and nothing can go wrong on it.
+ * Can the cable at this port fail? Without acknowledgments a node's cable is the host interface of
+ * its process, and cannot.
  */
 static bool cable_can_fail(const struct fault_check *c, uint32_t sw, uint32_t port)
 {
@@ -94,13 +92,14 @@ static int check_event(const struct fault_check *c)
         return 0;
     if (on->kind == EMU_TEST && !emu_profile_has_words(c->network->profile))
         return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s on=test: profile %s has no network conditionals; take --profile qsnet3",
+                    "%s on=test: profile %s has no network conditionals; use --profile qsnet3",
                     name_of(c), c->network->profile->name);
     if (emu_kind_traits(on->kind)->folds) {
         if (network_combines(c))
             return 0;
         return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "on=: nothing combines in this network, so no such operation is seen: use at=");
+                    "on=: this network combines nothing, so no such operation is observed: use "
+                    "at=");
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
@@ -110,7 +109,6 @@ static int check_event(const struct fault_check *c)
                 "on=: no cable of this network can be observed: use at=, or profile qsnet3");
 }
 
-/* Has the network what the kind of fault disturbs? */
 static int check_requirements(const struct fault_check *c)
 {
     int err = 0;
@@ -120,9 +118,9 @@ static int check_requirements(const struct fault_check *c)
     return err;
 }
 
-/* --- what the fault acts on --------------------------------------------------------- */
+/* --- targets -------------------------------------------------------------------------- */
 
-/* For a fault that takes the signal of whole cables: can each of its cables lose its signal? */
+/* For a fault that takes links down: can each of its cables fail? */
 static int check_signals(const struct fault_check *c)
 {
     for (uint32_t i = 0; i < c->targets.count; i++) {
@@ -130,14 +128,14 @@ static int check_signals(const struct fault_check *c)
 
         if (!cable_can_fail(c, at->id, at->port))
             return fail(-ENOTSUP, c->text, c->text_bytes,
-                        "%s: it may take the cable at switch %u, port %u, which leads to a node: "
-                        "without acknowledgments nothing can go wrong there",
+                        "%s: it may act on the cable at switch %u, port %u, which leads to a node: "
+                        "without acknowledgments such a cable cannot fail",
                         name_of(c), at->id, at->port);
     }
     return 0;
 }
 
-/* How many of its targets the fault has an effect on. */
+/* Number of targets that the fault has an effect on. */
 static uint32_t targets_hit(const struct fault_check *c)
 {
     uint32_t hit = 0;
@@ -160,11 +158,12 @@ static int check_effect(const struct fault_check *c)
 
     if (!c->targets.count)
         return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s: no cable joins these nodes with the others; name some others", name_of(c));
+                    "%s: no cable connects these nodes to the others; name other nodes",
+                    name_of(c));
     if (!hit || (kind_of(c)->takes_switch && hit < c->targets.count))
         return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "%s: without acknowledgments nothing goes wrong on a node's cable: name cables "
-                    "between switches, switches without nodes, or take profile qsnet3",
+                    "%s: without acknowledgments a node's cable cannot fail: name cables between "
+                    "switches, switches without nodes, or use profile qsnet3",
                     name_of(c));
     return kind_of(c)->takes_signal ? check_signals(c) : 0;
 }
@@ -184,7 +183,7 @@ static struct fault of_all_draws(const struct fault *fault)
     return ret;
 }
 
-/* Does the network have everything that the fault names, and enough targets to choose from? */
+/* Does the network have all devices that the fault names, and enough candidates? */
 static int check_place(const struct fault_check *c)
 {
     struct fault_targets named = {.count = 0};
@@ -192,8 +191,8 @@ static int check_place(const struct fault_check *c)
 
     if (!err && kind_of(c)->cuts && named.count == c->network->graph->nodes)
         err = fail(-EINVAL, c->text, c->text_bytes,
-                   "%s: these are all nodes of %s, and there are no others; name some of them",
-                   name_of(c), c->network->graph->spec);
+                   "%s: these are all nodes of %s; name only some of them", name_of(c),
+                   c->network->graph->spec);
     fault_targets_release(&named);
     return err;
 }

@@ -20,8 +20,8 @@
 #include "topo/topo.h"
 
 #define FAULT_RANGES_MAX  32
-#define FAULT_TEXT_BYTES  1024                          /* room for what fault_print() writes */
-#define FAULT_ERROR_BYTES 640                           /* room for a line about what is wrong */
+#define FAULT_TEXT_BYTES  1024                          /* for the text of fault_print() */
+#define FAULT_ERROR_BYTES 640                           /* for an error line */
 #define FAULT_TIME_MAX_PS UINT64_C(1000000000000000000) /* 1000000s */
 #define FAULT_FACTOR_ONE  1000                          /* factors are in thousandths */
 
@@ -72,9 +72,9 @@ struct fault_named_link {
     enum fault_way way;
 };
 
-/* So many, or such a share of them, but at least one. */
+/* A number of targets, or a share of them, but at least one. */
 struct fault_some {
-    uint32_t count; /* 0: share counts */
+    uint32_t count; /* 0: the share applies */
     uint32_t share; /* of EMU_FAULT_ONE */
 };
 
@@ -103,24 +103,24 @@ struct fault_where {
 /* The nth collective of a kind, seen in the fabric. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* or EMU_FAULT_ANY: of whichever group has so many first */
+    uint32_t group; /* or EMU_FAULT_ANY: the first group that reaches the number */
     uint64_t nth;   /* from 1; 0: no event */
 };
 
 struct fault_when {
     struct fault_event on;
     uint64_t at_ps;    /* from the start, or from the event */
-    uint64_t for_ps;   /* then it is taken back; 0: it is not */
-    uint64_t every_ps; /* it begins again; 0: it does not */
+    uint64_t for_ps;   /* duration; 0: permanent */
+    uint64_t every_ps; /* interval at which it begins again; 0: once */
 };
 
-/* Of every period a node loses so long to its operating system. */
+/* Time that a node loses to its operating system in each period. */
 struct fault_noise {
     uint64_t period_ps, length_ps;
 };
 
 struct fault_flap {
-    uint64_t down_ps, up_ps; /* in turn, down first */
+    uint64_t down_ps, up_ps; /* alternating, down first */
 };
 
 struct fault {
@@ -132,18 +132,18 @@ struct fault {
         struct emu_fault_rule rule;
         struct fault_flap flap;   /* link-flap */
         uint32_t factor;          /* slow-link: of FAULT_FACTOR_ONE, and above it */
-        uint32_t share;           /* node-slow: of EMU_FAULT_ONE, what is left to the node */
+        uint32_t share;           /* node-slow: of EMU_FAULT_ONE, the time left to the node */
         struct fault_noise noise; /* noise */
     };
 };
 
-/** fault_name, fault_about - a kind's name in the text, and what it does. Pure. */
+/** fault_name, fault_about - a kind's name in the text, and its effect. Pure. */
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
 /**
- * fault_packet_name, fault_segment_name - what the text calls an enum emu_fault_packet of a cable,
- * and an enum emu_kind; "?": nothing. Pure.
+ * fault_packet_name, fault_segment_name - name of an enum emu_fault_packet of a cable, and of an
+ * enum emu_kind, in the text; "?": none. Pure.
  */
 const char *fault_packet_name(enum emu_fault_packet packet);
 const char *fault_segment_name(unsigned kind);
@@ -152,15 +152,12 @@ const char *fault_segment_name(unsigned kind);
 enum fault_domain fault_domain(enum fault_kind kind);
 
 /**
- * fault_has_rule - does fault->rule say what the fault does, to entries on its cables, to credits
- * there, or (combine-flip) to what a combine unit folds? Pure.
+ * fault_has_rule - is the effect described by fault->rule: on entries or credits of cables, or on
+ * contributions to combine units? Pure.
  */
 bool fault_has_rule(enum fault_kind kind);
 
-/**
- * fault_at_once - is the fault a moment (a reset, a kill), so that there is nothing to take back?
- * Pure.
- */
+/** fault_at_once - is the fault momentary (a reset, a kill), so that it is never reverted? Pure. */
 bool fault_at_once(enum fault_kind kind);
 
 /**
@@ -173,35 +170,31 @@ bool fault_example(enum fault_kind kind, const char *where, const char *lasts, c
                    size_t text_bytes);
 
 /**
- * fault_parse - read one fault. @ret: written only on success; its bytes depend on what the text
- * means alone.
- * @error: one line for the user, what is wrong and what would be right.
- * Errors: -EINVAL.
+ * fault_parse - read one fault. @ret: written only on success; texts of equal meaning give equal
+ * bytes. @error: one line for the user: the error and its cure. Errors: -EINVAL.
  */
 int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
 
 /**
- * fault_print - the fault's canonical text: fault_parse() makes the same fault of it.
+ * fault_print - write the fault's canonical text, from which fault_parse() makes the same fault.
  * @text: of FAULT_TEXT_BYTES.
  */
 void fault_print(const struct fault *fault, char *text);
 
-/** fault_print_time - a time as the text has it: "1.5ms". @text: of 32 bytes. Returns it. */
+/** fault_print_time - write a time, such as "1.5ms". @text: of 32 bytes. Returns it. */
 char *fault_print_time(uint64_t ps, char *text);
 
-/* --- what other files of lines are read with, too ------------------------------------ */
-
 /**
- * fault_slurp - the whole file, of 16 MB at most, without a byte-order mark. @text: the caller's to
- * free, on failure too. A pipe may be silent for five seconds.
- * Errors: of reading it, negative; -EFBIG; -ETIMEDOUT; -ENOMEM. fault_slurp_why() - in words.
+ * fault_slurp - read a whole file of at most 16 MB, without its byte-order mark; also used for
+ * other files. The caller frees @text, also on failure. A pipe may be silent for five seconds.
+ * Errors: of read(), negative; -EFBIG; -ETIMEDOUT; -ENOMEM. fault_slurp_why() - the error's text.
  */
 int fault_slurp(const char *name, char **text, size_t *bytes);
 const char *fault_slurp_why(int err);
 
 /* --- a schedule: many faults ------------------------------------------------------ */
 
-/* A fault and the line of text that it stands in, from 1. */
+/* A fault and the number of its line, from 1. */
 struct fault_line {
     uint32_t number;
     struct fault fault;
@@ -213,7 +206,7 @@ struct fault_schedule {
 };
 
 /**
- * fault_schedule_text - read a schedule: a fault a line, # begins a comment.
+ * fault_schedule_text - read a schedule: one fault per line, # begins a comment.
  * @name: for messages. @error: names the line.
  * Errors: -EINVAL; -E2BIG, too many faults; -ENOMEM.
  */
@@ -221,8 +214,8 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
                         size_t bytes, char *error, size_t error_bytes);
 
 /**
- * fault_schedule_read - the same, of a file or a scenario.
- * @what: the name of a scenario, or of a file, which has a '/' or a '.'.
+ * fault_schedule_read - the same for a file or a scenario.
+ * @what: the name of a scenario, or of a file, which contains a '/' or a '.'.
  * Errors: as fault_schedule_text(); -ENOENT, no such scenario; -EIO, the file cannot be read.
  */
 int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
@@ -230,22 +223,22 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
 
 void fault_schedule_release(struct fault_schedule *schedule);
 
-/* A schedule that is built in. It fits any network that has what it names. */
+/* A built-in schedule. It names no particular device, so it fits most networks. */
 struct fault_scenario {
     const char *name;
     const char *about;
     const char *text; /* lines */
 };
 
-/** fault_scenario_at - the scenarios, in the order of a list; NULL behind the last. */
+/** fault_scenario_at - scenario @i, from 0; NULL after the last. */
 const struct fault_scenario *fault_scenario_at(size_t i);
 
-/** fault_scenario_find - NULL: there is none of that name. */
+/** fault_scenario_find - the scenario of that name, or NULL. */
 const struct fault_scenario *fault_scenario_find(const char *name);
 
 /* --- a fault and a network -------------------------------------------------------- */
 
-/* What faults are checked against. */
+/* The network that faults are checked against. */
 struct fault_network {
     const struct topo_graph *graph;
     const struct emu_profile *profile;
@@ -253,18 +246,16 @@ struct fault_network {
 };
 
 /**
- * fault_check - can the fault be injected into the network? A fault that would have no effect there
- * is refused, and so is one that could not be applied with some seed: the answer is the same for
- * all seeds.
- * @text: on failure what is wrong and what would be right; else what to know of this fault over
- *        this profile, or "".
- * Errors: -EINVAL, the network does not have what the fault names; -ENOTSUP, its profile or clock
- * does not do what the fault needs; -ENOMEM.
+ * fault_check - can the fault be injected into the network? Refuses a fault without any effect
+ * there, or that could not be applied with some seed: the answer is the same for all seeds.
+ * @text: on failure the error and its cure; else a note on this fault with this profile, or "".
+ * Errors: -EINVAL, the network lacks a device that the fault names; -ENOTSUP, its profile or clock
+ * lacks a property that the fault needs; -ENOMEM.
  */
 int fault_check(const struct fault *fault, const struct fault_network *network, char *text,
                 size_t text_bytes);
 
-/* One cable from a switch's end, one switch, or one node, by the fault's domain. */
+/* One cable, seen from a switch, one switch, or one node, by the fault's domain. */
 struct fault_target {
     uint32_t id;        /* switch, or node */
     uint32_t port;      /* of links: of that switch */
@@ -272,16 +263,16 @@ struct fault_target {
 };
 
 struct fault_targets {
-    uint32_t among; /* so many could have been drawn; count, where none was */
+    uint32_t among; /* number of candidates for a random choice; else count */
     uint32_t count; /* at least 1 */
     struct fault_target *target;
 };
 
 /**
- * fault_targets_find - what a fault befalls in a network, in the order of the network.
- * @seed: of what is drawn: see fault_seed(). The same seed finds the same.
+ * fault_targets_find - list the targets that a fault names, in the order of the network.
+ * @seed: for random targets, see fault_seed(). The same seed gives the same targets.
  * @error: as of fault_check().
- * Errors: -EINVAL, the network does not have it; -ENOMEM.
+ * Errors: -EINVAL, the network lacks them; -ENOMEM.
  */
 int fault_targets_find(struct fault_targets *ret, const struct fault *fault,
                        const struct topo_graph *graph, uint64_t seed, char *error,
@@ -297,12 +288,12 @@ int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
 
 void fault_targets_release(struct fault_targets *targets);
 
-/** fault_targets_drawn - would another seed find others? Pure. */
+/** fault_targets_drawn - are the targets random? Pure. */
 bool fault_targets_drawn(const struct fault *fault);
 
 /**
  * fault_seed - the seed of a fault's targets. @seed: of the run; @number: of the fault in its
- * schedule; @time: which time it begins, from 0. Pure.
+ * schedule; @time: how often it has begun before. Pure.
  */
 uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time);
 

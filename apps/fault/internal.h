@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the tables of kinds and keys, for all of apps/fault. Inside apps/fault only.
+ * internal.h - the tables of kinds and keys.
  */
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
@@ -11,7 +11,7 @@
 #include "emu/util/bits.h"
 
 #define FAULT_WORD_MAX  1023 /* characters of a word */
-#define FAULT_SHOWN     40   /* of them, in a message */
+#define FAULT_SHOWN     40   /* characters of it shown in a message */
 #define FAULT_LIST_ROOM 400  /* for a list of keys or kinds */
 
 /* Keys, in the order in which they are written: when, where, which entries, what. */
@@ -50,7 +50,7 @@ enum fault_key {
 #define FAULT_KEYS_WHEN  emu_bits_below(FAULT_KEY_LINK)
 #define FAULT_KEYS_WHERE (emu_bits_below(FAULT_KEY_PACKET) & ~FAULT_KEYS_WHEN)
 
-/* How a value is written, and what it becomes at .offset of a struct fault. */
+/* Types of values, and of the field at .offset of struct fault. */
 enum fault_type {
     FAULT_TYPE_TIME,   /* uint64_t, ps */
     FAULT_TYPE_COUNT,  /* uint64_t */
@@ -65,14 +65,14 @@ enum fault_type {
 
 struct fault_key_row {
     const char *name;
-    const char *right; /* "it must be" this */
+    const char *right; /* description of valid values: "it must be ..." */
     enum fault_type type;
     size_t offset;
     uint64_t least, most;
     const char *const *names; /* NULL ends them */
 };
 
-/* A fault, the network that it shall be injected into, and room for one line to the user. */
+/* A fault, the network to inject it into, and a buffer for one line to the user. */
 struct fault_check {
     const struct fault *fault;
     const struct fault_network *network;
@@ -88,21 +88,21 @@ struct fault_kind_row {
     const char *name;
     const char *about;
     enum fault_domain domain;
-    bool at_once;        /* a moment: there is nothing to revert */
-    uint64_t keys;       /* it takes these */
-    uint64_t needs;      /* of them, those that must be there */
+    bool at_once;        /* momentary: never reverted */
+    uint64_t keys;       /* allowed keys */
+    uint64_t needs;      /* required keys */
     const char *example; /* keys with usual values, for an example; NULL: none are needed */
     bool has_rule;
-    enum emu_fault_what what; /* and what follows: of the rule, before the text says more */
+    enum emu_fault_what what; /* defaults of the rule */
     uint32_t packets, kinds;
 
-    bool takes_signal; /* its cables lose their signal: each of them must be able to */
+    bool takes_signal; /* it takes links down: each of its cables must be able to fail */
     bool takes_switch; /* it needs all cables of each of its switches */
     bool cuts;         /* of nodes: it acts on the cables between these and all other nodes */
 
-    /* Do the words say something sensible together? @seen: keys in the text. Errors: -EINVAL. */
+    /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Has the network what the fault disturbs? Errors: as fault_check(). NULL: no more. */
+    /* Check that the network has what the fault needs. Errors: as fault_check(). NULL: no more. */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
     /* Write an effect that a user may not expect, if the fault has any. */
     void (*note)(const struct fault_check *check);
@@ -112,16 +112,14 @@ struct fault_kind_row {
 
 const struct fault_kind_row *fault_kind_row(enum fault_kind kind);
 
-/** fault_init - a fault of @kind before its keys are read. */
+/** fault_init - initialize a fault of @kind, before its keys are read. */
 void fault_init(struct fault *fault, enum fault_kind kind);
 
 /* --- keys.c ----------------------------------------------------------------------- */
 
 const struct fault_key_row *fault_key_row(enum fault_key key);
 
-/**
- * fault_list_keys - the names of @keys: "at, for, every". @text: of FAULT_LIST_ROOM. Returns it.
- */
+/** fault_list_keys - list @keys: "at, for, every". @text: of FAULT_LIST_ROOM. Returns it. */
 char *fault_list_keys(uint64_t keys, char *text);
 
 /* --- parse.c: numbers ------------------------------------------------------------- */
@@ -132,14 +130,15 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 /* --- where.c: places -------------------------------------------------------------- */
 
 /**
- * fault_where_read - read the value of a key of FAULT_KEYS_WHERE. @value: NULL: there is none.
- * @right: on failure, what it must be.
+ * fault_where_read - read the value of a key of FAULT_KEYS_WHERE, NULL if it has none.
+ * @right: on failure, the description of valid values.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
                       const char **right);
 
-/* --- print.c: text that grows ----------------------------------------------------- */
+/* --- print.c ---------------------------------------------------------------------- */
 
+/* Appends text to a buffer, as much as fits. */
 struct fault_writer {
     char *at;
     size_t left;

@@ -32,8 +32,8 @@ static const struct fault_key_row keys[] = {
     [FAULT_KEY_EVERY] = {"every", LEAST, FAULT_TYPE_TIME, IN(when.every_ps), 1, FAULT_TIME_MAX_PS,
                          NULL},
     [FAULT_KEY_ON] = {"on",
-                      "multicast, reduce, allreduce, barrier or test, the how-many-th from 1, and "
-                      "perhaps the group: allreduce:3 or allreduce:3:0",
+                      "multicast, reduce, allreduce, barrier or test, the count from 1 at which "
+                      "the fault begins, and optionally the group: allreduce:3 or allreduce:3:0",
                       FAULT_TYPE_EVENT, IN(when.on), 0, 0, segments},
     [FAULT_KEY_LINK] = {"link", NULL, FAULT_TYPE_WHERE, 0, 0, 0, NULL},
     [FAULT_KEY_LEVEL] = {"level", NULL, FAULT_TYPE_WHERE, 0, 0, 0, NULL},
@@ -98,7 +98,7 @@ const char *fault_packet_name(enum emu_fault_packet packet)
 {
     uint32_t i = packet ? emu_bits_first(packet) : UINT32_MAX;
 
-    if (packet == EMU_FAULT_CREDIT) /* no key's value: it has kinds of faults of its own */
+    if (packet == EMU_FAULT_CREDIT) /* not a value of packet=: credits have faults of their own */
         return "credit";
     return i < sizeof packets / sizeof packets[0] - 1 ? packets[i] : "?";
 }

@@ -27,12 +27,12 @@
     .has_rule = true, .what = (becomes), .packets = EMU_FAULT_ENTRIES, .kinds = EMU_FAULT_KINDS
 #define RULE_OF_CREDITS(becomes) \
     .has_rule = true, .what = (becomes), .packets = EMU_FAULT_CREDIT, .kinds = EMU_FAULT_KINDS
-/* A rule about contributions that combine units fold. */
+/* A rule about contributions to combine units. */
 #define RULE_OF_COMBINING                                                           \
     .has_rule = true, .what = EMU_FAULT_FLIP_PAYLOAD, .packets = EMU_FAULT_ENTRIES, \
     .kinds = 1u << EMU_REDUCE | 1u << EMU_ALLREDUCE
 
-/* --- what the words of a fault must say together ------------------------------------ */
+/* --- checks that keys fit each other -------------------------------------------------- */
 
 static int validate_delay(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes)
 {
@@ -59,30 +59,31 @@ static int validate_partition(const struct fault *fault, uint64_t seen, char *er
     if (fault->where.place != FAULT_AT_ALL)
         return 0;
     return fail(-EINVAL, error, error_bytes,
-                "partition node=any: there would be no others; name some nodes: nodes=0-3");
+                "partition node=any: no other nodes would be left; name some: nodes=0-3");
 }
 
-/* --- what a network must have for a fault ------------------------------------------- */
+/* --- requirements on the network ------------------------------------------------------ */
 
-/* Lost and damaged segments are sent again. */
+/* Lost and damaged segments must be retransmitted. */
 static int requires_repair(const struct fault_check *c)
 {
     if (switch_has_links(c->network->profile))
         return 0;
     return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: this profile acknowledges nothing, so nothing would mend what is lost: "
-                "use profile qsnet3, transport=acknowledged or link_retry=go_back_n",
+                "%s: this profile acknowledges nothing, so lost segments would not be "
+                "retransmitted: use profile qsnet3, transport=acknowledged or "
+                "link_retry=go_back_n",
                 fault_name(c->fault->kind));
 }
 
-/* Credits pass cables as they are. */
+/* Cables must return credits without link-level retry. */
 static int requires_plain_credits(const struct fault_check *c)
 {
     if (!emu_profile_retries(c->network->profile))
         return 0;
     return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: with link-level retry credits go with what is checked and sent again, so "
-                "that none is lost or made on a cable: use link_retry=none",
+                "%s: with link-level retry credits are checked and retransmitted, so no cable "
+                "loses or duplicates them: use link_retry=none",
                 fault_name(c->fault->kind));
 }
 
@@ -91,12 +92,12 @@ static int requires_time(const struct fault_check *c)
     if (c->network->clock != EMU_CLOCK_RAW)
         return 0;
     return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: on clock raw a byte takes no time, so nothing can take longer: use "
-                "--clock real, or fabemu traffic",
+                "%s: clock raw does not model time, so no link can be slow: use --clock real, "
+                "or fabemu traffic",
                 fault_name(c->fault->kind));
 }
 
-/* Switches have combine units. */
+/* Switches must have combine units. */
 static int requires_units(const struct fault_check *c)
 {
     const struct emu_profile *profile = c->network->profile;
@@ -104,7 +105,7 @@ static int requires_units(const struct fault_check *c)
     if (!emu_profile_switches_combine(profile))
         return fail(-EINVAL, c->text, c->text_bytes,
                     "%s: with profile %s adapters combine, switches have no combine units; "
-                    "take --set combining=switch",
+                    "use --set combining=switch",
                     fault_name(c->fault->kind), profile->name);
     if (!emu_profile_has_engines(profile) && !switch_combines(profile))
         return fail(-ENOTSUP, c->text, c->text_bytes,
@@ -114,29 +115,29 @@ static int requires_units(const struct fault_check *c)
     return 0;
 }
 
-/* Groups are made during the fault: by processes, not by synthetic traffic. */
+/* Groups must be created during the fault: by processes, not by synthetic traffic. */
 static int requires_new_groups(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
         return 0;
     return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: it refuses groups that are made during the fault, but synthetic "
-                "traffic makes all of its groups before the run: use fabemu run",
+                "%s: it refuses groups that are created during the fault, but synthetic "
+                "traffic creates all of its groups before the run: use fabemu run",
                 fault_name(c->fault->kind));
 }
 
-/* Adapters have link engines. */
+/* Adapters must have link engines. */
 static int requires_engines(const struct fault_check *c)
 {
     if (emu_profile_has_engines(c->network->profile))
         return 0;
     return fail(-EINVAL, c->text, c->text_bytes,
-                "%s: adapters of profile %s keep nothing that could be reset; take --profile "
-                "qsnet3, or node-kill",
+                "%s: adapters of profile %s have no state to reset; use --profile qsnet3, or "
+                "node-kill",
                 fault_name(c->fault->kind), c->network->profile->name);
 }
 
-/* In simulated time nodes are traffic generators inside the fabric. */
+/* Nodes must have processes: in simulated time they are traffic generators inside the fabric. */
 static int requires_processes(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
@@ -151,24 +152,24 @@ static int requires_processes(const struct fault_check *c)
 static void note_credit_loss(const struct fault_check *c)
 {
     snprintf(c->text, c->text_bytes,
-             "a credit that is lost is never given back: the cable gets slower, and without "
-             "any it stands still");
+             "a lost credit never returns: the cable gets slower, and without any credit it "
+             "stops");
 }
 
 static void note_credit_forge(const struct fault_check *c)
 {
     snprintf(c->text, c->text_bytes,
-             "the sender may now send more than there is room for at the far end, where what "
-             "finds no room is dropped%s",
-             emu_profile_acknowledged(c->network->profile) ? "" : "; nothing sends it again");
+             "the sender may now overrun the receiver's buffer, which drops segments without "
+             "space%s",
+             emu_profile_acknowledged(c->network->profile) ? "" : "; they are not retransmitted");
 }
 
 static void note_combine_flip(const struct fault_check *c)
 {
     if (c->network->profile->combine_check == EMU_COMBINE_CHECK_NONE)
         snprintf(c->text, c->text_bytes,
-                 "with combine_check=none nothing finds the bit that has flipped: results are "
-                 "wrong, and nobody is told");
+                 "with combine_check=none no check finds the flipped bit: results are wrong, "
+                 "without any error");
 }
 
 /* --- the table ---------------------------------------------------------------------- */

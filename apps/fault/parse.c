@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * parse.c - a fault from its text: words, one by one, then what they say together.
+ * parse.c - reads a fault from its text: each word, then checks that they fit each other.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -168,13 +168,13 @@ static int find_kind(const char *word)
     return -1;
 }
 
-/* The kind does not take it. */
+/* The kind of fault does not have this key. */
 static int no_such_key(const struct parse *p, enum fault_key key)
 {
     char list[FAULT_LIST_ROOM];
 
     return fail(-EINVAL, p->error, p->error_bytes, "%s has no '%s'%s; it has %s", p->kind->name,
-                fault_key_row(key)->name, key == FAULT_KEY_FOR ? ", for it happens at once" : "",
+                fault_key_row(key)->name, key == FAULT_KEY_FOR ? ", since it is momentary" : "",
                 fault_list_keys(p->kind->keys, list));
 }
 
@@ -187,7 +187,7 @@ static int read_kind(struct parse *p, const char *word)
 
     if (kind >= 0 && p->kind)
         return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s and %s: a line has one fault; write the other on a line of its own",
+                    "%s and %s: a line has one fault; write the other one on its own line",
                     p->kind->name, word);
     if (kind >= 0) {
         fault_init(&p->fault, (enum fault_kind)kind);
@@ -221,10 +221,10 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
     if (p->kind && !(p->kind->keys & emu_bit(key)))
         return no_such_key(p, key);
     if (has(p, key))
-        return fail(-EINVAL, p->error, p->error_bytes, "%s is there twice; give it once", name);
+        return fail(-EINVAL, p->error, p->error_bytes, "%s is given twice; give it once", name);
     if (where && FAULT_KEYS_WHERE & emu_bit(key))
         return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s and %s: a fault is at one place; write the other on a line of its own",
+                    "%s and %s: a fault has one of them; write another fault on its own line",
                     fault_list_keys(where, list), name);
     p->seen |= emu_bit(key);
     return read_key_value(p, key, value);
@@ -261,7 +261,7 @@ static int read_words(struct parse *p, const char *text)
             return 0;
         if (length > FAULT_WORD_MAX)
             return fail(-EINVAL, p->error, p->error_bytes,
-                        "'%.*s…' is longer than %d characters: it is no part of a fault",
+                        "'%.*s…' is longer than %d characters, so it cannot be part of a fault",
                         FAULT_SHOWN, text, FAULT_WORD_MAX);
         memcpy(word, text, length);
         word[length] = '\0';
@@ -271,14 +271,14 @@ static int read_words(struct parse *p, const char *text)
     }
 }
 
-/* --- what words say together ------------------------------------------------------- */
+/* --- checks that words fit each other ------------------------------------------------- */
 
-static int check_there(const struct parse *p)
+static int check_complete(const struct parse *p)
 {
     char list[FAULT_LIST_ROOM];
 
     if (!p->kind)
-        return fail(-EINVAL, p->error, p->error_bytes, "no fault is named; " EXAMPLE);
+        return fail(-EINVAL, p->error, p->error_bytes, "no kind of fault is named; " EXAMPLE);
     if (!(p->seen & FAULT_KEYS_WHERE))
         return fail(-EINVAL, p->error, p->error_bytes, "%s does not say where; it needs one of %s",
                     p->kind->name, fault_list_keys(p->kind->keys & FAULT_KEYS_WHERE, list));
@@ -303,7 +303,7 @@ static int check_times(const struct parse *p)
     if (when->every_ps && !when->for_ps && !p->kind->at_once && !has(p, FAULT_KEY_NTH) &&
         !has(p, FAULT_KEY_COUNT))
         return fail(-EINVAL, p->error, p->error_bytes,
-                    "every=%s: %s never ends, so it cannot begin again; say how long it lasts: "
+                    "every=%s: %s never ends, so it cannot begin again; add its duration: "
                     "for=TIME",
                     every, p->kind->name);
     return 0;
@@ -321,7 +321,7 @@ static int check_rule(const struct parse *p)
                                     list));
     if (p->fault.rule.aim.kinds & ~p->kind->kinds)
         return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s hits what is folded: kind must be reduce or allreduce, or both",
+                    "%s hits contributions: kind must be reduce or allreduce, or both",
                     p->kind->name);
     return 0;
 }
@@ -337,7 +337,7 @@ int fault_parse(struct fault *ret, const char *text, char *error, size_t error_b
                         "a control character, %d; a fault is one line of text, " EXAMPLE, *c);
     err = read_words(&p, text);
     if (!err)
-        err = check_there(&p);
+        err = check_complete(&p);
     if (!err)
         err = check_times(&p);
     if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * print.c - a fault's canonical text: keys in one order, none that says what holds without it.
+ * print.c - a fault's canonical text: keys in a fixed order, without those that have the default.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ void fault_put(struct fault_writer *writer, const char *format, ...)
     writer->left -= (size_t)bytes;
 }
 
-/* In the largest unit that takes at most three digits behind the point. */
+/* Use the largest unit with at most three decimals. */
 static void put_time(struct fault_writer *writer, uint64_t ps)
 {
     static const struct {
@@ -147,7 +147,7 @@ static void put_value(struct fault_writer *writer, const struct fault_key_row *r
     }
 }
 
-/* Those of @keys that say more than @plain, a fault without keys, does. */
+/* Write those of @keys whose values differ from @plain, a fault without keys. */
 static void put_keys(struct fault_writer *writer, const struct fault *fault,
                      const struct fault *plain, uint64_t keys, const char *before,
                      const char *behind)

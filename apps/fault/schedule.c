@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedule.c - files of faults, line by line, of which nothing is trusted; and schedules that are
- * built in. These name nothing that only one network has: places are drawn from the network at
- * hand. Times are those of a program that runs for seconds.
+ * schedule.c - reads schedules, files with one fault per line, which may contain anything; and
+ * built-in schedules. These have random targets, so that they fit any network, and times for a
+ * program that runs for seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #define FILE_MAX        (16u << 20)
 #define LINE_BYTES_MAX  4095
 #define FAULTS_MAX      65536
-#define PIPE_MS         5000 /* that a pipe may say nothing */
-#define MARK_BYTES      3    /* editors write it in front of text; no word of it */
+#define PIPE_MS         5000 /* limit of silence of a pipe */
+#define MARK_BYTES      3    /* some editors begin a file with it */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
-#define NAME_SHOWN      100 /* of a file's name, its end, in a message */
+#define NAME_SHOWN      100 /* last characters of a file's name shown in a message */
 
 struct reader {
     struct fault_schedule schedule;
@@ -60,7 +60,7 @@ static int append(struct reader *r, const struct fault *fault)
     return 0;
 }
 
-/* @bytes of text without its newline. */
+/* @text: without its newline. */
 static int read_line(struct reader *r, const char *text, size_t bytes)
 {
     char line[LINE_BYTES_MAX + 1], why[FAULT_ERROR_BYTES];
@@ -105,7 +105,7 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     }
     if (!err && !r.schedule.count)
         err = fail(-EINVAL, error, error_bytes,
-                   "%s: no fault in it; a line is, for example: at=1s for=100ms link-down random",
+                   "%s: contains no fault; an example: at=1s for=100ms link-down random",
                    name_tail(name));
     if (err)
         free(r.schedule.line);
@@ -114,7 +114,7 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/* A pipe is waited for, and not for ever: nobody may write it. Errors: as read(); -ETIMEDOUT. */
+/* Wait for a pipe with a limit, since it may have no writer. Errors: as read(); -ETIMEDOUT. */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};
@@ -181,7 +181,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
     int err = fault_slurp(name, &text, &bytes);
 
     if (err == -EFBIG)
-        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: this is no schedule",
+        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: not a schedule",
                    name_tail(name), FILE_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
@@ -217,18 +217,18 @@ void fault_schedule_release(struct fault_schedule *schedule)
     *schedule = (struct fault_schedule){0};
 }
 
-/* --- schedules that are built in -------------------------------------------------- */
+/* --- built-in schedules ------------------------------------------------------------ */
 
 static const struct fault_scenario scenarios[] = {
     {"flap", "a link flaps, a top switch dies and comes back, 1 segment in 1000 is damaged",
-     "# Never two of them at a time, so that a network in which every switch and cable can be\n"
-     "# spared is always in one piece.\n"
+     "# Never two link faults at a time: a network without single points of failure stays\n"
+     "# connected.\n"
      "at=1s for=100ms every=1s link-down random\n"
      "at=3.2s for=700ms every=5s switch-crash top\n"
      "bit-errors link=any rate=1e-3\n"},
     {"flapping-link", "one link is down for 5 ms, up for 20 ms, and so on",
      "at=1s link-flap random down=5ms up=20ms\n"},
-    {"cut-link", "one link dies for good", "at=1s link-down random\n"},
+    {"cut-link", "one link fails permanently", "at=1s link-down random\n"},
     {"unplugged-node", "the cables of node 0 are out for a second",
      "at=1s for=1s link-down link=n0\n"},
     {"noisy-links", "1 segment in 1000 is damaged, everywhere", "bit-errors link=any rate=1e-3\n"},
@@ -244,7 +244,7 @@ static const struct fault_scenario scenarios[] = {
      "slow-link random factor=10\n"},
     {"slow-top", "all cables of a top switch have a quarter of their bandwidth; not on clock raw",
      "slow-link top factor=4\n"},
-    {"dying-switch", "a top switch dies for good", "at=1s switch-crash top\n"},
+    {"dying-switch", "a top switch dies permanently", "at=1s switch-crash top\n"},
     {"rebooting-switch", "a top switch dies and comes back after 2 s",
      "at=1s for=2s switch-crash top\n"},
     {"stalled-combiner", "a top switch combines nothing for half a second",
@@ -262,9 +262,9 @@ static const struct fault_scenario scenarios[] = {
      "noise node=any period=10ms length=100us\n"},
     {"noisy-nodes", "one node in 16 loses 1 ms of each 10 ms",
      "noise random=6.25% period=10ms length=1ms\n"},
-    {"partition", "half of the nodes are parted from the others for good",
+    {"partition", "half of the nodes are partitioned from the others permanently",
      "at=1s partition random=50%\n"},
-    {"partition-heals", "half of the nodes are parted from the others for half a second",
+    {"partition-heals", "half of the nodes are partitioned from the others for half a second",
      "at=1s for=500ms partition random=50%\n"},
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * targets.c - which cables, switches or nodes of a network a fault befalls.
+ * targets.c - lists the cables, switches or nodes of a network that a fault acts on.
  *
- * All that a place stands for is listed in the network's order; what is drawn is drawn from that
- * list, one by one, so that it stays in order.
+ * All candidates are listed in the network's order. Random targets are chosen from that list one by
+ * one, which keeps the order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_way way)
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/* Is the cable at this port one that the port's own switch lists? Every cable has one such end. */
+/* Does this end of the cable list it? Every cable has exactly one such end. */
 static bool lists(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   bool with_nodes)
 {
@@ -93,7 +93,7 @@ static uint32_t top_level(const struct topo_graph *graph)
     return level;
 }
 
-/* --- places that are named ---------------------------------------------------------- */
+/* --- named targets -------------------------------------------------------------------- */
 
 static int no_switch(const struct find *f, uint32_t sw)
 {
@@ -114,13 +114,13 @@ static int find_port(struct find *f)
                     at->port, f->graph->spec, f->graph->ports - 1);
     if (f->graph->sw[at->sw].end[at->port].kind == TOPO_END_NONE)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%u:%u: no cable is plugged in there; name a port of %s that has one",
+                    "link=%u:%u: no cable is plugged in there; name a port of %s with a cable",
                     at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
     add(f, at->sw, at->port, at->way);
     return 0;
 }
 
-/* Ways are the node's: what it sends comes in at the switch. */
+/* Directions are seen from the node: its "out" comes in at the switch. */
 static const enum fault_way at_switch[] = {
     [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
 
@@ -164,7 +164,7 @@ static int find_level(struct find *f)
         return 0;
     if (links && !top)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "level=%u: %s has no cables between switches; link=nN is the one of node N",
+                    "level=%u: %s has no cables between switches; link=nN is the cable of node N",
                     level, f->graph->spec);
     return fail(-EINVAL, f->error, f->error_bytes, "level=%u: %s has %s levels 0 to %u", level,
                 f->graph->spec, links ? "cables up from" : "switches of", links ? top - 1 : top);
@@ -184,7 +184,7 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* @count devices from @first on were searched for @name. */
+/* No device of @count devices from @first on has the name. */
 static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
                    uint32_t first, uint32_t count)
 {
@@ -194,7 +194,7 @@ static int no_name(const struct find *f, const char *key, const char *name, cons
         nearest_try(&nearest, topo_label_name(f->graph, i));
     return fail(-EINVAL, f->error, f->error_bytes, "%s=%s: %s has no %s of that name%s%s", key,
                 name, f->graph->spec, kind,
-                f->graph->label ? "" : ", only numbers, since it is from no file",
+                f->graph->label ? "" : ", only numbers, since it has no file",
                 nearest_question(&nearest, "").text);
 }
 
@@ -253,7 +253,7 @@ static int find_named_link(struct find *f)
                        f->graph->switches + f->graph->nodes);
     if (sw != TOPO_NONE && at->port == EMU_FAULT_ANY)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%s: that is a switch; name a port of it, link=%s:PORT, or all of its "
+                    "link=%s is a switch; name one of its ports, link=%s:PORT, or all of its "
                     "cables, switch=%s",
                     at->name, at->name, at->name);
     if (at->port != EMU_FAULT_ANY)
@@ -264,8 +264,8 @@ static int find_named_link(struct find *f)
         add_numbered_links(f, node);
     if (!f->targets.count && !f->out_of_memory)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%s%s: no cable is plugged in there; after a name, ports have the numbers "
-                    "of the network's file",
+                    "link=%s%s: no cable is plugged in there; with a name, ports are numbered as "
+                    "in the network's file",
                     at->name, port);
     return 0;
 }
@@ -285,9 +285,9 @@ static int find_all(struct find *f)
     return 0;
 }
 
-/* --- places that are drawn ---------------------------------------------------------- */
+/* --- random targets ------------------------------------------------------------------- */
 
-/* Keep so many of those that are listed: each set of them is as likely as any other. */
+/* Keep the wanted number of candidates: each such set is equally likely. */
 static int draw(struct find *f, uint64_t seed, const char *what)
 {
     const struct fault_some *some = &f->fault->where.some;
@@ -303,7 +303,7 @@ static int draw(struct find *f, uint64_t seed, const char *what)
                     "%s: %s has no %s; link=nN is the cable of node N", name_of(f), f->graph->spec,
                     what);
     if (want > all)
-        return fail(-EINVAL, f->error, f->error_bytes, "%s: %u of the %s wanted, and %s has %u",
+        return fail(-EINVAL, f->error, f->error_bytes, "%s: %u %s wanted, but %s has only %u",
                     name_of(f), want, what, f->graph->spec, all);
     for (uint32_t i = 0; i < all; i++)
         if (emu_splitmix(&seed) % (all - i) < want - kept)
@@ -349,8 +349,6 @@ static int draw_any(struct find *f, uint64_t seed)
         find_all(f);
     return f->out_of_memory ? 0 : draw(f, seed, names[domain]);
 }
-
-/* --- all together ------------------------------------------------------------------- */
 
 static int find_place(struct find *f, uint64_t seed)
 {
@@ -420,7 +418,7 @@ uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
     return emu_splitmix_at(emu_splitmix_at(seed, number), time);
 }
 
-/* --- cables that join some nodes with all others ---------------------------------- */
+/* --- cables between some nodes and all others ------------------------------------- */
 
 static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
 {
@@ -436,7 +434,7 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
     return any;
 }
 
-/* Does the cable at a port of switch @sw join the two parts? True for only one end of a cable. */
+/* Does the cable at a port of switch @sw connect both partitions? Only one of its ends says so. */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * where.c - the places of a fault: read and written.
+ * where.c - reads and writes the part of a fault's text that names its targets.
  */
 #include <ctype.h>
 #include <string.h>
 
 #include "apps/fault/internal.h"
 
-/* Bounds of what is drawn: so many, or such a share. */
+/* Bounds for random targets: a number, or a share. */
 static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ANY - 1};
@@ -15,7 +15,7 @@ static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ONE};
 
-/* What follows is the end of a cable's name: which way, and nothing more. */
+/* Read the direction at the end of a cable's name; nothing may follow. */
 static bool read_way(const char *at, enum fault_way *ret)
 {
     *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
@@ -116,7 +116,7 @@ static bool read_id(struct fault_where *where, const char *value, bool any, enum
     return true;
 }
 
-/* Ranges stay in order, with gaps between them. */
+/* Add a range; ranges stay in order, with gaps between them. */
 static bool nodes_add(struct fault_nodes *nodes, uint32_t first, uint32_t last)
 {
     uint32_t from = 0, to;
@@ -202,16 +202,15 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
 
     switch (key) {
     case FAULT_KEY_LINK:
-        *right = "S:P (port P of switch S, both ways; S:P> what it sends, S:P< what it gets), "
-                 "nN or nN:L (links of node N), NAME:P (port P of a switch or a node as the "
-                 "network's file calls them), NAME (links of a node), or any";
+        *right = "S:P (port P of switch S, both directions; S:P> only out, S:P< only in), "
+                 "nN or nN:L (links of node N), NAME:P (port P of a switch or a node, named as in "
+                 "the network's file), NAME (links of a node), or any";
         return value && read_link(where, value);
     case FAULT_KEY_LEVEL:
         *right = "a number; the switches next to the nodes have level 0";
         return value && read_id(where, value, false, FAULT_AT_LEVEL, &where->level);
     case FAULT_KEY_SWITCH:
-        *right = links ? "the number of a switch, or its name, all of whose cables it is; all "
-                         "cables: link=any"
+        *right = links ? "the number or the name of a switch: its cables; all cables: link=any"
                        : "the number of a switch, its name, or any";
         return value && read_switch(where, value, !links);
     case FAULT_KEY_NODE:

@@ -136,7 +136,7 @@ void inject_unwatch(struct injector *in, struct injection *f)
     inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* a host that fails to do it counts as lost */
 }
 
-/* On clock real hits have the fabric's time, not the manager's: the fault's times count from now. */
+/* On clock real hits have the fabric's time, not the manager's: the fault counts from now. */
 bool injector_saw(struct injector *in, const struct emu_fault_hit *hit, uint64_t now_ps)
 {
     bool manager_time = fabric_is_virtual(in->fabric) || !fabric_has_time(in->fabric);

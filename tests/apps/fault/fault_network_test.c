@@ -208,11 +208,11 @@ static void fault_check__says_what_a_network_does_not_have(void)
         {"kary:4,2", "oq2004", NULL, "link-down level=1", "level=1", "levels 0 to 0"},
         {"kary:4,1", "oq2004", NULL, "link-down level=0", "no cables between", "link=nN"},
         {"kary:4,1", "oq2004", NULL, "link-down random", "no cables between", "link=nN"},
-        {"kary:4,2", "oq2004", NULL, "link-down random=17", "17 of the cables", "has 16"},
+        {"kary:4,2", "oq2004", NULL, "link-down random=17", "17 cables", "only 16"},
         {"kary:4,2", "oq2004", NULL, "link-down switch=8", "no switch 8", "0 to 7"},
         {"kary:4,2", "oq2004", NULL, "switch-crash switch=8", "no switch 8", "0 to 7"},
         {"kary:4,2", "oq2004", NULL, "switch-crash level=2", "level=2", "levels 0 to 1"},
-        {"kary:4,2", "oq2004", NULL, "switch-crash top=5", "5 of the top switches", "has 4"},
+        {"kary:4,2", "oq2004", NULL, "switch-crash top=5", "5 top switches", "only 4"},
         {"kary:4,2", "oq2004", NULL, "node-kill node=16", "no node 16", "nodes 0 to 15"},
         {"kary:4,2", "oq2004", NULL, "node-kill nodes=3-16", "no node 16", "nodes 0 to 15"},
         {"qsnet:16", "qsnet3", NULL, "partition random=100%", "all nodes", "some of them"},
@@ -228,11 +228,11 @@ static void fault_check__says_what_a_network_does_not_have(void)
 static void fault_check__says_what_a_profile_does_not_have(void)
 {
     static const struct odd rows[] = {
-        {"kary:4,2", "oq2004", NULL, "loss link=any packet=ack", "does not acknowledge", "qsnet3"},
+        {"kary:4,2", "oq2004", NULL, "loss link=any packet=ack", "no acknowledgments", "qsnet3"},
         {"kary:4,2", "oq2004", NULL, "loss link=any kind=test", "conditionals", "qsnet3"},
         {"kary:4,2", "oq2004", NULL, "on=test:1 node-kill node=1", "conditionals", "qsnet3"},
         {"kary:4,2", "oq2004", NULL, "adapter-reset node=1", "adapters of profile", "node-kill"},
-        {"qsnet:64", "qsnet3", NULL, "loss link=any kind=set", "passes no cable", "another kind"},
+        {"qsnet:64", "qsnet3", NULL, "loss link=any kind=set", "crosses no cable", "another kind"},
         {"qsnet:64", "qsnet3", NULL, "combine-stall top", "adapters combine", "combining=switch"},
         {"qsnet:64", "qsnet3", NULL, "combine-flip top", "adapters combine", "combining=switch"},
         {"qsnet:64", "qsnet3", "combining=switch", "combine-flip top", NULL, NULL},
@@ -304,10 +304,10 @@ static void fault_check__knows_the_clock(void)
 static void fault_check__says_what_will_not_be_mended(void)
 {
     static const struct odd rows[] = {
-        {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never given back"},
-        {"kary:4,2", "oq2004", NULL, "credit-forge link=any", "", "nothing sends it again"},
-        {"qsnet:64", "qsnet3", NULL, "credit-forge link=any", "", "more than there is room"},
-        {"kary:4,2", "oq2004", "combine_check=none", "combine-flip top", "", "nobody is told"},
+        {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never returns"},
+        {"kary:4,2", "oq2004", NULL, "credit-forge link=any", "", "not retransmitted"},
+        {"qsnet:64", "qsnet3", NULL, "credit-forge link=any", "", "overrun the receiver"},
+        {"kary:4,2", "oq2004", "combine_check=none", "combine-flip top", "", "without any error"},
         {"kary:4,2", "oq2004", NULL, "combine-flip top", NULL, NULL},
         {"qsnet:64", "qsnet3", NULL, "loss link=any", NULL, NULL},
         {"kary:4,2", "oq2004", NULL, "node-freeze node=1", NULL, NULL},

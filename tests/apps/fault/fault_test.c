@@ -363,9 +363,9 @@ static void each_is_refused(const struct refused *rows, size_t count)
 static void fault_parse__says_which_word_is_wrong(void)
 {
     static const struct refused rows[] = {
-        {"", "no fault is named", "link-down link=0:3"},
-        {"   \t ", "no fault is named", "for example"},
-        {"at=1s", "no fault is named", "for example"},
+        {"", "no kind of fault is named", "link-down link=0:3"},
+        {"   \t ", "no kind of fault is named", "for example"},
+        {"at=1s", "no kind of fault is named", "for example"},
         {"linkdown link=0:1", "no fault 'linkdown'", "link-down, link-flap"},
         {"noisy-links", "'noisy-links' is a scenario", "--faults noisy-links"},
         {"LOSS link=0:1", "no fault 'LOSS'", "loss"},
@@ -373,17 +373,17 @@ static void fault_parse__says_which_word_is_wrong(void)
         {"node-kill", "does not say where", "node, nodes, random"},
         {"link=0:1 link-down", "link before the fault", "then the fault"},
         {"random link-down", "random before the fault", "then the fault"},
-        {"link-down loss link=0:1", "link-down and loss", "line of its own"},
-        {"link-down link=0:1 link=0:2", "link is there twice", "once"},
-        {"at=1s at=2s link-down link=0:1", "at is there twice", "once"},
-        {"link-down link=0:1 random", "link and random", "line of its own"},
+        {"link-down loss link=0:1", "link-down and loss", "its own line"},
+        {"link-down link=0:1 link=0:2", "link is given twice", "once"},
+        {"at=1s at=2s link-down link=0:1", "at is given twice", "once"},
+        {"link-down link=0:1 random", "link and random", "its own line"},
         {"link-down link=0:1 colour=red", "no key 'colour'", "link-down has at, for"},
         {"colour=red link-down", "no key 'colour'", "at, for, every, on"},
         {"=1 link-down", "no key ''", "at, for, every, on"},
         {"link-down link=0:1 rate=0.5", "link-down has no 'rate'", "at, for, every, on, link"},
         {"link-down node=1", "link-down has no 'node'", "link, level, switch"},
-        {"for=1s node-kill node=0", "node-kill has no 'for'", "at once"},
-        {"node-kill node=0 for=1s", "node-kill has no 'for'", "at once"},
+        {"for=1s node-kill node=0", "node-kill has no 'for'", "momentary"},
+        {"node-kill node=0 for=1s", "node-kill has no 'for'", "momentary"},
         {"link-down link", "link has no value", "S:P"},
         {"link-down link=0:1 at", "at has no value", "1.5s"},
         {"link-flap link=0:1 down=1ms", "link-flap needs up", "too"},
@@ -468,7 +468,7 @@ static void fault_parse__says_which_value_is_wrong(void)
         {"node-slow node=0 share=1", "share=1 is too large", "below 1"},
         {"node-slow node=0 share=0", "share=0 is too small", "above 0"},
         {"noise node=0 period=1ms length=1ms", "nothing of the period", "less than 'period'"},
-        {"partition node=any", "no others", "nodes=0-3"},
+        {"partition node=any", "no other nodes", "nodes=0-3"},
     };
 
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
@@ -687,7 +687,7 @@ static void schedule__names_the_line_that_is_wrong(void)
     static const char zero[] = "link-down link=0:1\nlink-down\0 link=0:1\n";
     char *text = malloc(100000);
 
-    refused_as("", 0, -EINVAL, "name: no fault in it; a line is, for example");
+    refused_as("", 0, -EINVAL, "name: contains no fault; an example");
     refused_as("# nothing\n\n", 11, -EINVAL, "no fault in it");
     refused_as("link-down link=0:1\n\nfly\n", 24, -EINVAL, "name, line 3: no fault 'fly'");
     refused_as("link-down link=0:1\rloss link=0:1\n", 33, -EINVAL, "line 1: a control character");
@@ -746,7 +746,7 @@ static void schedule__is_a_scenario_or_a_file(void)
     CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/", error, sizeof error), -EIO);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "Is a directory"));
     CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/dev/zero", error, sizeof error), -E2BIG);
-    CU_ASSERT_PTR_NOT_NULL(strstr(error, "no schedule"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "not a schedule"));
     CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "flop", error, sizeof error), -ENOENT);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no scenario 'flop'; there are flap, "));
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "partition-heals; the name of a file has"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit.c - what must hold in a whole fabric while its workers stand still; the audit's parts one
- * after the other, and how it names a place.
+ * audit.c - runs the parts of an audit, checks the contents of devices while the workers stand
+ * still, and describes the locations of errors.
  */
 #include "apps/audit/audit.h"
 
@@ -14,7 +14,7 @@
 #include "emu/dev/dev.h"
 #include "emu/util/now.h"
 
-/* The far end of a switch's port. */
+/* Describe the remote end of the cable at a switch's port. */
 static void name_far(const struct fabric_place *place, char *to, size_t bytes)
 {
     const struct topo_graph *graph = place->fabric->config.graph;
@@ -125,7 +125,7 @@ int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fab
     return err;
 }
 
-/* --- pool buffers: the pool's accounts against its holders' ------------------------- */
+/* --- references to pool buffers: the pool's count and those of the holders ----------- */
 
 static uint64_t group_held(const struct fabric *fabric, const struct fabric_group *group)
 {
@@ -187,20 +187,20 @@ int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
 
     if (out == held)
         return 0;
-    snprintf(error, error_bytes, "%llu references to buffers are out, and %llu have holders",
+    snprintf(error, error_bytes, "%llu references to buffers exist, but holders have %llu",
              (unsigned long long)out, (unsigned long long)held);
     return -EPROTO;
 }
 
 /* --- segments, credits, channels, states -------------------------------------------- */
 
-/* What is found is at one device, which is what stands at a port of its own. */
+/* Reports errors found at one device. */
 struct check_at {
     struct fabric_audit *audit;
     struct fabric_place place;
 };
 
-static void check_tell(void *ctx, uint32_t port, const char *wrong)
+static void check_report(void *ctx, uint32_t port, const char *wrong)
 {
     struct check_at *at = ctx;
 
@@ -212,7 +212,7 @@ static void check_switch(struct fabric *fabric, uint32_t s, uint64_t now_ps,
                          struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_SWITCH, .number = s}};
-    const struct emu_found found = {check_tell, &at};
+    const struct emu_found found = {check_report, &at};
     struct engine *unit = fabric_unit(fabric, s);
 
     switch_audit(fabric->sw[s], now_ps, &found);
@@ -228,7 +228,7 @@ static void check_switch(struct fabric *fabric, uint32_t s, uint64_t now_ps,
                                   NULL));
 }
 
-/* Both ways of the cable of link @i of node @n, which has an engine. */
+/* Check both directions of the cable of link @i of node @n, which has an engine. */
 static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
                        const struct emu_found *found)
 {
@@ -252,7 +252,7 @@ static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
 static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_NODE, .number = n}};
-    const struct emu_found found = {check_tell, &at};
+    const struct emu_found found = {check_report, &at};
     const struct fabric_host host = fabric_host(fabric, n);
 
     if (fabric->local[n])
@@ -267,12 +267,12 @@ static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *a
         check_link(fabric, n, i, &found);
 }
 
-/* What the devices have of a group. */
+/* Check the parts of a group in devices. */
 static void check_group(struct fabric *fabric, const struct fabric_group *group,
                         struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .group = group}};
-    const struct emu_found found = {check_tell, &at};
+    const struct emu_found found = {check_report, &at};
 
     for (uint32_t i = 0; i < group->tree.count; i++) {
         at.place.at = FABRIC_AT_SWITCH;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups.c - the trees of groups are trees, the devices have them in their tables, and what
- * was set aside for groups adds up.
+ * groups.c - checks that the trees of groups are trees, that devices have them in their tables, and
+ * that reservations for groups add up.
  *
- * A tree is looked at as the switches have it: each edge is there at both ends, over a cable that
- * is in use; there is one edge less than there are switches, and from each of them the ports
- * upwards lead to the top, so the edges join all switches and make no circle; and each member is a
- * leaf of it, once. The same holds for the tree of adapters, or units, in which a group combines.
+ * A tree is checked as it is in the switches: each edge exists at both ends, over a cable in use;
+ * there is one edge less than there are switches, and from each switch the ports upwards lead to
+ * the top, so the edges connect all switches without a circle; and each member is a leaf, once. The
+ * same is checked for the tree of adapters, or units, in which a group combines.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,10 +18,10 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/dev.h"
 
-/* What a group has at a device. */
+/* The part of a group in a device. */
 struct group_place {
-    uint32_t in; /* serial of the group that this is of */
-    uint32_t up; /* the device above; TOPO_NONE: none */
+    uint32_t in; /* serial of the group */
+    uint32_t up; /* its parent device; TOPO_NONE: none */
     uint32_t at; /* of an engine: index in group->engines */
     emu_ports ports;
 };
@@ -29,13 +29,13 @@ struct group_place {
 struct groups_audit {
     const struct fabric *fabric;
     struct fabric_audit *audit;
-    const struct fabric_group *group; /* at hand */
-    uint32_t serial;                  /* of it, from 1 */
+    const struct fabric_group *group; /* the current one */
+    uint32_t serial;                  /* of the current group, from 1 */
     struct group_place *sw;           /* by switch */
     struct group_place *engine;       /* by number of the engine: a node, or a unit */
-    uint32_t *leaves;                 /* by node: serial of the group that it is a leaf of */
-    uint32_t *groups;                 /* by switch: that should be in its table */
-    uint32_t *states;                 /* by switch: set aside */
+    uint32_t *leaves;                 /* by node: serial of the last group that it is a leaf of */
+    uint32_t *groups;                 /* by switch: number that should be in its table */
+    uint32_t *states;                 /* by switch: number reserved */
     uint64_t bufs;
 };
 
@@ -63,10 +63,7 @@ static void wrong_engine(const struct groups_audit *a, uint32_t number, const ch
 
 /* --- the tree of switches ----------------------------------------------------------- */
 
-/*
- * What the switches have. Of those on other hosts: what they should. False: one has not got its
- * part.
- */
+/* Read the tree from the switches, or as planned if on another host. False: a part is missing. */
 static bool tree_read(const struct groups_audit *a)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
@@ -86,40 +83,40 @@ static bool tree_read(const struct groups_audit *a)
         if (entry.up >= 0 && graph->sw[s].end[entry.up].kind == TOPO_END_SWITCH)
             a->sw[s].up = graph->sw[s].end[entry.up].id;
         emu_each_port (port, tree->switches[i].ports & ~entry.ports)
-            wrong_at(a, s, port, "the edge of the tree is cut here");
+            wrong_at(a, s, port, "an edge of the tree is missing here");
         if (tree->switches[i].up != entry.up)
-            wrong_at(a, s, EMU_NO_PORT, "its port towards the top is another one");
+            wrong_at(a, s, EMU_NO_PORT, "it has the wrong port towards the top");
     }
     return all;
 }
 
-/* Does a group keep its tree when a cable of it is out? See replan.c. */
+/* Does a group keep its tree when one of its cables is out? See replan.c. */
 static bool trees_stay(const struct fabric_config *config)
 {
     return config->hosts && !fabric_has_engines(config);
 }
 
-/* The edge at a port. Returns 1 if it leads to a switch. */
+/* Check the edge at a port. Returns 1 if it leads to a switch. */
 static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t port)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
     const struct topo_end *end = &graph->sw[s].end[port];
 
     if (port >= graph->ports || end->kind == TOPO_END_NONE) {
-        wrong_at(a, s, port, "an edge of the tree without a cable");
+        wrong_at(a, s, port, "an edge of the tree has no cable");
         return 0;
     }
     if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE &&
         !trees_stay(&a->fabric->config))
-        wrong_at(a, s, port, "an edge of the tree by a cable that is out");
+        wrong_at(a, s, port, "an edge of the tree uses a cable that is out");
     if (end->kind == TOPO_END_NODE) {
         if (a->leaves[end->id] == a->serial)
-            wrong_at(a, s, port, "node %u is twice a leaf of the tree", end->id);
+            wrong_at(a, s, port, "node %u is a leaf of the tree twice", end->id);
         a->leaves[end->id] = a->serial;
         return 0;
     }
     if (a->sw[end->id].in != a->serial || !emu_ports_has(a->sw[end->id].ports, end->port))
-        wrong_at(a, s, port, "an edge of the tree that its far end has not");
+        wrong_at(a, s, port, "an edge of the tree is missing at its remote end");
     return 1;
 }
 
@@ -132,13 +129,13 @@ static bool is_here(const struct groups_audit *a, uint32_t number)
                           : fabric_has_switch(&a->fabric->config, number - nodes);
 }
 
-/* From @at, by what is above each of the @count devices of a tree: does that lead to the top? */
+/* Do the parents, from @at on, lead to the top of a tree of @count devices? */
 static bool leads_up(const struct groups_audit *a, const struct group_place *place, uint32_t at,
                      uint32_t count)
 {
     for (; count; count--) {
         if (place == a->engine && !is_here(a, at))
-            return true; /* from there on it is another host's */
+            return true; /* another host checks the rest */
         if (place[at].in != a->serial)
             return false;
         if (place[at].up == TOPO_NONE)
@@ -160,7 +157,7 @@ static void tree_shape(const struct groups_audit *a)
             ends += tree_edge(a, s, port);
         tops += a->sw[s].up == TOPO_NONE;
         if (!leads_up(a, a->sw, s, tree->count))
-            wrong_at(a, s, EMU_NO_PORT, "no way up the tree leads to its top");
+            wrong_at(a, s, EMU_NO_PORT, "its path up the tree does not reach the top");
     }
     if (tops != 1)
         wrong_at(a, tree->switches[0].sw, EMU_NO_PORT, "the tree has %u tops", tops);
@@ -175,14 +172,14 @@ static void tree_leaves(const struct groups_audit *a)
         uint32_t node = a->group->node[i];
 
         if (!(node & FABRIC_LEFT) && a->leaves[node] != a->serial)
-            wrong_engine(a, node, "a member that is no leaf of the tree");
+            wrong_engine(a, node, "a member is not a leaf of the tree");
     }
 }
 
 static void audit_tree(const struct groups_audit *a)
 {
     if (!tree_read(a))
-        return; /* what follows from that says nothing more */
+        return; /* further errors would only follow from this one */
     tree_shape(a);
     tree_leaves(a);
 }
@@ -208,7 +205,6 @@ static void combining_read(const struct groups_audit *a)
     }
 }
 
-/* Who is above, and in the group, lists it as a child. */
 static bool is_child(const struct groups_audit *a, uint32_t number, uint32_t up)
 {
     return engine_group_has_child(a->group->engines->at[a->engine[up].at].group, number);
@@ -232,12 +228,12 @@ static void audit_combining(const struct groups_audit *a)
         children += engine_group_children(engines->at[i].group);
         tops += up == TOPO_NONE;
         if (!leads_up(a, a->engine, number, engines->count))
-            wrong_engine(a, number, "no way up the tree in which it combines leads to its top");
+            wrong_engine(a, number, "its path up the tree of combiners does not reach the top");
         else if (up != TOPO_NONE && a->engine[up].in == a->serial && !is_child(a, number, up))
-            wrong_engine(a, number, "the one above it in the tree does not know it");
+            wrong_engine(a, number, "its parent in the tree of combiners does not know it");
     }
     if (here == engines->count && (tops != 1 || children != engines->count - 1))
-        wrong_engine(a, engines->at[0].number, "what combines is no tree");
+        wrong_engine(a, engines->at[0].number, "the combiners of the group are not a tree");
 }
 
 /* --- all groups --------------------------------------------------------------------- */
@@ -268,7 +264,7 @@ static void audit_group(struct groups_audit *a, const struct fabric_group *group
     a->group = NULL;
 }
 
-/* What was set aside, and what is in tables, is these groups'. */
+/* Compare reservations and numbers of table entries with the sums over all groups. */
 static void audit_accounts(struct groups_audit *a)
 {
     const struct fabric *fabric = a->fabric;
@@ -277,22 +273,20 @@ static void audit_accounts(struct groups_audit *a)
         a->bufs += gone->bufs;
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++) {
         uint32_t has = fabric->sw[s] ? switch_groups_count(fabric->sw[s]) : a->groups[s];
-
         uint32_t load = fabric->tree_load[s] - (fabric->combine[s].out ? FABRIC_OUT_LOAD : 0);
 
         if (load != a->groups[s])
-            wrong_at(a, s, EMU_NO_PORT, "%u trees are counted through it, and there are %u", load,
+            wrong_at(a, s, EMU_NO_PORT, "its load is %u trees, but there are %u", load,
                      a->groups[s]);
         if (has > a->groups[s] || (has < a->groups[s] && !a->audit->treeless))
-            wrong_at(a, s, EMU_NO_PORT, "%u groups are in its table, and should be %u", has,
-                     a->groups[s]);
+            wrong_at(a, s, EMU_NO_PORT, "its table has %u groups instead of %u", has, a->groups[s]);
         if (fabric_has_states(&fabric->config) && fabric->states[s] != a->states[s])
-            wrong_at(a, s, EMU_NO_PORT, "%u combine states are set aside, and groups have %u",
+            wrong_at(a, s, EMU_NO_PORT, "%u combine states are reserved, but groups have %u",
                      fabric->states[s], a->states[s]);
     }
     if (fabric->spare_bufs + a->bufs != FABRIC_GROUP_BUFS)
         fabric_found(a->audit, &(struct fabric_place){.fabric = fabric},
-                     "buffers set aside for groups have leaked");
+                     "buffers reserved for groups have leaked");
 }
 
 int fabric_audit_groups(const struct fabric *fabric, struct fabric_audit *audit)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.c - see json.h.
+ * json.c - an audit as JSON, and as text.
  */
-#include "apps/audit/json.h"
+#include "apps/audit/audit.h"
 
 #include <stdlib.h>
 
 #include "apps/control/conn.h"
 #include "apps/base/amount.h"
-#include "apps/audit/audit.h"
 
 static struct json_object *lines(const struct fabric_audit *audit)
 {
@@ -84,25 +83,23 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
     long long parted = number(audit, "parted"), treeless = number(audit, "treeless");
 
     if (found)
-        fprintf(out, "%s: %lld thing%s wrong\n", name, found, found == 1 ? " is" : "s are");
+        fprintf(out, "%s: %lld error%s\n", name, found, plural(found));
     else
         fprintf(out, "%s: right\n", name);
     audit_print_wrong(out, "  ", audit);
     fprintf(
         out,
-        "  looked at    %lld switches, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
+        "  checked      %lld switches, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
         "use\n",
         number(audit, "switches"), number(audit, "cables"), number(audit, "routes"),
         number(audit, "groups"), plural(number(audit, "groups")), number(audit, "buffers"),
         plural(number(audit, "buffers")));
     if (parted || treeless)
-        fprintf(out,
-                "  links out    %lld route%s and %lld tree%s cannot be: no way is left for them\n",
-                parted, plural(parted), treeless, plural(treeless));
+        fprintf(out, "  links out    %lld route%s and %lld tree%s are impossible\n", parted,
+                plural(parted), treeless, plural(treeless));
     if (number(audit, "between_hosts"))
         fprintf(out,
-                "  hosts        %lld cables lead from one to another: their credits are not added "
-                "up\n",
+                "  hosts        %lld cables are between hosts: their credits are not added up\n",
                 number(audit, "between_hosts"));
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
     fprintf(out, "; of that the workers were held for %s\n",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * routes.c - the tables that the switches have lead everywhere.
+ * routes.c - checks that the switches' tables lead to every destination.
  *
- * Each destination is followed through the tables from every switch with nodes, by every candidate:
- * there must be one, its cable must be in use, and the way must end at the node. Where a switch has
- * no candidate, a look at the cables says whether there is a way up and then down at all: where
- * links are out there may be none, which is no fault of the tables.
+ * The routes to each destination are followed through the tables from every switch with nodes, by
+ * every candidate: there must be one, its cable must be in use, and the route must end at the node.
+ * If a switch has no candidate, a search over the cables decides whether any route up and then down
+ * exists: while links are out there may be none, which is no error of the tables.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,21 +17,21 @@
 
 enum route_state {
     ROUTE_UNKNOWN,
-    ROUTE_FOLLOWED, /* it is being followed: coming here again is a circle */
+    ROUTE_FOLLOWED, /* being followed: reaching it again is a circle */
     ROUTE_ARRIVES,
-    ROUTE_WRONG /* that has been said */
+    ROUTE_WRONG /* reported */
 };
 
 struct routes_audit {
     const struct fabric *fabric;
-    const struct topo_graph *graph; /* the network as it is in use */
+    const struct topo_graph *graph; /* the network without cables out of use */
     struct fabric_audit *audit;
-    uint32_t to;    /* the destination at hand */
+    uint32_t to;    /* the current destination */
     uint32_t *from; /* the switches with nodes */
     uint32_t from_count;
     uint8_t *state; /* by switch: enum route_state */
     uint32_t *queue;
-    uint8_t *seen; /* by switch: it can be reached going up, 1, or by now going down, 2 */
+    uint8_t *seen; /* by switch: 1, reached going up; 2, reached only after going down */
 };
 
 static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)
@@ -41,25 +41,25 @@ static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port,
                                        .number = s,
                                        .port = port};
 
-    fabric_found(a->audit, &place, "the table's way to node %u %s", a->to, wrong);
+    fabric_found(a->audit, &place, "the table's route to node %u %s", a->to, wrong);
     return false;
 }
 
 static bool route_arrives(const struct routes_audit *a, uint32_t s);
 
-/* The routes in force at a switch; of one on another host, those that should be. */
+/* The routes in force at a switch; for one on another host as planned. */
 static const struct topo_route *route_now(const struct routes_audit *a, uint32_t s)
 {
     return a->fabric->sw[s] ? switch_route_now(a->fabric->sw[s]) : &a->graph->sw[s].route;
 }
 
-/* The candidate of switch @s that begins with @port. */
+/* Follow the candidate of switch @s that begins at @port. */
 static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
 {
     const struct topo_end *end;
 
     if (port >= a->graph->ports || a->graph->sw[s].end[port].kind == TOPO_END_NONE)
-        return route_wrong(a, s, port, "goes by a port without a cable in use");
+        return route_wrong(a, s, port, "uses a port without a cable in use");
     end = &a->graph->sw[s].end[port];
     if (end->kind == TOPO_END_NODE)
         return end->id == a->to || route_wrong(a, s, port, "ends at another node");
@@ -68,11 +68,11 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
     if (a->state[end->id] != ROUTE_UNKNOWN)
         return a->state[end->id] == ROUTE_ARRIVES;
     if (!emu_ports_any(topo_route_ports(route_now(a, end->id), a->to)))
-        return route_wrong(a, s, port, "ends at the next switch, which has none");
+        return route_wrong(a, s, port, "ends at the next switch, which has no route");
     return route_arrives(a, end->id);
 }
 
-/* Every candidate of switch @s leads to the destination. No deeper than the longest way. */
+/* Follow all candidates of switch @s. The recursion is at most as deep as the longest route. */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
     emu_ports ports = topo_route_ports(route_now(a, s), a->to);
@@ -85,7 +85,7 @@ static bool route_arrives(const struct routes_audit *a, uint32_t s)
     return arrives;
 }
 
-/* Is there any way from switch @from to the destination, up and then down? */
+/* Is there any route from switch @from to the destination, up and then down? */
 static bool route_exists(const struct routes_audit *a, uint32_t from)
 {
     const struct topo_graph *graph = a->graph;
@@ -94,7 +94,7 @@ static bool route_exists(const struct routes_audit *a, uint32_t from)
     memset(a->seen, 0, graph->switches);
     a->queue[0] = from;
     a->seen[from] = 1;
-    for (uint32_t i = 0; i < count; i++) { /* a switch may come twice: by a way up after one down */
+    for (uint32_t i = 0; i < count; i++) { /* a switch may be queued twice: for 2, then for 1 */
         uint32_t s = a->queue[i];
 
         for (uint32_t port = 0; port < graph->ports; port++) {

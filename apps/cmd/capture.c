@@ -19,7 +19,6 @@
 #include "apps/capture/writer.h"
 #include "apps/control/conn.h"
 #include "apps/cmd/options.h"
-#include "apps/control/ask.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/say.h"

@@ -13,7 +13,6 @@
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/plan.h"
-#include "apps/control/ask.h"
 #include "emu/util/nearest.h"
 #include "apps/control/conn.h"
 #include "apps/fault/fault.h"

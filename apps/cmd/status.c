@@ -12,11 +12,10 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-#include "apps/audit/json.h"
+#include "apps/audit/audit.h"
 #include "apps/base/amount.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/launch.h"
-#include "apps/control/ask.h"
 #include "apps/base/env.h"
 #include "apps/control/paths.h"
 #include "apps/daemon/report.h"

@@ -17,7 +17,6 @@
 #include "apps/control/conn.h"
 #include "apps/cmd/options.h"
 #include "apps/base/quantity.h"
-#include "apps/control/ask.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/say.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.c - the control socket, at an end that never blocks.
- *
- * Both ends of the control socket use it: the fabric, which must not wait for
- * any client, and the commands, which wait with a limit (conn_wait).
+ * conn.c - a non-blocking end of a control socket. The fabric uses it, which must not wait for any
+ * client, and commands, which wait with a limit (conn_wait).
  */
 #include "apps/control/conn.h"
 
@@ -14,7 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "apps/base/say.h"
+#include "apps/control/paths.h"
 #include "emu/util/now.h"
+
+#define ANSWER_MS 5000 /* for a fabric to answer */
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
@@ -51,7 +53,7 @@ size_t conn_excess(const struct conn *conn)
     return emu_json_excess(&conn->in) + emu_json_excess(&conn->out);
 }
 
-/* One read: a client that floods gets its turn like the others. */
+/* One read per call, so that a client that floods does not starve the others. */
 int conn_fill(struct conn *conn)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};
@@ -100,7 +102,7 @@ int conn_put_with(struct conn *conn, struct json_object *message, const int pass
     return err;
 }
 
-/* Send the bytes before the passing line alone, and the rest with the descriptors. */
+/* Send the bytes before the line with descriptors alone, and the rest with the descriptors. */
 static ssize_t send_some(struct conn *conn)
 {
     bool now = conn_passes(conn) && conn->pass_at == 0;
@@ -153,7 +155,7 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
         left_ms = end_ms - emu_now_ms();
         struct pollfd poll_fd = {conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0};
         int ready = poll(&poll_fd, 1, left_ms > 0 ? (int)left_ms : 0);
-        if (ready > 0 && poll_fd.revents & ~POLLOUT) { /* also what came before we looked */
+        if (ready > 0 && poll_fd.revents & ~POLLOUT) {
             err = conn_fill(conn);
             if (err)
                 return err;
@@ -270,4 +272,55 @@ struct json_object *conn_error(int err, const char *error)
     json_object_object_add(reply, "ok", json_object_new_boolean(false));
     json_add_number(reply, "errno", (uint64_t)-err);
     return json_add_text(reply, "error", error);
+}
+
+/* --- requests of commands ------------------------------------------------------------- */
+
+struct json_object *ask_request(const char *command)
+{
+    return json_add_text(json_object_new_object(), "cmd", command);
+}
+
+int ask_check(const char *name, struct json_object *object, const struct ask_field *fields,
+              char *error, size_t error_bytes)
+{
+    struct json_object *value;
+
+    for (; fields && fields->name; fields++)
+        if (!json_object_object_get_ex(object, fields->name, &value) ||
+            !json_object_is_type(value, fields->type))
+            return fail(-EPROTO, error, error_bytes,
+                        "fabric '%s': its reply has no field \"%s\" of type %s; use the fabemu "
+                        "that started it",
+                        name, fields->name, json_type_to_name(fields->type));
+    return 0;
+}
+
+int ask_fabric(const char *name, struct json_object *request, const struct ask_field *fields,
+               struct json_object **reply, pid_t *owner, char *error, size_t error_bytes)
+{
+    struct conn conn;
+    int fd;
+    int err = paths_connect(&fd, owner, name, error, error_bytes);
+
+    if (err) {
+        json_object_put(request);
+        return err;
+    }
+    conn_open(&conn, fd, CONN_REPLY_MAX);
+    err = conn_ask(&conn, request, reply, ANSWER_MS);
+    conn_close(&conn);
+    if (err)
+        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
+                    strerror(-err));
+    if (!emu_json_true(*reply, "ok")) {
+        fail(0, error, error_bytes, "fabric '%s': %s", name,
+             emu_json_text(*reply, "error", "it refuses without giving a reason"));
+        json_object_put(*reply);
+        return -EPROTO;
+    }
+    err = ask_check(name, *reply, fields, error, error_bytes);
+    if (err)
+        json_object_put(*reply);
+    return err;
 }

@@ -9,9 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* beside two for each node: status, shutdown, who waits for a node */
-#define CONNECTIONS_SPARE 256u
-#define SPARE_FDS         8u /* for a process that attaches: its bell, and what is passed on */
+#define CONNECTIONS_SPARE 256u /* beside two for each node: status, shutdown, waiting for a node */
+#define SPARE_FDS         8u   /* for an attaching process: its bell, and descriptors to send */
 
 static int spare_open(void)
 {
@@ -63,7 +62,7 @@ static int take(const struct door *door)
     return accept4(*door->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* No descriptor left: give up the spare one, so that the caller hears why. */
+/* No descriptor is left: close the spare one, accept the client with it, and send the reason. */
 static void accept_without_room(struct door *door)
 {
     int fd;
@@ -88,10 +87,10 @@ static void accept_failed(struct door *door, int err)
     if (err == EMFILE || err == ENFILE)
         accept_without_room(door);
     else if (err != EAGAIN && err != EINTR && err != ECONNABORTED)
-        door_shut(door); /* no memory, as a rule */
+        door_shut(door); /* usually out of memory */
 }
 
-/* How many more connections there may be for the fabric's nodes. */
+/* Number of further connections allowed by the number of nodes. */
 static uint64_t left_of_nodes(const struct door *door)
 {
     uint64_t most = 2 * (uint64_t)door->nodes + CONNECTIONS_SPARE;
@@ -99,10 +98,7 @@ static uint64_t left_of_nodes(const struct door *door)
     return most > door->connections ? most - door->connections : 0;
 }
 
-/*
- * And for the limit of open files. Descriptors are handed out from below: @fd is the first that was
- * free.
- */
+/* Number of further connections allowed by the limit of open files. @fd: the lowest free one. */
 static uint64_t left_of_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;
@@ -114,8 +110,8 @@ static uint64_t left_of_files(int fd)
 }
 
 /*
- * Has that process got its share, where @left are left? It is counted only where nearly all is
- * taken: else nobody has. Every process may have one.
+ * Has that process its share, with @left connections left? Its connections are counted only if few
+ * are left: else nobody can have reached its share. Every process may have one.
  */
 static bool has_its_share(const struct door *door, uint32_t host, pid_t pid, uint64_t left)
 {
@@ -130,11 +126,11 @@ static bool has_its_share(const struct door *door, uint32_t host, pid_t pid, uin
 const char *door_refuses(const struct door *door, int fd, uint32_t host, pid_t pid)
 {
     if (has_its_share(door, host, pid, left_of_files(fd)))
-        return "this process has its share of the fabric's connections; it must close "
-               "some, or the fabric be started with a higher limit (ulimit -n)";
+        return "this process has its share of the fabric's connections; close some of them, or "
+               "start the fabric with a higher limit (ulimit -n)";
     if (has_its_share(door, host, pid, left_of_nodes(door)))
-        return "this process has its share of the fabric's connections; it must close "
-               "some, or the fabric have more nodes";
+        return "this process has its share of the fabric's connections; close some of them, or "
+               "start a fabric with more nodes";
     return NULL;
 }
 

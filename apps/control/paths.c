@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths.c - where the control sockets of this user's fabrics lie.
+ * paths.c - the control sockets of this user's fabrics.
  *
- * Two fabrics of one name, started at once: who holds the lock on the directory
- * tests the old socket, binds and listens before it lets go, so the other sees
- * a listener. Rejected: lock files, which a crash leaves behind.
+ * If two fabrics of one name start at the same time, the first to lock the directory tests the old
+ * socket, binds and listens before it unlocks, so the second one finds a listener. Rejected: lock
+ * files, which remain after a crash.
  */
 #include "apps/control/paths.h"
 
@@ -34,41 +34,39 @@ int paths_check_name(const char *name, char *error, size_t error_bytes)
     if (length == 0 || length > PATHS_NAME_MAX || strspn(name, allowed) != length ||
         name[0] == '.' || name[0] == '-')
         return fail(-EINVAL, error, error_bytes,
-                    "'%.80s' is no name for a fabric; use up to %d letters, digits, '_', '-' and "
-                    "'.', such as 'test-1'",
+                    "'%.80s' is not a valid name of a fabric; use up to %d letters, digits, '_', "
+                    "'-' and '.', such as 'test-1'",
                     name, PATHS_NAME_MAX);
     return 0;
 }
 
-/* The directory must be ours alone: who can write there can pose as a fabric. */
+/* Check that only this user can write to the directory: others could pose as a fabric. */
 static int check_dir(const char *dir, char *error, size_t error_bytes)
 {
     struct stat st;
 
     if (lstat(dir, &st) < 0)
         return fail(-errno, error, error_bytes,
-                    "cannot look at %s (%s); set XDG_RUNTIME_DIR to a "
-                    "directory of your own",
-                    dir, strerror(errno));
+                    "cannot access %s (%s); set XDG_RUNTIME_DIR to a directory of your own", dir,
+                    strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return fail(-ENOTDIR, error, error_bytes,
-                    "%s is not a directory; remove it, or set "
-                    "XDG_RUNTIME_DIR to a directory of your own",
+                    "%s is not a directory; remove it, or set XDG_RUNTIME_DIR to a directory of "
+                    "your own",
                     dir);
     if (st.st_uid != geteuid())
         return fail(-EACCES, error, error_bytes,
-                    "%s belongs to user %u, not to you; set "
-                    "XDG_RUNTIME_DIR to a directory of your own",
+                    "%s belongs to user %u, not to you; set XDG_RUNTIME_DIR to a directory of "
+                    "your own",
                     dir, (unsigned)st.st_uid);
     if (st.st_mode & 077)
         return fail(-EACCES, error, error_bytes,
-                    "%s is open to other users (mode %03o); close it: "
-                    "chmod 700 %s",
-                    dir, (unsigned)st.st_mode & 0777u, dir);
+                    "%s is open to other users (mode %03o); close it: chmod 700 %s", dir,
+                    (unsigned)st.st_mode & 0777u, dir);
     return 0;
 }
 
-/* Where sockets are without $XDG_RUNTIME_DIR, and those of fabrics on several hosts always. */
+/* The folder of sockets without $XDG_RUNTIME_DIR, and always of fabrics on several hosts. */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
@@ -90,9 +88,8 @@ static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes
         plain_dir(dir, dir_bytes);
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return fail(-errno, error, error_bytes,
-                    "cannot create %s (%s); set XDG_RUNTIME_DIR to a "
-                    "directory of your own",
-                    dir, strerror(errno));
+                    "cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own", dir,
+                    strerror(errno));
     int err = check_dir(dir, error, error_bytes);
     if (err)
         return err;
@@ -110,13 +107,13 @@ static int socket_path(char *path, size_t path_bytes, const char *dir, const cha
 
     if (bytes < 0 || (size_t)bytes >= path_bytes)
         return fail(-ENAMETOOLONG, error, error_bytes,
-                    "the socket's path %s/%s" SUFFIX " is longer "
-                    "than %zu characters; choose a shorter --name or XDG_RUNTIME_DIR",
+                    "the socket's path %s/%s" SUFFIX " is longer than %zu characters; choose a "
+                    "shorter --name or XDG_RUNTIME_DIR",
                     dir, name, path_bytes - 1);
     return 0;
 }
 
-/* Check @name, and open the folder where its socket is, or will be. Returns it, or -errno. */
+/* Check @name, and open the folder of its socket. Returns a descriptor, or -errno. */
 static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *error,
                         size_t error_bytes)
 {
@@ -155,7 +152,7 @@ void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
         snprintf(ret, ret_bytes, "%s", path);
 }
 
-/* Is it the name of a fabric on several hosts (hosts_socket_name()), one of which is this? */
+/* Is it the name of a fabric on several hosts including this one (hosts_socket_name())? */
 static bool is_of_hosts(const char *name)
 {
     char host[256], end[64];
@@ -166,7 +163,7 @@ static bool is_of_hosts(const char *name)
     return bytes > tail && strcmp(name + bytes - tail, end) == 0;
 }
 
-/* Is there a plain directory, another one than @dir? Not one that others can write to. */
+/* Does the plain directory exist, is it another one than @dir, and only this user's? */
 static bool other_dir(char *other, size_t other_bytes, const char *dir)
 {
     char error[256];
@@ -188,12 +185,12 @@ int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_
     if (err || !is_of_hosts(name) || lstat(path, &st) == 0 || !other_dir(other, sizeof other, dir))
         return err;
     err = socket_path(path, path_bytes, other, name, error, error_bytes);
-    if (err || lstat(path, &st) < 0) /* it is nowhere: then it would be here */
+    if (err || lstat(path, &st) < 0) /* the socket does not exist: use the first folder */
         err = socket_path(path, path_bytes, dir, name, error, error_bytes);
     return err;
 }
 
-/* A connected descriptor, or -errno. -EAGAIN: somebody listens and is busy. */
+/* Returns a connected descriptor, or -errno. -EAGAIN: there is a listener, which is busy. */
 static int connect_to(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -219,7 +216,7 @@ static pid_t peer_pid(int fd)
     return cred.pid;
 }
 
-/* @fd: as connect_to() has it, and closed. Is there a fabric? Errors: -EADDRINUSE, one line. */
+/* Fail if @fd, a result of connect_to(), which is closed, shows a fabric. Errors: -EADDRINUSE. */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {
     pid_t pid;
@@ -230,12 +227,12 @@ static int check_free(int fd, const char *name, char *error, size_t error_bytes)
     if (fd >= 0)
         close(fd);
     return fail(-EADDRINUSE, error, error_bytes,
-                "a fabric named '%s' is running already (pid "
-                "%d); end it with 'fabemu down %s', or choose another --name",
+                "a fabric named '%s' is running already (pid %d); end it with 'fabemu down %s', or "
+                "choose another --name",
                 name, (int)pid, name);
 }
 
-/* Make way for a socket at @path. Called with the directory locked. */
+/* Remove a stale socket at @path. Called with the directory locked. */
 static int clear_path(const char *path, const char *name, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -244,42 +241,39 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
         return 0;
     if (!S_ISSOCK(st.st_mode))
         return fail(-EEXIST, error, error_bytes,
-                    "%s is in the way and is no socket; remove it or "
-                    "choose another --name",
-                    path);
+                    "%s exists and is not a socket; remove it or choose another --name", path);
     int fd = connect_to(path);
     int err = check_free(fd, name, error, error_bytes);
     if (err)
         return err;
     if (fd == -ECONNREFUSED)
-        say("removed the stale socket of fabric '%s': its process is gone", name);
+        say("removed the stale socket of fabric '%s': its process has ended", name);
     unlink(path);
     return 0;
 }
 
 /*
- * What the user can do if no socket can be made. Fabrics on several hosts use a folder whose name
- * is the same on every host, so a variable does not move it.
+ * Advice for the user if no socket can be made. Fabrics on several hosts use a folder with the same
+ * name on every host, which does not depend on a variable.
  */
 static const char *remedy(const char *name)
 {
-    return is_of_hosts(name) ? "make its folder writable, and make room in it"
-                             : "set XDG_RUNTIME_DIR to a directory of your own that has room and "
-                               "can be written to";
+    return is_of_hosts(name) ? "make its folder writable, and free some space in it"
+                             : "set XDG_RUNTIME_DIR to a writable directory of your own with free "
+                               "space";
 }
 
-/*
- * The name to which the socket of @path is bound before it listens: not longer than @path, and
- * without SUFFIX.
- */
+/* The name to which the socket is bound before it listens: as long as @path, without SUFFIX. */
 static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path], const char *path)
 {
     snprintf(ret, sizeof((struct sockaddr_un *)0)->sun_path, "%s", path);
     ret[strlen(ret) - 1] = '~';
 }
 
-/* It gets its name when it listens: who finds it there is not refused. Called with the directory
- * locked. */
+/*
+ * Make a socket that gets the name @path only when it listens, so that no client is refused. Called
+ * with the directory locked.
+ */
 static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
                        size_t error_bytes)
 {
@@ -370,14 +364,13 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     int got = connect_to(path);
     if (got == -ENOENT)
         return fail(got, error, error_bytes,
-                    "no fabric named '%s' is running%s; 'fabemu status' "
-                    "lists those that are, 'fabemu up --name %s' starts it",
-                    name, strcmp(name, "default") == 0 ? ", the one meant if none is named" : "",
-                    name);
+                    "no fabric named '%s' is running%s; 'fabemu status' lists running fabrics, "
+                    "'fabemu up --name %s' starts it",
+                    name, strcmp(name, "default") == 0 ? " (the default name)" : "", name);
     if (got == -ECONNREFUSED)
         return fail(got, error, error_bytes,
-                    "fabric '%s' has crashed and left a stale socket; "
-                    "'fabemu up --name %s' replaces it",
+                    "fabric '%s' has crashed and left a stale socket; 'fabemu up --name %s' "
+                    "replaces it",
                     name, name);
     if (got < 0)
         return fail(got, error, error_bytes, "cannot reach fabric '%s' (%s): %s", name, path,
@@ -388,7 +381,7 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     return 0;
 }
 
-/* The inode of the listening socket that is bound to @bound; 0: there is none. */
+/* The inode of the listening socket that is bound to @bound; 0: none. */
 static unsigned long listening_inode(const char *bound)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
@@ -417,7 +410,7 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/* @all: else those of fabrics on several hosts alone. */
+/* Call @each for @all sockets in the folder, or only for those of fabrics on several hosts. */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths.h - where the control sockets of this user's fabrics lie.
+ * paths.h - the control sockets of this user's fabrics.
  *
- * $XDG_RUNTIME_DIR/fabemu, or /tmp/fabemu-UID where that does not exist: ours,
- * mode 0700, checked on every use; in it NAME.sock, mode 0600. Those of fabrics on
- * several hosts are in the latter, which has one name on all of them; so what is
- * not in the first is looked for there.
+ * They are NAME.sock, mode 0600, in the folder $XDG_RUNTIME_DIR/fabemu or, if that variable is
+ * unset, /tmp/fabemu-UID: the user's own, mode 0700, checked on every use. Sockets of fabrics on
+ * several hosts are in the latter, which has the same name on all hosts; so a socket that is not in
+ * the first folder is searched there.
  */
 #ifndef APPS_CONTROL_PATHS_H
 #define APPS_CONTROL_PATHS_H
@@ -17,32 +17,31 @@
 
 #define PATHS_NAME_MAX 63 /* characters of a fabric's name */
 
-/* A socket that we made; inode and device tell it from a successor of the same name. */
+/* A socket made by this process; device and inode distinguish it from a later one. */
 struct paths_socket {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     dev_t dev;
     ino_t ino;
 };
 
-/** paths_check_name - letters, digits, '.', '_', '-'; no dot or dash first. -EINVAL, one line. */
+/** paths_check_name - letters, digits, '.', '_', '-'; not '.' or '-' first. -EINVAL, one line. */
 int paths_check_name(const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_listen - make the socket of fabric @name and listen on it.
- * A socket that nobody listens on any more is removed, and said. The peer
- * credentials that clients see are the calling process's.
+ * paths_listen - make the socket of fabric @name and listen on it. Removes a socket that nobody
+ * listens on, and logs that. Clients see the credentials of the calling process.
  * Errors: -EADDRINUSE, a fabric of this name runs; others; one line in @error.
  */
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes);
 
 /**
- * paths_free - does no fabric @name run now? paths_listen() alone can be sure of it later.
- * Errors: as paths_listen().
+ * paths_free - is the name free now? Only paths_listen() can then claim it. Errors: as
+ * paths_listen().
  */
 int paths_free(const char *name, char *error, size_t error_bytes);
 
-/** paths_unlink - remove the socket if it is still the one that we made. */
+/** paths_unlink - remove the socket unless another process has replaced it. */
 void paths_unlink(const struct paths_socket *socket);
 
 /**
@@ -52,26 +51,26 @@ void paths_unlink(const struct paths_socket *socket);
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_supervised_by - does a child of process @owner serve fabric @name, so that @owner is the
- * fabric's supervisor? @owner as paths_connect() returns it is the process that made the socket;
- * another process may have its number by now.
+ * paths_supervised_by - is @owner the supervisor of fabric @name: does one of its children serve
+ * it? paths_connect() returns as @owner the process that made the socket; another process may have
+ * that number by now.
  */
 bool paths_supervised_by(const char *name, pid_t owner);
 
-/** paths_list - call @each with the name of every socket in the directory, in order. */
+/** paths_list - call @each with the name of every socket, in order. */
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);
 
 /** paths_of - path of fabric @name's socket. Errors as paths_listen. */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
 
-/** hosts_node_name - this machine's name, as in sockets' names (hosts_socket_name()). */
+/** hosts_node_name - this host's name, as in sockets' names (hosts_socket_name()). */
 void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
- * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's,
- * since hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all
- * hosts: with %h where the machine's name stands.
+ * hosts_socket_name - the name of a fabric's socket on this host: the fabric's name and the host's,
+ * since hosts may share a folder. hosts_socket_anywhere() - the path for programs on all hosts,
+ * with %h instead of the host's name.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

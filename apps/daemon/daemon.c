@@ -29,7 +29,7 @@
 #include "apps/fabric/origin.h"
 #include "apps/base/output.h"
 #include "apps/base/say.h"
-#include "apps/audit/json.h"
+#include "apps/audit/audit.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
 #include "apps/base/procs.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/audit/json.h"
 #include "apps/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/base/bounds.h"

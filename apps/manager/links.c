@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - a link brought up in three steps, one taken out, and nodes that have none left.
+ * links.c - brings links up in three steps, takes links out, and handles nodes without a link.
  */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
@@ -26,7 +26,7 @@ static bool link_is_routed(const struct manager *m, uint32_t i)
     return m->routed[i];
 }
 
-/* Has the node a link that @is so? */
+/* Does the node have a link for which @is is true? */
 static bool node_has_link(const struct manager *m, uint32_t node,
                           bool (*is)(const struct manager *m, uint32_t i))
 {
@@ -40,7 +40,7 @@ static bool node_has_link(const struct manager *m, uint32_t node,
     return false;
 }
 
-/* The link at the node's end, if it is one, has come or gone. */
+/* Update the state of a node after its link has come up or gone down. */
 static void node_look(struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -60,7 +60,6 @@ static void node_look(struct manager *m, uint32_t i)
         m->alone_ps = *alone;
 }
 
-/* Its signal is back, and its bring-up has not failed: for the bound at most, it may be barred. */
 bool manager_link_comes(const struct manager *m, uint32_t i)
 {
     const struct link *link = &m->link[i];
@@ -71,8 +70,8 @@ bool manager_link_comes(const struct manager *m, uint32_t i)
 }
 
 /*
- * Again and again: what it posts meanwhile is given up, too. Not while a link of its comes back,
- * which a manager that is late sees together with the end of the wait.
+ * Repeated, since the node may post more packets meanwhile. Not while one of its links comes back:
+ * a manager that is late notices that together with the end of the wait.
  */
 void manager_nodes_step(struct manager *m)
 {
@@ -95,7 +94,6 @@ void manager_nodes_step(struct manager *m)
     }
 }
 
-/* Out of use: its ends know, and soon the tables. */
 int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit)
 {
     int err;
@@ -115,7 +113,6 @@ int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hi
     return 0;
 }
 
-/* Links of the switch that it is isolated by, and @others that are out. */
 uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *others)
 {
     uint32_t isolated = 0;
@@ -134,7 +131,7 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
 
 /* --- the three steps ---------------------------------------------------------------- */
 
-/* Is the far end where the topology says? */
+/* Is the link's second end where the topology says? */
 static bool link_right(const struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -144,8 +141,6 @@ static bool link_right(const struct manager *m, uint32_t i)
            (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
 }
 
-/* Packets that came by this way of a link, and their errors; where its end is elsewhere, as of the
- * last look. */
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors)
 {
@@ -159,7 +154,6 @@ void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint
     *errors = m->far.errors[2 * i + out];
 }
 
-/* It is in use from now on: what is counted is counted from here. */
 void manager_link_begin(struct manager *m, uint32_t i)
 {
     m->link[i].stuck = false;
@@ -185,7 +179,7 @@ static bool link_join(struct manager *m, uint32_t i)
     return joined;
 }
 
-/* A switch that has no link out but those that it was isolated by gets them back, tested. */
+/* Bring up the isolated links of a switch if no other of its links is out. */
 static void switch_rejoin(struct manager *m, uint32_t sw)
 {
     uint32_t others;
@@ -201,7 +195,7 @@ static void switch_rejoin(struct manager *m, uint32_t sw)
         }
 }
 
-/* @quiet: for all that other hosts know. */
+/* @quiet: no other host has old packets of the link. */
 static void link_up(struct manager *m, uint32_t i, bool quiet)
 {
     struct link *link = &m->link[i];
@@ -227,14 +221,13 @@ static void link_up(struct manager *m, uint32_t i, bool quiet)
                                           .took_ps = m->now_ps - link->signal_ps});
 }
 
-/* Errors that it may have, of MANAGER_ERRORS_OF packets. */
 uint32_t manager_link_most(const struct manager *m, uint32_t i)
 {
     return fabric_cable(m->fabric, i)->kind == TOPO_END_NODE ? m->config.errors_node
                                                              : m->config.errors_inside;
 }
 
-/* What other hosts said to this step's tests: see tests_ask(). */
+/* The result of other hosts for a test of this step: see tests_ask(). */
 static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
 {
     for (uint32_t t = 0; t < m->tests; t++)
@@ -297,7 +290,7 @@ static void manager_link_step(struct manager *m, uint32_t i)
     }
 }
 
-/* Other hosts are asked of all links at once that are to be tested: each question takes a while. */
+/* Query other hosts about all links to test with one call, since each call takes a while. */
 static int tests_ask(struct manager *m)
 {
     m->tests = 0;
@@ -307,11 +300,10 @@ static int tests_ask(struct manager *m)
     return fabric_test_far(m->fabric, m->test, m->tests, m->config.test_packets);
 }
 
-/* Links that are due; and when the next one is. */
 void manager_links_step(struct manager *m)
 {
     if (tests_ask(m)) {
-        m->links_ps = m->now_ps + m->config.again_ps; /* there is no memory for it now */
+        m->links_ps = m->now_ps + m->config.again_ps; /* out of memory: retry later */
         return;
     }
     m->links_ps = EMU_NEVER;

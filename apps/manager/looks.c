@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * looks.c - what the manager looks for from time to time: links with too many errors, ports that do
- * not send, packets for which a switch had no way.
+ * looks.c - periodic scans: links with too many errors, stuck ports, packets without a route.
  */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
 #include "emu/util/clock.h"
 
-#define LOOK_LEAST   100u /* packets, for a rate of errors to mean something */
-#define LOOK_CERTAIN 3.0  /* standard deviations: one look of a thousand has as many by chance */
+#define LOOK_LEAST   100u /* packets for a meaningful error rate */
+#define LOOK_CERTAIN 3.0  /* standard deviations: exceeded by chance in one scan of a thousand */
 
 /* --- errors of links in use --------------------------------------------------------- */
 
 /*
- * Are these more errors than a link has that may have @most of MANAGER_ERRORS_OF? Of 150 packets
- * two are more than 1 %, and a link of which one in 500 is damaged has them every thirtieth time.
- * So they are more when they are more than such a link has by chance.
+ * Is the error rate above the limit of @most in MANAGER_ERRORS_OF? Two errors in 150 packets are
+ * more than 1 %, but a link with one error in 500 has them in every thirtieth scan. So the number
+ * must be significantly above that of a link at the limit.
  */
 static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
 {
@@ -26,8 +25,8 @@ static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
 }
 
 /*
- * More errors than it may have, one way? What comes by a way is counted until it is enough to say;
- * it is counted anew from then on.
+ * Has one direction too many errors? Packets of a direction accumulate until they are enough for a
+ * decision; then counting restarts.
  */
 static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
@@ -69,9 +68,9 @@ static void links_look(struct manager *m)
     }
 }
 
-/* --- ports that do not send ----------------------------------------------------------- */
+/* --- stuck ports ---------------------------------------------------------------------- */
 
-/* As the host saw it that has the sending end. */
+/* The state of the sending end, here or as its host sampled it. */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 {
     if (!m->far.port || fabric_cable_ends_here(m->fabric, i, !out))
@@ -80,11 +79,10 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 }
 
 /*
- * One that could send at a look, and has sent nothing from then to now, when it can still, as it
- * could at each look between. A port that waits for room at the far end, however long, is no such
- * port; nor is one that sends now and then, for what waits at a port has its turn: a port sends as
- * a whole, or it does not. By what this look is late the port may have been, too: that does not
- * count. Returns since when; EMU_NEVER.
+ * Since when the port could send, at each scan, but has sent nothing; EMU_NEVER: it is not stuck. A
+ * port that waits for space at the receiver, however long, is not stuck; nor is one that sends
+ * occasionally, since a port serves all of its queues. The time by which this scan is late does not
+ * count, since the port's device may have been late, too.
  */
 static uint64_t port_look(struct manager *m, uint32_t i, bool out)
 {
@@ -101,7 +99,7 @@ static uint64_t port_look(struct manager *m, uint32_t i, bool out)
     return port.idle ? EMU_NEVER : *since_ps;
 }
 
-/* Taken out; it is tested from time to time, as one that errs is. */
+/* Take the link out; it is tested from time to time, like one with errors. */
 static void link_take_stuck(struct manager *m, uint32_t i)
 {
     uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
@@ -155,9 +153,9 @@ static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 }
 
 /*
- * Its links are taken down, so that nobody sends to it what it has no way for. Returns how many:
- * none where it has nodes, which it would cut off, or where none of its links is out, for then it
- * is not the one that has lost a way. A switch is isolated once, as long as that link is out.
+ * Take all links of a switch down, so that no packets without a route are sent to it. Returns how
+ * many: none if it has nodes, which would be cut off, or if none of its links is out, since then
+ * another switch has lost the route. A switch is isolated once as long as that link is out.
  */
 static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 {
@@ -182,12 +180,12 @@ static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
     uint64_t trapped = fabric_traps(m->fabric, s, to);
 
     if (!m->far.trapped || !m->far.trapped[s])
-        return trapped; /* it is here, or has had none */
+        return trapped; /* the switch is here, or trapped none */
     *to = m->far.trapped_to[s];
     return m->far.trapped[s];
 }
 
-/* One line a switch and look, however many packets there were. */
+/* Report one event per switch and scan, for any number of packets. */
 static void traps_look(struct manager *m)
 {
     for (uint32_t s = 0; s < fabric_graph(m->fabric)->switches; s++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * manager.c - tables when any link changed, what waits for links that are out, whom no way joins;
- * and when each is due. links.c has the links, looks.c what is looked for.
+ * manager.c - new tables after a change of links, rerouting in flight, partitioned nodes, and the
+ * schedule of all this. links.c handles links, looks.c the periodic scans.
  *
- * On several hosts there is one manager, where the fabric is governed. It knows all links; what is
- * at ends that other hosts have it asks them, and what it decides they do, too (apps/fabric/hosts.h
- * has the calls). Never while it holds the workers, which carry what is asked.
+ * On several hosts there is one manager, at the coordinator. It knows all links, queries other
+ * hosts about their ends, and has them execute its decisions (apps/fabric/hosts.h). It never does
+ * so while workers are held, because workers carry the calls.
  */
 #include "apps/manager/manager.h"
 #include "apps/fabric/hosts.h"
@@ -41,7 +41,6 @@ void manager_say(struct manager *m, struct manager_event event)
         m->config.event(m->config.ctx, &event);
 }
 
-/* The time by which devices are told: raw has none, and real goes on meanwhile. */
 uint64_t manager_device_ps(const struct manager *m)
 {
     return fabric_is_virtual(m->fabric) ? m->now_ps : fabric_now_ps(m->fabric);
@@ -61,7 +60,7 @@ void manager_carry_plan(struct manager *m, uint64_t gap_ps)
     m->carry_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
-/* --- what waits for links that are out ------------------------------------------------ */
+/* --- rerouting in flight -------------------------------------------------------------- */
 
 static void group_treeless(void *ctx, uint32_t group)
 {
@@ -70,7 +69,7 @@ static void group_treeless(void *ctx, uint32_t group)
                                             .group = group});
 }
 
-/* As tables in force say: not while others are due. */
+/* Reroute by the tables in force, but not while new ones are due. */
 static void carry_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
@@ -97,12 +96,9 @@ static void carry_step(struct manager *m)
                        longer_ps < m->config.carry_last_ps ? longer_ps : m->config.carry_last_ps);
 }
 
-/* --- nodes that no way joins ---------------------------------------------------------- */
+/* --- partitioned nodes ---------------------------------------------------------------- */
 
-/*
- * Nobody is given up while the network heals: a manager that is late sees the end of a wait
- * together with what has come back meanwhile.
- */
+/* Delay the end of a wait while links come back: a manager that is late notices both together. */
 static bool put_off(const struct manager *m, uint64_t *at_ps)
 {
     bool heals = m->tables_ps != EMU_NEVER;
@@ -122,8 +118,8 @@ static void parted_say(struct manager *m)
 }
 
 /*
- * They have been parted for the bound, or for another one: what they have under way with each other
- * is over. Again and again, for what they post meanwhile.
+ * Pairs have been partitioned for the bound: drop the segments between them. Repeated, since they
+ * may post more meanwhile.
  */
 static void parted_step(struct manager *m)
 {
@@ -135,7 +131,7 @@ static void parted_step(struct manager *m)
     m->parted_ps = m->now_ps + m->config.alone_ps;
 }
 
-/* New tables leave so many pairs parted. Packets that are acknowledged give up by themselves. */
+/* With new tables @parted pairs have no route. Acknowledged packets are given up by adapters. */
 static void parted_plan(struct manager *m, uint64_t parted)
 {
     m->parted = parted;
@@ -151,7 +147,7 @@ static void parted_plan(struct manager *m, uint64_t parted)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/* Whatever is out may cut somebody off, and be back soon. */
+/* Wait for links that are out, since they may partition the network and be back soon. */
 static void pieces_plan(struct manager *m)
 {
     bool waits = m->out && m->config.alone_ps != EMU_NEVER;
@@ -165,7 +161,7 @@ static void pieces_step(struct manager *m)
         return;
     m->pieces_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->parted))
-        pieces_plan(m); /* again, for something may have come through meanwhile */
+        pieces_plan(m); /* repeat, since some destinations may have been reachable meanwhile */
 }
 
 static int tables_make(struct manager *m)
@@ -173,7 +169,7 @@ static int tables_make(struct manager *m)
     uint64_t parted;
     int err;
 
-    if (m->parting) /* of what was dropped since they were told last, too */
+    if (m->parting) /* includes segments dropped since the last report */
         parted_say(m);
     err = fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &parted, group_treeless, m);
     if (err) {
@@ -192,7 +188,7 @@ static int tables_make(struct manager *m)
 
 /* --- the manager -------------------------------------------------------------------- */
 
-/* What other hosts see, if there are any. Errors: -ENOMEM. */
+/* Allocate the samples of other hosts, if there are any. Errors: -ENOMEM. */
 static int far_create(struct manager *m)
 {
     uint32_t ways = 2 * fabric_cable_count(m->fabric), switches = fabric_graph(m->fabric)->switches;
@@ -313,10 +309,10 @@ void manager_mend(struct manager *m, uint32_t i, uint64_t now_ps)
 
     m->link[i].severed = false;
     if (mends && !m->link[i].dark)
-        manager_signal(m, i, true, 0, now_ps, &hit); /* nothing is allocated for that */
+        manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* What a look saw last is zeros again, and what is seen next is the first. */
+/* Reset the last samples of these devices to 0; the next one begins a new count. */
 void manager_renewed(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
                      void *ctx)
 {

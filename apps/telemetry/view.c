@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "apps/base/say.h"
-#include "apps/control/ask.h"
 #include "apps/control/conn.h"
 #include "apps/control/paths.h"
 #include "apps/telemetry/wish.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/control/ask.h"
+#include "apps/control/conn.h"
 #include "apps/telemetry/wish.h"
 #include "apps/base/text.h"
 #include "apps/web/internal.h"

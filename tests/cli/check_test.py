@@ -91,7 +91,7 @@ class Check(FabemuCase):
         os.unlink(self.socket_path("bad"))
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         lines = done.stdout.splitlines()
-        self.assertEqual(lines[:4], ["bad: 3 things are wrong", "  " + WRONG["wrong"][0],
+        self.assertEqual(lines[:4], ["bad: 3 errors", "  " + WRONG["wrong"][0],
                                      "  " + WRONG["wrong"][1], "  and 1 more"])
         self.assertIn("links out    1 route and 0 trees", done.stdout)
 

@@ -172,7 +172,7 @@ class FaultTest(FabemuCase):
         bad = self.write("stuck-port link=any\n\nlink-down link=99:0\n")
         for args, status, words in (
                 ((), 1, ["no fabric named 'default'"]),
-                (("link-down", "random"), 1, ["'default' is running, the one meant if none is"]),
+                (("link-down", "random"), 1, ["'default' is running (the default name)"]),
                 (("link-donw", "random"), 1, ["no fabric named 'link-donw'", "'link-down'?"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),

@@ -357,7 +357,7 @@ class Answers(WebCase):
         done = self.fabemu("web", "nobody")
         self.one_line(done, 1, "neither a running fabric nor a file named 'nobody'")
         self.assertEqual(done.stdout, "")  # no address where nothing is
-        self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "if none is named")
+        self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "the default name")
         self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
         self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
         with socket.create_server(("127.0.0.1", 0)) as taken:

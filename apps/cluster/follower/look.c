@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/audit/json.h"
+#include "apps/audit/audit.h"
 #include "apps/control/conn.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/stalls.h"

@@ -369,7 +369,7 @@ static void buffers__one_without_a_holder_is_found(void)
 
     damage_open(&d, &crosspoints);
     buf = emu_pool_take(&d.fabric->cache);
-    finds(&d, "fabric", "1 references to buffers are out, and 0 have holders");
+    finds(&d, "fabric", "1 references to buffers exist, but holders have 0");
     emu_pool_drop(&d.fabric->cache, buf);
     damage_close(&d);
 }
@@ -401,7 +401,7 @@ static void tables__a_wrong_entry_is_found(void)
     near = &d.w.graph->node[0].link[0];
     other = &d.w.graph->node[1].link[0];
     CU_ASSERT_EQUAL_FATAL(near->sw, 0);
-    with_route(&d, 0, 0, "switch 0: ", "the table's way to node 0 is missing");
+    with_route(&d, 0, 0, "switch 0: ", "the table's route to node 0 is missing");
     CU_ASSERT_EQUAL(d.audit.parted, 0);
     CU_ASSERT_EQUAL_FATAL(other->sw, 0);
     with_route(&d, 0, emu_bit(other->port), "switch 0 port", "to node 0 ends at another node");
@@ -428,13 +428,13 @@ static void trees__a_cut_edge_is_found(void)
     part->ports ^= emu_bit(port);
     snprintf(where, sizeof where, "switch %u port %u (cable to switch %u", at->sw, port,
              d.group->tree.switches[0].sw);
-    finds(&d, where, "the edge of the tree is cut here");
+    finds(&d, where, "an edge of the tree is missing here");
     CU_ASSERT_PTR_NOT_NULL(strstr(result->line[0], "group "));
     part->ports ^= emu_bit(port);
 
     port = emu_bits_first(at->ports & ~emu_bit(port));
     part->ports ^= emu_bit(port);
-    finds(&d, "node ", "a member that is no leaf of the tree");
+    finds(&d, "node ", "a member is not a leaf of the tree");
     part->ports ^= emu_bit(port);
 
     switch_groups_clear(d.fabric->sw[at->sw], d.id);
@@ -442,7 +442,7 @@ static void trees__a_cut_edge_is_found(void)
     CU_ASSERT_EQUAL(switch_groups_set(d.fabric->sw[at->sw], part, &old), 0);
 
     part->up = -1;
-    finds(&d, "switch ", "its port towards the top is another one");
+    finds(&d, "switch ", "it has the wrong port towards the top");
     part->up = at->up;
     damage_close(&d);
 }
@@ -466,10 +466,10 @@ static void states__leaked_ones_are_found(void)
     finds(&d, where, "a result has leaked");
     state->part[0].queued = false;
     d.fabric->states[0] += EMU_WINDOW;
-    finds(&d, "switch 0", "combine states are set aside");
+    finds(&d, "switch 0", "combine states are reserved");
     d.fabric->states[0] -= EMU_WINDOW;
     d.fabric->spare_bufs--;
-    finds(&d, "fabric", "buffers set aside for groups have leaked");
+    finds(&d, "fabric", "buffers reserved for groups have leaked");
     d.fabric->spare_bufs++;
     damage_close(&d);
 }
@@ -547,7 +547,7 @@ static void engines__damage_is_found(void)
     top = d.group->engines->at[0].group;
     child = top->tree->node[ENGINE_CHILD];
     top->tree->node[ENGINE_CHILD] = 0;
-    finds(&d, "node ", "the one above it in the tree does not know it");
+    finds(&d, "node ", "its parent in the tree of combiners does not know it");
     top->tree->node[ENGINE_CHILD] = child;
     engine_groups_clear(d.group->engines->at[0].engine, d.id);
     finds(&d, "node 0, group ", "the group is not in its adapter's table");
@@ -578,7 +578,7 @@ static void links__out_are_taken_into_account(void)
     CU_ASSERT_EQUAL(treeless, 0);
     const struct topo_route *now = switch_route_now(d.fabric->sw[0]);
     switch_reroute(d.fabric->sw[0], right);
-    finds(&d, "switch 0 port", "goes by a port without a cable in use");
+    finds(&d, "switch 0 port", "uses a port without a cable in use");
     switch_reroute(d.fabric->sw[0], now);
     link_out(d.fabric, inside, false, &parted, &treeless);
 

@@ -1138,7 +1138,7 @@ static void fabric_start__refuses_what_is_no_part(void)
     refused(&hosts, &config, "cables to other hosts need host links");
     hosts.ops = &wire_ops;
     hosts.count = 2;
-    refused(&hosts, &config, "switch 3 is on host 2, and there are 2");
+    refused(&hosts, &config, "switch 3 is on host 2 of only 2 hosts");
     hosts.count = 4;
     hosts.self = 3;
     refused(&hosts, &config, "host 3 has no switch");

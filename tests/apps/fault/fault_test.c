@@ -688,7 +688,7 @@ static void schedule__names_the_line_that_is_wrong(void)
     char *text = malloc(100000);
 
     refused_as("", 0, -EINVAL, "name: contains no fault; an example");
-    refused_as("# nothing\n\n", 11, -EINVAL, "no fault in it");
+    refused_as("# nothing\n\n", 11, -EINVAL, "contains no fault");
     refused_as("link-down link=0:1\n\nfly\n", 24, -EINVAL, "name, line 3: no fault 'fly'");
     refused_as("link-down link=0:1\rloss link=0:1\n", 33, -EINVAL, "line 1: a control character");
     refused_as(zero, sizeof zero - 1, -EINVAL, "name, line 2: a zero byte");

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * json.c - an audit as JSON, and as text.
- */
+/* json.c - an audit as JSON, and as text. */
 #include "apps/audit/audit.h"
 
 #include <stdlib.h>

@@ -274,8 +274,6 @@ struct json_object *conn_error(int err, const char *error)
     return json_add_text(reply, "error", error);
 }
 
-/* --- requests of commands ------------------------------------------------------------- */
-
 struct json_object *ask_request(const char *command)
 {
     return json_add_text(json_object_new_object(), "cmd", command);

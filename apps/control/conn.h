@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * conn.h - a non-blocking end of a control socket: JSON objects, one per line (emu/util/json.h).
- */
+/* conn.h - a non-blocking end of a control socket: JSON objects, one per line (emu/util/json.h). */
 #ifndef APPS_CONTROL_CONN_H
 #define APPS_CONTROL_CONN_H
 
@@ -64,10 +62,7 @@ int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 /** conn_put_text - queue a piece of a line; @ends: the last one of the line. */
 int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
 
-/**
- * conn_put_with - as conn_put(), with the descriptors before the first -1, which are closed when
- * they are sent.
- */
+/** conn_put_with - conn_put() with the descriptors before the first -1, closed when sent. */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
 /** conn_flush - send as much as the socket takes. 0: all; -EAGAIN: the rest later; -errno. */
@@ -76,10 +71,7 @@ int conn_flush(struct conn *conn);
 /** conn_drain - flush, waiting at most @timeout_ms for the peer to read. */
 void conn_drain(struct conn *conn, int timeout_ms);
 
-/**
- * conn_wait - wait at most @timeout_ms for the next whole message.
- * Errors: -ETIMEDOUT, and as conn_fill() and conn_next().
- */
+/** conn_wait - the next message. Errors: -ETIMEDOUT, and as conn_fill() and conn_next(). */
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**

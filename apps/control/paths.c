@@ -122,8 +122,6 @@ static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *err
     return err ? err : open_dir(dir, dir_bytes, error, error_bytes);
 }
 
-/* --- fabrics on several hosts --------------------------------------------------------- */
-
 void hosts_node_name(char *ret, size_t ret_bytes)
 {
     if (gethostname(ret, ret_bytes))
@@ -270,10 +268,7 @@ static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path
     ret[strlen(ret) - 1] = '~';
 }
 
-/*
- * Make a socket that gets the name @path only when it listens, so that no client is refused. Called
- * with the directory locked.
- */
+/* The socket gets the name @path when it listens, so no client is refused. Directory locked. */
 static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
                        size_t error_bytes)
 {

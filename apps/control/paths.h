@@ -35,10 +35,7 @@ int paths_check_name(const char *name, char *error, size_t error_bytes);
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes);
 
-/**
- * paths_free - is the name free now? Only paths_listen() can then claim it. Errors: as
- * paths_listen().
- */
+/** paths_free - is the name free now? Only paths_listen() claims it. Errors: as that one. */
 int paths_free(const char *name, char *error, size_t error_bytes);
 
 /** paths_unlink - remove the socket unless another process has replaced it. */

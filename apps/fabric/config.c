@@ -17,7 +17,7 @@
 #define FABRIC_WINDOW_SWITCHES  16u                 /* clock virtual: least switches per worker */
 #define FABRIC_LOCAL_BUFS       (1u << 20)          /* for payload of nodes inside the fabric */
 #define RAW_RINGS_BYTES         ((uint64_t)1 << 22) /* rings of all cables: raw_slots() */
-#define RAW_SEGMENTS_MOST       65535u /* segments of a switch: raw_slots() */
+#define RAW_SEGMENTS_MOST       65535u              /* segments of a switch: raw_slots() */
 #define RAW_SLOTS_LEAST         4u
 
 /*
@@ -147,8 +147,6 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
         ret->total += outbox_bytes(graph);
     ret->per_idle_node = ret->total / graph->nodes;
 }
-
-/* --- can it be built? --------------------------------------------------------------- */
 
 /* Does each node have a link, and no more links than its adapter supports? */
 static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counters.c - the counters of the parts of a network, as arrays of descriptors.
+ * counters.c - the counters of a fabric: their descriptors, samples of the parts of a network, and
+ * totals over all host interfaces, switches and link engines, on this host or on all hosts.
  */
 #include "apps/fabric/counters.h"
 
 #include <assert.h>
+
+#include "apps/fabric/internal.h"
+#include "apps/fabric/sample.h"
+#include "emu/util/count.h"
+#include "emu/util/now.h"
 
 static const struct fabric_counter of_way[] = {
 #define WAY(name, kind, shown, text, help) {#name, FABRIC_##kind, help},
@@ -67,4 +73,269 @@ void fabric_counters_each(void (*print)(void *ctx, const char *part, const char 
     for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++)
         for (size_t i = 0; i < parts[p]->count; i++)
             print(ctx, parts[p]->part, parts[p]->counter[i].name);
+}
+
+/* --- samples ------------------------------------------------------------------------ */
+
+static void sent_by(struct fabric_way_sample *ret, const struct emu_port_counts *counts)
+{
+    ret->segments = emu_count_read(&counts->segments);
+    ret->stalls = emu_count_read(&counts->stalls);
+}
+
+static bool way_of_switch(const struct fabric *fabric, const struct topo_at *at,
+                          struct fabric_way_sample *ret)
+{
+    struct switch_dev *sw = fabric->sw[at->sw];
+
+    if (!sw)
+        return false;
+    sent_by(ret, &switch_tx(sw, at->port)->counts);
+    ret->queue = switch_queued(sw, at->port);
+    return true;
+}
+
+/* Fill of a ring. The process writes at least one of the indexes: an invalid fill counts as 0. */
+static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
+{
+    uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
+                     atomic_load_explicit(head, memory_order_relaxed);
+
+    return holds <= EMU_HOSTIF_SLOTS ? holds : 0;
+}
+
+static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
+{
+    const struct emu_hostif *edge = fabric->edge[node];
+
+    return edge ? ring_holds(&edge->shared->up_tail, &edge->shared->up_head) : 0;
+}
+
+/* From a node: by its adapter's link, or directly from its process. */
+static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
+                        struct fabric_way_sample *ret)
+{
+    struct engine *engine = fabric_engine(fabric, cable->node);
+
+    if (engine) {
+        sent_by(ret, &engine_tx(engine, cable->link)->counts);
+        return true;
+    }
+    if (fabric_has_engines(&fabric->config) || !fabric->sw[cable->at.sw])
+        return false;
+    ret->segments =
+        emu_count_read(&switch_rx(fabric->sw[cable->at.sw], cable->at.port)->counts.segments);
+    ret->queue = node_posted(fabric, cable->node);
+    return true;
+}
+
+bool fabric_sample_way(const struct fabric *fabric, uint32_t i, bool out,
+                       struct fabric_way_sample *ret)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+    const struct emu_faults *faults = fabric->links.faults[2 * i + out];
+
+    *ret = (struct fabric_way_sample){.errors = faults ? emu_faults_errors(faults) : 0};
+    if (out)
+        return way_of_switch(fabric, &cable->at, ret);
+    return cable->kind == TOPO_END_SWITCH ? way_of_switch(fabric, &cable->far, ret)
+                                          : way_of_node(fabric, cable, ret);
+}
+
+bool fabric_sample_switch(const struct fabric *fabric, uint32_t s, struct fabric_switch_sample *ret)
+{
+    struct engine *unit = fabric_unit(fabric, s);
+    const struct switch_counts *counts;
+
+    if (!fabric->sw[s])
+        return false;
+    counts = switch_counts(fabric->sw[s]);
+    *ret = (struct fabric_switch_sample){.states = fabric->states[s]};
+#define SWITCH_FROM(name, count) ret->name += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
+    if (unit) {
+        const struct engine_counts *of_unit = engine_counts(unit);
+
+#define UNIT_FROM(name, count) ret->name += emu_count_read(&of_unit->count);
+#include "apps/fabric/counters.def"
+    }
+    return true;
+}
+
+bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabric_node_sample *ret)
+{
+    const struct emu_hostif *edge = fabric->edge[node];
+    struct engine *engine = fabric_engine(fabric, node);
+    struct fabric_host host;
+
+    if (!fabric_has_node(&fabric->config, node))
+        return false;
+    host = fabric_host(fabric, node);
+    /* Drops are counted immediately, segments at the end of a burst: drops can be ahead. */
+    uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
+    uint64_t segments = emu_count_read(&host.tx->counts.segments);
+    *ret = (struct fabric_node_sample){
+        .sent = emu_count_read(&host.rx->counts.segments),
+        .delivered = segments > dropped ? segments - dropped : 0,
+        .contributions = engine ? emu_count_read(&engine_counts(engine)->contributions) : 0,
+        .posted = node_posted(fabric, node),
+        .untaken = edge ? ring_holds(&edge->shared->down_tail, &edge->shared->down_head) : 0};
+    return true;
+}
+
+void fabric_finished_from(const struct fabric *fabric, uint32_t node,
+                          struct fabric_finished_at *ret)
+{
+    const struct emu_hostif *edge = fabric->edge[node];
+
+    *ret = (struct fabric_finished_at){.seat = 0};
+    if (edge)
+        *ret =
+            (struct fabric_finished_at){.seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK,
+                                        .next = atomic_load_explicit(&edge->shared->finished.count,
+                                                                     memory_order_relaxed)};
+}
+
+/* Read new entries of a ring; those of a new incarnation of the process from the first one. */
+static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
+                          struct emu_finished_shared *ring, struct fabric_finished_at *at,
+                          struct emu_finished *ret, uint64_t *missed)
+{
+    uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+
+    if (at->seat != seat)
+        *at = (struct fabric_finished_at){.seat = seat};
+    return emu_finished_read(ret, ring, &at->next, emu_now_ns, missed);
+}
+
+uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                         struct emu_finished *ret, uint64_t *missed)
+{
+    const struct emu_hostif *edge = fabric->edge[node];
+
+    return edge ? read_ring(fabric, node, &edge->shared->finished, at, ret, missed) : 0;
+}
+
+uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                      struct emu_finished *ret, uint64_t *missed)
+{
+    const struct emu_hostif *edge = fabric->edge[node];
+
+    return edge ? read_ring(fabric, node, &edge->shared->drawn, at, ret, missed) : 0;
+}
+
+/* --- totals ------------------------------------------------------------------------- */
+
+void fabric_totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge)
+{
+    const struct emu_hostif_stats *stats = &edge->shared->stats;
+
+    to->sent += emu_count_read(&edge->sent);
+    to->delivered += emu_count_read(&edge->delivered);
+    to->dropped_malformed += emu_count_read(&edge->bad);
+    to->dropped_nobody_attached += emu_count_read(&edge->dead);
+    for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
+        to->in_network[c] += emu_count_read(&stats->in_network[c]);
+        for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
+            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
+    }
+}
+
+/* An adapter's links are ports of cables, like a switch's ports; the one to its process is not. */
+static void totals_add_links(struct fabric_totals *to, struct engine *engine, uint32_t links)
+{
+    for (uint32_t i = 0; i < links; i++)
+        to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
+}
+
+/* @hosts: the engine has a node inside the fabric. */
+static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
+{
+    const struct engine_counts *counts = engine_counts(engine);
+    const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
+    struct fabric_transport *transport = &to->transport;
+
+#define REPORTED(name) transport->name += emu_count_read(&counts->name);
+#include "nic/engine/counts.def"
+#define FROM_ENGINE(total, count) to->total += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
+    to->dropped_nobody_attached += emu_count_read(&out->dropped);
+    if (hosts) {
+        to->delivered += emu_count_read(&out->segments);
+        to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
+    }
+}
+
+/* @hosts: the switch has ports to nodes inside the fabric. */
+static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
+                              bool hosts, const struct topo_end *end)
+{
+    const struct switch_counts *counts = switch_counts(sw);
+
+#define FROM_SWITCH(total, count) to->total += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
+    switch_retries_add(sw, &to->retries);
+    for (uint32_t p = 0; p < ports; p++) {
+        const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
+
+        to->hops += emu_count_read(&tx->segments);
+        to->credit_stalls += emu_count_read(&tx->stalls);
+        to->dropped_nobody_attached += emu_count_read(&tx->dropped);
+        if (hosts && end[p].kind == TOPO_END_NODE) {
+            to->delivered += emu_count_read(&tx->segments);
+            to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
+        }
+    }
+}
+
+void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t ideal_ns = fabric->past_ideal_ns;
+    uint64_t actual_ns = fabric->past_actual_ns;
+    uint64_t worst_ps = 0;
+
+    *ret = fabric->past;
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        if (!fabric->edge[n])
+            continue;
+        fabric_totals_add_edge(ret, fabric->edge[n]);
+        ideal_ns += emu_count_read(&fabric->edge[n]->times.ideal_ns);
+        actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
+    }
+    for (uint32_t s = 0; s < graph->switches; s++)
+        if (fabric->sw[s])
+            totals_add_switch(ret, fabric->sw[s], graph->ports,
+                              fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
+                              graph->sw[s].end);
+    fabric_crossings_count(fabric, &ret->retries);
+    for (uint32_t i = 0; i < fabric->engines.count; i++) {
+        struct engine *engine = fabric->engines.at[i];
+        bool is_node = i < graph->nodes;
+
+        if (engine)
+            totals_add_engine(ret, engine, fabric->config.local_nodes && is_node);
+        if (engine && is_node)
+            totals_add_links(ret, engine, graph->node[i].links);
+    }
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
+
+        if (lag_ps > worst_ps)
+            worst_ps = lag_ps;
+    }
+    ret->dropped_overrun += ret->retries.overrun;
+    ret->dropped_groups_over += ret->transport.not_in_group;
+    ret->dropped = ret->transport.lost + ret->transport.refused;
+#define DROP(name, text) ret->dropped += ret->dropped_##name;
+#include "apps/fabric/counters.def"
+    ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
+    ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    fabric_totals_here(fabric, ret);
+    if (fabric->mirror)
+        fabric->mirror->totals(fabric->mirror->ctx, ret);
 }

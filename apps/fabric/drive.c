@@ -10,8 +10,6 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/now.h"
 
-/* --- threads ------------------------------------------------------------------------ */
-
 static int threads_start(struct fabric *fabric)
 {
     fabric->drive.thread = calloc(fabric->workers, sizeof(struct emu_thread *));
@@ -61,8 +59,6 @@ static const struct fabric_drive_kind by_threads = {
     .go = threads_go,
     .wake = threads_wake,
 };
-
-/* --- windows ------------------------------------------------------------------------ */
 
 static int windows_start(struct fabric *fabric)
 {
@@ -115,8 +111,6 @@ uint64_t fabric_windows(const struct fabric *fabric)
     return emu_windows_count(fabric->drive.windows);
 }
 
-/* --- both --------------------------------------------------------------------------- */
-
 void fabric_drive_choose(struct fabric *fabric)
 {
     static const struct fabric_drive_kind *const kinds[] = {
@@ -162,8 +156,6 @@ uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps)
 {
     return fabric_is_virtual(fabric) ? now_ps + 1 : now_ps;
 }
-
-/* --- the clock -------------------------------------------------------------------- */
 
 void fabric_clock_start(struct fabric *fabric)
 {

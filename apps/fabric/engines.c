@@ -98,8 +98,6 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
     return err;
 }
 
-/* --- combine units ---------------------------------------------------------------- */
-
 uint32_t fabric_switch_ports(const struct fabric_config *config)
 {
     return config->graph->ports + fabric_has_units(config);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * fabric.c - assembles a network graph into switches, cables and workers.
- */
+/* fabric.c - assembles a network graph into switches, cables and workers. */
 #include "apps/fabric/fabric.h"
 
 #include <errno.h>
@@ -244,22 +242,14 @@ static int fabric_make_devices(struct fabric *fabric)
 
 static int fabric_build(struct fabric *fabric)
 {
-    int err = fabric_alloc(fabric);
+    static int (*const steps[])(struct fabric *) = {fabric_alloc,        fabric_make_pool,
+                                                    fabric_make_cables,  fabric_make_devices,
+                                                    fabric_plug,         fabric_rate_cables,
+                                                    fabric_fault_cables, fabric_drive_start};
+    int err = 0;
 
-    if (!err)
-        err = fabric_make_pool(fabric);
-    if (!err)
-        err = fabric_make_cables(fabric);
-    if (!err)
-        err = fabric_make_devices(fabric);
-    if (!err)
-        err = fabric_plug(fabric);
-    if (!err)
-        err = fabric_rate_cables(fabric);
-    if (!err)
-        err = fabric_fault_cables(fabric);
-    if (!err)
-        err = fabric_drive_start(fabric);
+    for (size_t i = 0; !err && i < sizeof steps / sizeof steps[0]; i++)
+        err = steps[i](fabric);
     return err;
 }
 

@@ -460,7 +460,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
     return (uint32_t)left;
 }
 
-static int64_t group_find(const struct fabric_group *group, uint32_t node)
+int64_t fabric_group_find(const struct fabric_group *group, uint32_t node)
 {
     for (uint32_t i = 0; i < group->count; i++)
         if (group->node[i] == node)
@@ -471,7 +471,7 @@ static int64_t group_find(const struct fabric_group *group, uint32_t node)
 int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 {
     struct fabric_group *group = fabric_group_at(fabric, id);
-    int64_t at = group && !(node & FABRIC_LEFT) ? group_find(group, node) : -1;
+    int64_t at = group && !(node & FABRIC_LEFT) ? fabric_group_find(group, node) : -1;
 
     if (at < 0)
         return -ENOENT;
@@ -507,7 +507,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
     uint32_t count = 0;
 
     for (uint32_t g = 0; g < fabric->slots; g++) {
-        if (!fabric->group[g] || group_find(fabric->group[g], node) < 0)
+        if (!fabric->group[g] || fabric_group_find(fabric->group[g], node) < 0)
             continue;
         if (count < max)
             groups[count] = fabric->group[g]->id;

@@ -76,40 +76,33 @@ static uint32_t crossing_host(const struct fabric_config *config, const struct f
     return near == config->hosts->self ? far : near;
 }
 
-uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host)
+/* Count cables between this host and @host (TOPO_NONE: any); @all: between any two hosts. */
+static uint32_t crossings_count(const struct fabric_config *config, uint32_t host, bool all)
 {
     const struct topo_graph *graph = config->graph;
     struct fabric_cable cable;
-    uint32_t count = 0;
+    uint32_t near, far, count = 0;
 
     for (uint32_t s = 0; config->hosts && s < graph->switches; s++)
         for (uint32_t p = 0; p < graph->ports; p++) {
-            uint32_t far;
-
             if (!fabric_cable_from(graph, s, p, &cable))
                 continue;
-            far = crossing_host(config, &cable);
-            count += far != TOPO_NONE && (host == TOPO_NONE || far == host);
+            cable_hosts(config, &cable, &near, &far);
+            count += near != far &&
+                     (all || ((near == config->hosts->self || far == config->hosts->self) &&
+                              (host == TOPO_NONE || near == host || far == host)));
         }
     return count;
 }
 
+uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host)
+{
+    return crossings_count(config, host, false);
+}
+
 uint32_t fabric_crossings_all(const struct fabric_config *config)
 {
-    const struct topo_graph *graph = config->graph;
-    struct fabric_cable cable;
-    uint32_t count = 0;
-
-    for (uint32_t s = 0; config->hosts && s < graph->switches; s++)
-        for (uint32_t p = 0; p < graph->ports; p++) {
-            uint32_t near, far;
-
-            if (!fabric_cable_from(graph, s, p, &cable))
-                continue;
-            cable_hosts(config, &cable, &near, &far);
-            count += near != far;
-        }
-    return count;
+    return crossings_count(config, TOPO_NONE, true);
 }
 
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,

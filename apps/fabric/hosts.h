@@ -52,10 +52,7 @@ struct fabric_crossing_ops {
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,
                 const struct emu_profile *profile);
-    /*
-     * Destroy all devices, if any; each frees its sending ends by emu_link_unjoin(). Workers exist
-     * but no longer run.
-     */
+    /* Destroy the devices, which free their sending ends by emu_link_unjoin(); no worker runs. */
     void (*destroy)(void *ctx);
     /*
      * Entries of the crossing, modulo 2^32, that its device has taken from here, and brought here.
@@ -194,10 +191,7 @@ struct fabric_mirror {
     void (*failed)(void *ctx, uint32_t group);                        /* fabric_group_fails() */
     void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
 
-    /*
-     * Queries about the cable ends of other hosts. Only the numbers of cables, switches and workers
-     * in the replies have been checked.
-     */
+    /* Queries about cable ends. Only cable, switch and worker numbers in replies were checked. */
     /* fabric_test_far(); @here: fabric_link_past() of this host, one for each test. */
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);

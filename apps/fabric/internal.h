@@ -68,10 +68,7 @@ struct fabric_drive_kind {
     bool is_virtual;
 };
 
-/*
- * What steps the workers: threads that run freely, or windows of simulated time. Only drive.c
- * distinguishes them.
- */
+/* Drives the workers: free threads, or windows of simulated time. Only drive.c knows which. */
 struct fabric_drive {
     const struct fabric_drive_kind *kind;
     union {
@@ -127,7 +124,7 @@ struct fabric_combine {
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
 
-    /* combining.c */
+    /* faults.c */
     bool out;      /* its units are out of service */
     uint32_t held; /* contributions that waited when the units went out of service */
 };
@@ -354,11 +351,9 @@ struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
 /* Free the cables. Entries that their faults hold return to the pool. */
 void fabric_free_cables(struct fabric *fabric);
 
-/* --- combining.c, losses.c --- */
+/* --- faults.c, losses.c --- */
 
 /* A switch of the tree that refuses states to new groups; NULL: none. */
-
-/* fabric/combining.c: a switch of the tree in which no group finds states now; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
 
@@ -393,8 +388,6 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 }
 
 void fabric_free_combine(struct fabric *fabric);
-
-/* --- ports.c --- */
 
 /* The time in the log of a hit that the manager notes at its @now_ps. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
@@ -439,10 +432,7 @@ struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
                                           const struct topo_tree *tree, uint32_t units);
 void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count);
 
-/*
- * Publish the parts in all switches of the tree or, on failure, in none; withdraw them from all.
- * Errors: as switch_groups_set().
- */
+/* Publish the parts, all or none; withdraw them. Errors: as switch_groups_set(). */
 int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
                          struct switch_group **part);
 void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree);
@@ -461,6 +451,9 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group);
 
 /* The group with that address, or NULL. */
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
+
+/* The index of a member that has not left; -1: it is no such member. */
+int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 
 /* Move the group's reservations to the tree @to. False: no space, and nothing has changed. */
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
@@ -503,7 +496,7 @@ int fabric_group_enter(struct fabric *fabric, struct fabric_group *group, uint32
 /* Try again to free the groups in fabric.gone. */
 void fabric_groups_sweep(struct fabric *fabric);
 
-/* --- nodes.c, sample.c --- */
+/* --- nodes.c, counters.c --- */
 
 /* Publish the incarnation word of @node, with all its bits, to all processes attached here. */
 void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word);

@@ -51,10 +51,7 @@ bool fabric_can_reroute(const struct fabric *fabric);
 int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fault, uint64_t now_ps,
                     uint32_t *hit);
 
-/**
- * fabric_link_quiet - have all old packets left a cable that is down, so that it may come up again?
- * Thread: as above.
- */
+/** fabric_link_quiet - have all old packets left a cable that is down? Thread: as above. */
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 
 /** fabric_link_is_out - is the cable out of use since the last fabric_link_set()? */
@@ -234,10 +231,7 @@ bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret);
 /** fabric_hits_missed - hits that did not fit into the log, because nobody took earlier ones. */
 uint64_t fabric_hits_missed(const struct fabric *fabric);
 
-/**
- * fabric_is_faulty - did any cable ever have faults? fabric_expect_faults() - cables of other hosts
- * may have some from now on.
- */
+/** fabric_is_faulty - did a cable ever have faults? fabric_expect_faults() - let it be true. */
 bool fabric_is_faulty(const struct fabric *fabric);
 void fabric_expect_faults(struct fabric *fabric);
 

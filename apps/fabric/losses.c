@@ -246,14 +246,6 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
 
 /* --- packets of nodes that left -------------------------------------------------------- */
 
-static bool group_has(const struct fabric_group *group, uint32_t node)
-{
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->node[i] == node)
-            return true;
-    return false;
-}
-
 /*
  * A member may leave, or its process end, as soon as it has posted its contribution. If the adapter
  * gives it up later, no process there notices, and probes of the waiting members succeed, since the
@@ -267,7 +259,7 @@ static void group_left_look(struct fabric *fabric, struct fabric_group *group)
         uint32_t node = engines->at[i].number;
 
         if (node < fabric->config.graph->nodes && engine_group_gave_up(engines->at[i].group) &&
-            !group_has(group, node))
+            fabric_group_find(group, node) < 0)
             group_fails(fabric, group,
                         &(struct fabric_loss){.what = FABRIC_LEFT_GAVE_UP,
                                               .from = node,

@@ -53,8 +53,6 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-/* --- adapters --------------------------------------------------------------------- */
-
 #define CHAIN_MOST 64u /* members of a chain: a result passes all of them */
 
 /*
@@ -198,8 +196,6 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group)
     }
     return all;
 }
-
-/* --- parts in switches ------------------------------------------------------------ */
 
 struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
                                           const struct topo_tree *tree, uint32_t units)

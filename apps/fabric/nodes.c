@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * nodes.c - processes attach and detach.
- */
+/* nodes.c - processes attach and detach. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -406,10 +404,7 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
     node_detach(fabric, node, true);
 }
 
-/*
- * Does the process take its segments? Returns true if it was cut off now. @tick_ms: how much of
- * this tick counts (tick_counts_ms()).
- */
+/* Cut the process off if it does not take its segments; true if so. @tick_ms: tick_counts_ms(). */
 static bool tick_edge(struct fabric *fabric, struct emu_hostif *edge, uint32_t tick_ms)
 {
     uint64_t delivered = emu_count_read(&edge->delivered);
@@ -432,10 +427,7 @@ static bool tick_edge(struct fabric *fabric, struct emu_hostif *edge, uint32_t t
     return true;
 }
 
-/*
- * How much of a tick counts: not the time without a core, but always a part, so that the bound
- * ends.
- */
+/* The part of a tick that counts: time with a core, but never nothing, so that bounds end. */
 static uint32_t tick_counts_ms(struct fabric *fabric)
 {
     uint64_t starved_ms = (fabric->starved_ns - fabric->tick_starved_ns) / 1000000u;

@@ -18,8 +18,6 @@
 
 #define HIDDEN "***"
 
-/* --- secrets ------------------------------------------------------------------------ */
-
 /* Does the name of an option or a variable, @bytes long, say that its value is a secret? */
 static bool names_secret(const char *name, size_t bytes)
 {
@@ -42,10 +40,7 @@ static bool is_http(const char *word, const char *at)
            (bytes >= 5 && strncasecmp(at - 5, "https", 5) == 0);
 }
 
-/*
- * Where the first password begins in @word, as in SCHEME://USER:PASSWORD@HOST or
- * https://TOKEN@HOST; NULL: nowhere.
- */
+/* The first password in SCHEME://USER:PASSWORD@HOST or https://TOKEN@HOST; NULL: none. */
 static const char *password_in(const char *word)
 {
     for (const char *at = strstr(word, "://"); at; at = strstr(at, "://")) {
@@ -76,8 +71,6 @@ static bool announces_secret(const char *word)
 {
     return *word == '-' && !strpbrk(word, "=:") && names_secret(word, strlen(word));
 }
-
-/* --- words -------------------------------------------------------------------------- */
 
 /* JSON is UTF-8, and an argument may be any bytes. */
 static bool is_utf8(struct json_object *string)
@@ -154,8 +147,6 @@ static struct json_object *words_of_process(void)
     return list;
 }
 
-/* --- the object --------------------------------------------------------------------- */
-
 /* {FIELD: VALUE} of everything that options have set in the profile. */
 static struct json_object *settings_of(const struct fabric_config *config)
 {
@@ -199,8 +190,6 @@ struct json_object *origin_json(const struct fabric_config *config)
     json_object_object_add(origin, "date", date_of(config));
     return origin;
 }
-
-/* --- as text ------------------------------------------------------------------------ */
 
 static const char *text_of(struct json_object *origin, const char *field)
 {

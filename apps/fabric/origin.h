@@ -27,10 +27,7 @@ struct json_object *origin_json(const struct fabric_config *config);
  */
 struct json_object *origin_words(char *const *words);
 
-/**
- * origin_command - the command line of @origin, quoted for a shell; the caller frees it. NULL:
- * there is no memory.
- */
+/** origin_command - the quoted command line; the caller frees it. NULL: out of memory. */
 char *origin_command(struct json_object *origin);
 
 /**

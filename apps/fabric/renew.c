@@ -17,8 +17,6 @@
 
 #define LIVES_AT_ONCE 16384u /* entries written during one hold of the workers */
 
-/* --- copies of groups ------------------------------------------------------------------- */
-
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
 {
@@ -48,10 +46,7 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
     return lead;
 }
 
-/*
- * Is this a valid switch of a tree? Switches assert that the set of ports is not empty, and
- * contains the port towards the top.
- */
+/* Check what switches assert: a set of ports that is not empty and includes the one upwards. */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
@@ -143,8 +138,6 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
         err = copy_install(fabric, group);
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
-
-/* --- the devices of a host -------------------------------------------------------------- */
 
 /* Is that engine, of a node or of a combine unit, on @host? */
 static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)

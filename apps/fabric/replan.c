@@ -143,8 +143,6 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
     return fabric_parts_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER : REPLANNED;
 }
 
-/* --- groups that combine in switches -------------------------------------------------- */
-
 /* Is nothing of the group under way in the switches of its tree? */
 static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
@@ -155,10 +153,7 @@ static bool group_is_quiet(const struct fabric *fabric, const struct fabric_grou
     return true;
 }
 
-/*
- * Change the tree while no worker runs. Segments that processes have posted and no switch has taken
- * will use the new tree.
- */
+/* Change the tree while no worker runs: segments not yet taken by a switch use the new tree. */
 static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
                                  const struct topo_tree *tree, struct switch_group **part)
 {
@@ -174,8 +169,6 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
     fabric_parts_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }
-
-/* --- both kinds ---------------------------------------------------------------------- */
 
 /* Takes over @tree: it becomes the group's, or is released. */
 static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *group,

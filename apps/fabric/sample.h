@@ -36,10 +36,7 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
 
 enum fabric_watcher { FABRIC_WATCH_TELEMETRY = 1, FABRIC_WATCH_TIMELINE = 2 };
 
-/**
- * fabric_watch - while any watcher is set (@watched), processes report all collectives that they
- * have finished. Thread: manager.
- */
+/** fabric_watch - let processes report finished collectives while @watched by anyone. */
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched);
 
 /** fabric_watch_messages - report also all messages of at least @bytes. Thread: manager. */

@@ -250,11 +250,6 @@ static uint32_t moved_of_node(const struct topo_graph *graph, uint32_t node)
     return graph->switches * graph->ports + node * (TOPO_NODE_LINKS_MAX + 2);
 }
 
-static uint32_t moved_count(const struct topo_graph *graph)
-{
-    return moved_of_node(graph, graph->nodes);
-}
-
 static void moved_note(struct fabric_moved *moved, uint64_t segments, uint64_t now_ns)
 {
     if (moved->since_ns && moved->segments == segments)
@@ -285,7 +280,7 @@ int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns)
     const struct topo_graph *graph = fabric->config.graph;
 
     if (!fabric->moved)
-        fabric->moved = calloc(moved_count(graph), sizeof *fabric->moved);
+        fabric->moved = calloc(moved_of_node(graph, graph->nodes), sizeof *fabric->moved);
     if (!fabric->moved)
         return -ENOMEM;
     for (uint32_t s = 0; s < graph->switches; s++)

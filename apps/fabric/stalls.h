@@ -84,10 +84,7 @@ struct fabric_stall {
     uint64_t since_ns;
 };
 
-/**
- * fabric_stalls_look - sample the progress of each link. Call about once a second. Errors: -ENOMEM.
- * Thread: manager.
- */
+/** fabric_stalls_look - sample each link, about once a second. Errors: -ENOMEM. Thread: manager. */
 int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns);
 
 /**

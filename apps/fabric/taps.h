@@ -30,12 +30,8 @@ struct fabric_capture {
  */
 int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *capture, int *memfd);
 
-/**
- * fabric_capture_stop - remove the taps, if any; all records are in the rings. Thread: manager;
- * holds the workers.
- */
+/** fabric_capture_stop - remove the taps, if any. Thread: manager; holds the workers. */
 void fabric_capture_stop(struct fabric *fabric);
-
 
 /** fabric_cable_way_name - name of a direction: "3:5>7:1", "n4:0>1:0". @text: 48 bytes. */
 void fabric_cable_way_name(const struct fabric *fabric, uint32_t cable, bool out, char *text);

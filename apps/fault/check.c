@@ -24,8 +24,8 @@ static int check_node(const struct fault_check *c, const char *key, uint32_t nod
 {
     if (node == EMU_FAULT_ANY || node < c->network->graph->nodes)
         return 0;
-    return fail(-EINVAL, c->text, c->text_bytes, "%s %s=%u: %s has nodes 0 to %u", name_of(c), key,
-                node, c->network->graph->spec, c->network->graph->nodes - 1);
+    return refuse(c, -EINVAL, "%s %s=%u: %s has nodes 0 to %u", name_of(c), key, node,
+                  c->network->graph->spec, c->network->graph->nodes - 1);
 }
 
 /* Can entries exist that match the rule? */
@@ -40,27 +40,24 @@ static int check_aim(const struct fault_check *c)
     if (err)
         return err;
     if (aim->kinds == 1u << EMU_SET)
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s kind=set: a set goes to the node's own adapter and crosses no cable; use "
-                    "another kind",
-                    name_of(c));
+        return refuse(c, -EINVAL,
+                      "%s kind=set: a set goes to the node's own adapter and crosses no cable; use "
+                      "another kind",
+                      name_of(c));
     if (!emu_profile_has_packets(profile) && aim->packets != EMU_FAULT_CREDIT &&
         !(aim->packets & EMU_FAULT_HEAD))
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s packet=: profile %s has no acknowledgments, so each segment is a head; "
-                    "leave packet out, or use --profile qsnet3",
-                    name_of(c), profile->name);
+        return refuse(c, -EINVAL,
+                      "%s packet=: profile %s has no acknowledgments, so each segment is a head; "
+                      "leave packet out, or use --profile qsnet3",
+                      name_of(c), profile->name);
     if (!emu_profile_has_words(profile) && aim->kinds == 1u << EMU_TEST)
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s kind=test: profile %s has no network conditionals; use --profile qsnet3",
-                    name_of(c), profile->name);
+        return refuse(c, -EINVAL,
+                      "%s kind=test: profile %s has no network conditionals; use --profile qsnet3",
+                      name_of(c), profile->name);
     return 0;
 }
 
-/*
- * Can the cable at this port fail? Without acknowledgments a node's cable is the host interface of
- * its process, and cannot.
- */
+/* Without acknowledgments a node's cable is its process's host interface, and cannot fail. */
 static bool cable_can_fail(const struct fault_check *c, uint32_t sw, uint32_t port)
 {
     return emu_profile_has_engines(c->network->profile) ||
@@ -91,22 +88,22 @@ static int check_event(const struct fault_check *c)
     if (!on->nth)
         return 0;
     if (on->kind == EMU_TEST && !emu_profile_has_words(c->network->profile))
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s on=test: profile %s has no network conditionals; use --profile qsnet3",
-                    name_of(c), c->network->profile->name);
+        return refuse(c, -EINVAL,
+                      "%s on=test: profile %s has no network conditionals; use --profile qsnet3",
+                      name_of(c), c->network->profile->name);
     if (emu_kind_traits(on->kind)->folds) {
         if (network_combines(c))
             return 0;
-        return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "on=: this network combines nothing, so no such operation is observed: use "
-                    "at=");
+        return refuse(c, -ENOTSUP,
+                      "on=: this network combines nothing, so no such operation is observed: use "
+                      "at=");
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
             if (graph->sw[sw].end[port].kind != TOPO_END_NONE && cable_can_fail(c, sw, port))
                 return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "on=: no cable of this network can be observed: use at=, or profile qsnet3");
+    return refuse(c, -ENOTSUP,
+                  "on=: no cable of this network can be observed: use at=, or profile qsnet3");
 }
 
 static int check_requirements(const struct fault_check *c)
@@ -118,8 +115,6 @@ static int check_requirements(const struct fault_check *c)
     return err;
 }
 
-/* --- targets -------------------------------------------------------------------------- */
-
 /* For a fault that takes links down: can each of its cables fail? */
 static int check_signals(const struct fault_check *c)
 {
@@ -127,10 +122,11 @@ static int check_signals(const struct fault_check *c)
         const struct fault_target *at = &c->targets.target[i];
 
         if (!cable_can_fail(c, at->id, at->port))
-            return fail(-ENOTSUP, c->text, c->text_bytes,
-                        "%s: it may act on the cable at switch %u, port %u, which leads to a node: "
-                        "without acknowledgments such a cable cannot fail",
-                        name_of(c), at->id, at->port);
+            return refuse(
+                c, -ENOTSUP,
+                "%s: it may act on the cable at switch %u, port %u, which leads to a node: "
+                "without acknowledgments such a cable cannot fail",
+                name_of(c), at->id, at->port);
     }
     return 0;
 }
@@ -157,14 +153,14 @@ static int check_effect(const struct fault_check *c)
     uint32_t hit = targets_hit(c);
 
     if (!c->targets.count)
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s: no cable connects these nodes to the others; name other nodes",
-                    name_of(c));
+        return refuse(c, -EINVAL,
+                      "%s: no cable connects these nodes to the others; name other nodes",
+                      name_of(c));
     if (!hit || (kind_of(c)->takes_switch && hit < c->targets.count))
-        return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "%s: without acknowledgments a node's cable cannot fail: name cables between "
-                    "switches, switches without nodes, or use profile qsnet3",
-                    name_of(c));
+        return refuse(c, -ENOTSUP,
+                      "%s: without acknowledgments a node's cable cannot fail: name cables between "
+                      "switches, switches without nodes, or use profile qsnet3",
+                      name_of(c));
     return kind_of(c)->takes_signal ? check_signals(c) : 0;
 }
 
@@ -190,9 +186,8 @@ static int check_place(const struct fault_check *c)
     int err = fault_targets_find(&named, c->fault, c->network->graph, 0, c->text, c->text_bytes);
 
     if (!err && kind_of(c)->cuts && named.count == c->network->graph->nodes)
-        err = fail(-EINVAL, c->text, c->text_bytes,
-                   "%s: these are all nodes of %s; name only some of them", name_of(c),
-                   c->network->graph->spec);
+        err = refuse(c, -EINVAL, "%s: these are all nodes of %s; name only some of them",
+                     name_of(c), c->network->graph->spec);
     fault_targets_release(&named);
     return err;
 }

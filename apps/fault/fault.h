@@ -175,10 +175,7 @@ bool fault_example(enum fault_kind kind, const char *where, const char *lasts, c
  */
 int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
 
-/**
- * fault_print - write the fault's canonical text, from which fault_parse() makes the same fault.
- * @text: of FAULT_TEXT_BYTES.
- */
+/** fault_print - write the canonical text, for fault_parse(). @text: of FAULT_TEXT_BYTES. */
 void fault_print(const struct fault *fault, char *text);
 
 /** fault_print_time - write a time, such as "1.5ms". @text: of 32 bytes. Returns it. */

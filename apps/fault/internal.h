@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - the tables of kinds and keys.
- */
+/* internal.h - the tables of kinds and keys. */
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
 
@@ -80,6 +78,12 @@ struct fault_check {
     char *text;
     size_t text_bytes;
 };
+
+/* Fail with one line of text to the user; @check is a struct fault_check. */
+#define refuse(check, err, ...) fail(err, (check)->text, (check)->text_bytes, __VA_ARGS__)
+
+/* The same for invalid text or targets; @at has the fields error and error_bytes. */
+#define invalid(at, ...) fail(-EINVAL, (at)->error, (at)->error_bytes, __VA_ARGS__)
 
 #define FAULT_REQUIRES 2 /* requirements of a kind, at most */
 

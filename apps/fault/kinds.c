@@ -64,16 +64,19 @@ static int validate_partition(const struct fault *fault, uint64_t seen, char *er
 
 /* --- requirements on the network ------------------------------------------------------ */
 
+static int lacks(const struct fault_check *c, int err, const char *why)
+{
+    return refuse(c, err, "%s: %s", fault_name(c->fault->kind), why);
+}
+
 /* Lost and damaged segments must be retransmitted. */
 static int requires_repair(const struct fault_check *c)
 {
     if (switch_has_links(c->network->profile))
         return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: this profile acknowledges nothing, so lost segments would not be "
-                "retransmitted: use profile qsnet3, transport=acknowledged or "
-                "link_retry=go_back_n",
-                fault_name(c->fault->kind));
+    return lacks(c, -ENOTSUP,
+                 "this profile acknowledges nothing, so lost segments would not be retransmitted: "
+                 "use profile qsnet3, transport=acknowledged or link_retry=go_back_n");
 }
 
 /* Cables must return credits without link-level retry. */
@@ -81,20 +84,18 @@ static int requires_plain_credits(const struct fault_check *c)
 {
     if (!emu_profile_retries(c->network->profile))
         return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: with link-level retry credits are checked and retransmitted, so no cable "
-                "loses or duplicates them: use link_retry=none",
-                fault_name(c->fault->kind));
+    return lacks(c, -ENOTSUP,
+                 "with link-level retry credits are checked and retransmitted, so no cable loses "
+                 "or duplicates them: use link_retry=none");
 }
 
 static int requires_time(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_RAW)
         return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: clock raw does not model time, so no link can be slow: use --clock real, "
-                "or fabemu traffic",
-                fault_name(c->fault->kind));
+    return lacks(c, -ENOTSUP,
+                 "clock raw does not model time, so no link can be slow: use --clock real, or "
+                 "fabemu traffic");
 }
 
 /* Switches must have combine units. */
@@ -103,16 +104,14 @@ static int requires_units(const struct fault_check *c)
     const struct emu_profile *profile = c->network->profile;
 
     if (!emu_profile_switches_combine(profile))
-        return fail(-EINVAL, c->text, c->text_bytes,
-                    "%s: with profile %s adapters combine, switches have no combine units; "
-                    "use --set combining=switch",
-                    fault_name(c->fault->kind), profile->name);
-    if (!emu_profile_has_engines(profile) && !switch_combines(profile))
-        return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "%s: these switches have no combine units: use buffers=xpoint or "
-                    "input_xpoint",
-                    fault_name(c->fault->kind));
-    return 0;
+        return refuse(c, -EINVAL,
+                      "%s: with profile %s adapters combine, switches have no combine units; "
+                      "use --set combining=switch",
+                      fault_name(c->fault->kind), profile->name);
+    if (emu_profile_has_engines(profile) || switch_combines(profile))
+        return 0;
+    return lacks(c, -ENOTSUP,
+                 "these switches have no combine units: use buffers=xpoint or input_xpoint");
 }
 
 /* Groups must be created during the fault: by processes, not by synthetic traffic. */
@@ -120,10 +119,9 @@ static int requires_new_groups(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
         return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s: it refuses groups that are created during the fault, but synthetic "
-                "traffic creates all of its groups before the run: use fabemu run",
-                fault_name(c->fault->kind));
+    return lacks(c, -ENOTSUP,
+                 "it refuses groups that are created during the fault, but synthetic traffic "
+                 "creates all of its groups before the run: use fabemu run");
 }
 
 /* Adapters must have link engines. */
@@ -131,10 +129,10 @@ static int requires_engines(const struct fault_check *c)
 {
     if (emu_profile_has_engines(c->network->profile))
         return 0;
-    return fail(-EINVAL, c->text, c->text_bytes,
-                "%s: adapters of profile %s have no state to reset; use --profile qsnet3, or "
-                "node-kill",
-                fault_name(c->fault->kind), c->network->profile->name);
+    return refuse(c, -EINVAL,
+                  "%s: adapters of profile %s have no state to reset; use --profile qsnet3, or "
+                  "node-kill",
+                  fault_name(c->fault->kind), c->network->profile->name);
 }
 
 /* Nodes must have processes: in simulated time they are traffic generators inside the fabric. */
@@ -142,9 +140,7 @@ static int requires_processes(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
         return 0;
-    return fail(-ENOTSUP, c->text, c->text_bytes,
-                "%s acts on processes, and nodes in simulated time have none",
-                fault_name(c->fault->kind));
+    return lacks(c, -ENOTSUP, "it acts on processes, and nodes in simulated time have none");
 }
 
 /* --- effects that a user may not expect --------------------------------------------- */
@@ -152,8 +148,7 @@ static int requires_processes(const struct fault_check *c)
 static void note_credit_loss(const struct fault_check *c)
 {
     snprintf(c->text, c->text_bytes,
-             "a lost credit never returns: the cable gets slower, and without any credit it "
-             "stops");
+             "a lost credit never returns: the cable gets slower, and without any credit it stops");
 }
 
 static void note_credit_forge(const struct fault_check *c)

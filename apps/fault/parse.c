@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * parse.c - reads a fault from its text: each word, then checks that they fit each other.
- */
+/* parse.c - reads a fault from its text: each word, then checks that they fit each other. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,11 +138,9 @@ static int read_key_value(struct parse *p, enum fault_key key, const char *value
     if (verdict == QUANTITY_OK)
         return 0;
     if (!value)
-        return fail(-EINVAL, p->error, p->error_bytes, "%s has no value; %s= is followed by %s",
-                    row->name, row->name, right);
-    return fail(-EINVAL, p->error, p->error_bytes, "%s=%.*s%s: it must be %s%s", row->name,
-                FAULT_SHOWN, value, reasons[verdict], right,
-                row->names ? nearest_in(value, right).text : "");
+        return invalid(p, "%s has no value; %s= is followed by %s", row->name, row->name, right);
+    return invalid(p, "%s=%.*s%s: it must be %s%s", row->name, FAULT_SHOWN, value, reasons[verdict],
+                   right, row->names ? nearest_in(value, right).text : "");
 }
 
 /* --- words ------------------------------------------------------------------------ */
@@ -173,9 +169,9 @@ static int no_such_key(const struct parse *p, enum fault_key key)
 {
     char list[FAULT_LIST_ROOM];
 
-    return fail(-EINVAL, p->error, p->error_bytes, "%s has no '%s'%s; it has %s", p->kind->name,
-                fault_key_row(key)->name, key == FAULT_KEY_FOR ? ", since it is momentary" : "",
-                fault_list_keys(p->kind->keys, list));
+    return invalid(p, "%s has no '%s'%s; it has %s", p->kind->name, fault_key_row(key)->name,
+                   key == FAULT_KEY_FOR ? ", since it is momentary" : "",
+                   fault_list_keys(p->kind->keys, list));
 }
 
 static int read_kind(struct parse *p, const char *word)
@@ -186,9 +182,8 @@ static int read_kind(struct parse *p, const char *word)
     int kind = find_kind(word);
 
     if (kind >= 0 && p->kind)
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s and %s: a line has one fault; write the other one on its own line",
-                    p->kind->name, word);
+        return invalid(p, "%s and %s: a line has one fault; write the other one on its own line",
+                       p->kind->name, word);
     if (kind >= 0) {
         fault_init(&p->fault, (enum fault_kind)kind);
         p->fault.when = when;
@@ -198,13 +193,12 @@ static int read_kind(struct parse *p, const char *word)
                    : 0;
     }
     if (fault_scenario_find(word))
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "'%.*s' is a scenario, not a fault: start a fabric with --faults %.*s",
-                    FAULT_SHOWN, word, FAULT_SHOWN, word);
+        return invalid(p, "'%.*s' is a scenario, not a fault: start a fabric with --faults %.*s",
+                       FAULT_SHOWN, word, FAULT_SHOWN, word);
     for (int i = 0; i < FAULT_KINDS; i++)
         fault_put(&writer, "%s%s", i ? ", " : "", fault_name((enum fault_kind)i));
-    return fail(-EINVAL, p->error, p->error_bytes, "no fault '%.*s'; there are %s%s", FAULT_SHOWN,
-                word, list, nearest_in(word, list).text);
+    return invalid(p, "no fault '%.*s'; there are %s%s", FAULT_SHOWN, word, list,
+                   nearest_in(word, list).text);
 }
 
 static int read_key(struct parse *p, enum fault_key key, const char *value)
@@ -214,18 +208,17 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
     char list[FAULT_LIST_ROOM];
 
     if (!p->kind && !(FAULT_KEYS_WHEN & emu_bit(key)))
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s before the fault; first when (at=, for=, every=, on=), then the fault, "
-                    "then the rest: " EXAMPLE,
-                    name);
+        return invalid(p,
+                       "%s before the fault; first when (at=, for=, every=, on=), then the fault, "
+                       "then the rest: " EXAMPLE,
+                       name);
     if (p->kind && !(p->kind->keys & emu_bit(key)))
         return no_such_key(p, key);
     if (has(p, key))
-        return fail(-EINVAL, p->error, p->error_bytes, "%s is given twice; give it once", name);
+        return invalid(p, "%s is given twice; give it once", name);
     if (where && FAULT_KEYS_WHERE & emu_bit(key))
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s and %s: a fault has one of them; write another fault on its own line",
-                    fault_list_keys(where, list), name);
+        return invalid(p, "%s and %s: a fault has one of them; write another fault on its own line",
+                       fault_list_keys(where, list), name);
     p->seen |= emu_bit(key);
     return read_key_value(p, key, value);
 }
@@ -244,9 +237,10 @@ static int read_word(struct parse *p, char *word)
         return read_kind(p, word);
     uint64_t keys = p->kind ? p->kind->keys : FAULT_KEYS_WHEN;
     fault_list_keys(keys, list);
-    return fail(-EINVAL, p->error, p->error_bytes, "no key '%.*s'; %s has %s%s",
-                length < FAULT_SHOWN ? (int)length : FAULT_SHOWN, word,
-                p->kind ? p->kind->name : "the time of a fault", list, nearest_in(word, list).text);
+    return invalid(p, "no key '%.*s'; %s has %s%s",
+                   length < FAULT_SHOWN ? (int)length : FAULT_SHOWN, word,
+                   p->kind ? p->kind->name : "the time of a fault", list,
+                   nearest_in(word, list).text);
 }
 
 static int read_words(struct parse *p, const char *text)
@@ -260,9 +254,9 @@ static int read_words(struct parse *p, const char *text)
         if (!length)
             return 0;
         if (length > FAULT_WORD_MAX)
-            return fail(-EINVAL, p->error, p->error_bytes,
-                        "'%.*s…' is longer than %d characters, so it cannot be part of a fault",
-                        FAULT_SHOWN, text, FAULT_WORD_MAX);
+            return invalid(p,
+                           "'%.*s…' is longer than %d characters, so it cannot be part of a fault",
+                           FAULT_SHOWN, text, FAULT_WORD_MAX);
         memcpy(word, text, length);
         word[length] = '\0';
         int err = read_word(p, word);
@@ -278,13 +272,13 @@ static int check_complete(const struct parse *p)
     char list[FAULT_LIST_ROOM];
 
     if (!p->kind)
-        return fail(-EINVAL, p->error, p->error_bytes, "no kind of fault is named; " EXAMPLE);
+        return invalid(p, "no kind of fault is named; " EXAMPLE);
     if (!(p->seen & FAULT_KEYS_WHERE))
-        return fail(-EINVAL, p->error, p->error_bytes, "%s does not say where; it needs one of %s",
-                    p->kind->name, fault_list_keys(p->kind->keys & FAULT_KEYS_WHERE, list));
+        return invalid(p, "%s does not say where; it needs one of %s", p->kind->name,
+                       fault_list_keys(p->kind->keys & FAULT_KEYS_WHERE, list));
     if (p->kind->needs & ~p->seen)
-        return fail(-EINVAL, p->error, p->error_bytes, "%s needs %s, too", p->kind->name,
-                    fault_list_keys(p->kind->needs & ~p->seen, list));
+        return invalid(p, "%s needs %s, too", p->kind->name,
+                       fault_list_keys(p->kind->needs & ~p->seen, list));
     return p->kind->validate ? p->kind->validate(&p->fault, p->seen, p->error, p->error_bytes) : 0;
 }
 
@@ -296,16 +290,16 @@ static int check_times(const struct parse *p)
     fault_print_time(when->every_ps, every);
     fault_print_time(when->for_ps, last);
     if (when->every_ps && when->for_ps >= when->every_ps)
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "every=%s for=%s: it would begin again before it ends; 'for' must be less "
-                    "than 'every'",
-                    every, last);
+        return invalid(p,
+                       "every=%s for=%s: it would begin again before it ends; 'for' must be less "
+                       "than 'every'",
+                       every, last);
     if (when->every_ps && !when->for_ps && !p->kind->at_once && !has(p, FAULT_KEY_NTH) &&
         !has(p, FAULT_KEY_COUNT))
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "every=%s: %s never ends, so it cannot begin again; add its duration: "
-                    "for=TIME",
-                    every, p->kind->name);
+        return invalid(p,
+                       "every=%s: %s never ends, so it cannot begin again; add its duration: "
+                       "for=TIME",
+                       every, p->kind->name);
     return 0;
 }
 
@@ -316,13 +310,12 @@ static int check_rule(const struct parse *p)
     if (!p->kind->has_rule)
         return 0;
     if (has(p, FAULT_KEY_NTH) && (has(p, FAULT_KEY_RATE) || has(p, FAULT_KEY_COUNT)))
-        return fail(-EINVAL, p->error, p->error_bytes, "nth hits once; leave out %s",
-                    fault_list_keys(p->seen & (emu_bit(FAULT_KEY_RATE) | emu_bit(FAULT_KEY_COUNT)),
-                                    list));
+        return invalid(
+            p, "nth hits once; leave out %s",
+            fault_list_keys(p->seen & (emu_bit(FAULT_KEY_RATE) | emu_bit(FAULT_KEY_COUNT)), list));
     if (p->fault.rule.aim.kinds & ~p->kind->kinds)
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "%s hits contributions: kind must be reduce or allreduce, or both",
-                    p->kind->name);
+        return invalid(p, "%s hits contributions: kind must be reduce or allreduce, or both",
+                       p->kind->name);
     return 0;
 }
 

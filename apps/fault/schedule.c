@@ -68,24 +68,21 @@ static int read_line(struct reader *r, const char *text, size_t bytes)
     struct fault fault;
 
     if (memchr(text, '\0', bytes))
-        return fail(-EINVAL, r->error, r->error_bytes,
-                    "%s, line %u: a zero byte; a schedule is a text file", name_tail(r->name),
-                    r->number);
+        return invalid(r, "%s, line %u: a zero byte; a schedule is a text file", name_tail(r->name),
+                       r->number);
     if (comment)
         bytes = (size_t)(comment - text);
     while (bytes && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t' || text[bytes - 1] == '\r'))
         bytes--;
     if (bytes > LINE_BYTES_MAX)
-        return fail(-EINVAL, r->error, r->error_bytes,
-                    "%s, line %u: longer than %d characters; a fault is one short line",
-                    name_tail(r->name), r->number, LINE_BYTES_MAX);
+        return invalid(r, "%s, line %u: longer than %d characters; a fault is one short line",
+                       name_tail(r->name), r->number, LINE_BYTES_MAX);
     memcpy(line, text, bytes);
     line[bytes] = '\0';
     if (!line[strspn(line, " \t")])
         return 0;
     if (fault_parse(&fault, line, why, sizeof why))
-        return fail(-EINVAL, r->error, r->error_bytes, "%s, line %u: %s", name_tail(r->name),
-                    r->number, why);
+        return invalid(r, "%s, line %u: %s", name_tail(r->name), r->number, why);
     return append(r, &fault);
 }
 
@@ -216,8 +213,6 @@ void fault_schedule_release(struct fault_schedule *schedule)
     free(schedule->line);
     *schedule = (struct fault_schedule){0};
 }
-
-/* --- built-in schedules ------------------------------------------------------------ */
 
 static const struct fault_scenario scenarios[] = {
     {"flap", "a link flaps, a top switch dies and comes back, 1 segment in 1000 is damaged",

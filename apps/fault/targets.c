@@ -97,8 +97,8 @@ static uint32_t top_level(const struct topo_graph *graph)
 
 static int no_switch(const struct find *f, uint32_t sw)
 {
-    return fail(-EINVAL, f->error, f->error_bytes, "%s: no switch %u; %s has switches 0 to %u",
-                name_of(f), sw, f->graph->spec, f->graph->switches - 1);
+    return invalid(f, "%s: no switch %u; %s has switches 0 to %u", name_of(f), sw, f->graph->spec,
+                   f->graph->switches - 1);
 }
 
 static int find_port(struct find *f)
@@ -109,13 +109,12 @@ static int find_port(struct find *f)
     if (at->sw >= f->graph->switches)
         return no_switch(f, at->sw);
     if (at->port >= f->graph->ports)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%u:%u: no port %u; switches of %s have ports 0 to %u", at->sw, at->port,
-                    at->port, f->graph->spec, f->graph->ports - 1);
+        return invalid(f, "link=%u:%u: no port %u; switches of %s have ports 0 to %u", at->sw,
+                       at->port, at->port, f->graph->spec, f->graph->ports - 1);
     if (f->graph->sw[at->sw].end[at->port].kind == TOPO_END_NONE)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%u:%u: no cable is plugged in there; name a port of %s with a cable",
-                    at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
+        return invalid(f,
+                       "link=%u:%u: no cable is plugged in there; name a port of %s with a cable",
+                       at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
     add(f, at->sw, at->port, at->way);
     return 0;
 }
@@ -130,20 +129,18 @@ static int find_node_link(struct find *f)
     char shown[TOPO_SHOWN_BYTES];
 
     if (at->node >= f->graph->nodes)
-        return fail(-EINVAL, f->error, f->error_bytes, "link=n%u: %s has nodes 0 to %u", at->node,
-                    f->graph->spec, f->graph->nodes - 1);
+        return invalid(f, "link=n%u: %s has nodes 0 to %u", at->node, f->graph->spec,
+                       f->graph->nodes - 1);
     const struct topo_node *node = &f->graph->node[at->node];
     if (at->link != EMU_FAULT_ANY && at->link >= node->links)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=n%u:%u: no link %u; %s has %u link%s, counted from 0", at->node, at->link,
-                    at->link, topo_show_node(f->graph, at->node, shown), node->links,
-                    node->links == 1 ? "" : "s");
+        return invalid(f, "link=n%u:%u: no link %u; %s has %u link%s, counted from 0", at->node,
+                       at->link, at->link, topo_show_node(f->graph, at->node, shown), node->links,
+                       node->links == 1 ? "" : "s");
     for (uint32_t i = 0; i < node->links; i++)
         if ((at->link == EMU_FAULT_ANY || at->link == i) && node->link[i].sw != TOPO_NONE)
             add(f, node->link[i].sw, node->link[i].port, at_switch[at->way]);
     if (!f->targets.count && !f->out_of_memory)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=n%u: no cable is left there; name another node", at->node);
+        return invalid(f, "link=n%u: no cable is left there; name another node", at->node);
     return 0;
 }
 
@@ -163,11 +160,11 @@ static int find_level(struct find *f)
     if (f->targets.count || f->out_of_memory)
         return 0;
     if (links && !top)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "level=%u: %s has no cables between switches; link=nN is the cable of node N",
-                    level, f->graph->spec);
-    return fail(-EINVAL, f->error, f->error_bytes, "level=%u: %s has %s levels 0 to %u", level,
-                f->graph->spec, links ? "cables up from" : "switches of", links ? top - 1 : top);
+        return invalid(
+            f, "level=%u: %s has no cables between switches; link=nN is the cable of node N", level,
+            f->graph->spec);
+    return invalid(f, "level=%u: %s has %s levels 0 to %u", level, f->graph->spec,
+                   links ? "cables up from" : "switches of", links ? top - 1 : top);
 }
 
 static int find_nodes(struct find *f)
@@ -176,8 +173,8 @@ static int find_nodes(struct find *f)
     uint32_t last = nodes->range[nodes->ranges - 1].last;
 
     if (last >= f->graph->nodes)
-        return fail(-EINVAL, f->error, f->error_bytes, "%s: no node %u; %s has nodes 0 to %u",
-                    name_of(f), last, f->graph->spec, f->graph->nodes - 1);
+        return invalid(f, "%s: no node %u; %s has nodes 0 to %u", name_of(f), last, f->graph->spec,
+                       f->graph->nodes - 1);
     for (uint32_t i = 0; i < nodes->ranges; i++)
         for (uint32_t node = nodes->range[i].first; node <= nodes->range[i].last; node++)
             add(f, node, 0, FAULT_BOTH);
@@ -192,10 +189,9 @@ static int no_name(const struct find *f, const char *key, const char *name, cons
 
     for (uint32_t i = first; f->graph->label && i < first + count; i++)
         nearest_try(&nearest, topo_label_name(f->graph, i));
-    return fail(-EINVAL, f->error, f->error_bytes, "%s=%s: %s has no %s of that name%s%s", key,
-                name, f->graph->spec, kind,
-                f->graph->label ? "" : ", only numbers, since it has no file",
-                nearest_question(&nearest, "").text);
+    return invalid(f, "%s=%s: %s has no %s of that name%s%s", key, name, f->graph->spec, kind,
+                   f->graph->label ? "" : ", only numbers, since it has no file",
+                   nearest_question(&nearest, "").text);
 }
 
 /* A switch or a node, found by its name in the network's file. */
@@ -252,10 +248,10 @@ static int find_named_link(struct find *f)
         return no_name(f, "link", at->name, "switch or node", 0,
                        f->graph->switches + f->graph->nodes);
     if (sw != TOPO_NONE && at->port == EMU_FAULT_ANY)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%s is a switch; name one of its ports, link=%s:PORT, or all of its "
-                    "cables, switch=%s",
-                    at->name, at->name, at->name);
+        return invalid(f,
+                       "link=%s is a switch; name one of its ports, link=%s:PORT, or all of its "
+                       "cables, switch=%s",
+                       at->name, at->name, at->name);
     if (at->port != EMU_FAULT_ANY)
         snprintf(port, sizeof port, ":%u", at->port);
     if (sw != TOPO_NONE)
@@ -263,10 +259,11 @@ static int find_named_link(struct find *f)
     else
         add_numbered_links(f, node);
     if (!f->targets.count && !f->out_of_memory)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%s%s: no cable is plugged in there; with a name, ports are numbered as "
-                    "in the network's file",
-                    at->name, port);
+        return invalid(
+            f,
+            "link=%s%s: no cable is plugged in there; with a name, ports are numbered as "
+            "in the network's file",
+            at->name, port);
     return 0;
 }
 
@@ -299,12 +296,11 @@ static int draw(struct find *f, uint64_t seed, const char *what)
     if (!want)
         want = 1;
     if (!all)
-        return fail(-EINVAL, f->error, f->error_bytes,
-                    "%s: %s has no %s; link=nN is the cable of node N", name_of(f), f->graph->spec,
-                    what);
+        return invalid(f, "%s: %s has no %s; link=nN is the cable of node N", name_of(f),
+                       f->graph->spec, what);
     if (want > all)
-        return fail(-EINVAL, f->error, f->error_bytes, "%s: %u %s wanted, but %s has only %u",
-                    name_of(f), want, what, f->graph->spec, all);
+        return invalid(f, "%s: %u %s wanted, but %s has only %u", name_of(f), want, what,
+                       f->graph->spec, all);
     for (uint32_t i = 0; i < all; i++)
         if (emu_splitmix(&seed) % (all - i) < want - kept)
             f->targets.target[kept++] = f->targets.target[i];

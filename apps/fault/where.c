@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * where.c - reads and writes the part of a fault's text that names its targets.
- */
+/* where.c - reads and writes the part of a fault's text that names its targets. */
 #include <ctype.h>
 #include <string.h>
 
@@ -227,8 +225,6 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
         return read_some(where, value, FAULT_AT_RANDOM);
     }
 }
-
-/* --- written ---------------------------------------------------------------------- */
 
 static const char *way_text(enum fault_way way)
 {

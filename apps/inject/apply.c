@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * apply.c - how each kind of fault is applied to one of its targets, and reverted.
- */
+/* apply.c - how each kind of fault is applied to one of its targets, and reverted. */
 #include <errno.h>
 
 #include "apps/inject/internal.h"

@@ -44,8 +44,6 @@ int injector_again(const struct injector *in, uint32_t host)
     return err;
 }
 
-/* --- on other hosts than the coordinator ------------------------------------------------ */
-
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];

@@ -78,8 +78,6 @@ uint64_t inject_hits(const struct injector *in, const struct injection *f)
     return hits;
 }
 
-/* --- events that faults wait for ------------------------------------------------------ */
-
 static bool is_combined(const struct fault *fault)
 {
     return emu_kind_traits(fault->when.on.kind)->folds;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * inject.c - the list of faults, and when each begins and ends.
- */
+/* inject.c - the list of faults, and when each begins and ends. */
 #include "apps/inject/inject.h"
 #include "apps/fabric/links.h"
 

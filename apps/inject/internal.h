@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - the injector's state. Thread: manager.
- */
+/* internal.h - the injector's state. Thread: manager. */
 #ifndef APPS_INJECT_INTERNAL_H
 #define APPS_INJECT_INTERNAL_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - state and functions shared by the manager's files. Thread: manager.
- */
+/* internal.h - state and functions shared by the manager's files. Thread: manager. */
 #ifndef APPS_MANAGER_INTERNAL_H
 #define APPS_MANAGER_INTERNAL_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * links.c - brings links up in three steps, takes links out, and handles nodes without a link.
- */
+/* links.c - brings links up in three steps, takes links out, and handles nodes without a link. */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
@@ -18,8 +16,6 @@ void manager_link_plan(struct manager *m, struct link *link, enum manager_link s
     if (link->due_ps < m->links_ps)
         m->links_ps = link->due_ps;
 }
-
-/* --- nodes without a link ----------------------------------------------------------- */
 
 static bool link_is_routed(const struct manager *m, uint32_t i)
 {
@@ -128,8 +124,6 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
     }
     return isolated;
 }
-
-/* --- the three steps ---------------------------------------------------------------- */
 
 /* Is the link's second end where the topology says? */
 static bool link_right(const struct manager *m, uint32_t i)

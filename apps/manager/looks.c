@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * looks.c - periodic scans: links with too many errors, stuck ports, packets without a route.
- */
+/* looks.c - periodic scans: links with too many errors, stuck ports, packets without a route. */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
@@ -9,8 +7,6 @@
 
 #define LOOK_LEAST   100u /* packets for a meaningful error rate */
 #define LOOK_CERTAIN 3.0  /* standard deviations: exceeded by chance in one scan of a thousand */
-
-/* --- errors of links in use --------------------------------------------------------- */
 
 /*
  * Is the error rate above the limit of @most in MANAGER_ERRORS_OF? Two errors in 150 packets are
@@ -67,8 +63,6 @@ static void links_look(struct manager *m)
         }
     }
 }
-
-/* --- stuck ports ---------------------------------------------------------------------- */
 
 /* The state of the sending end, here or as its host sampled it. */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
@@ -138,8 +132,6 @@ static void ports_look(struct manager *m)
         if (m->link[i].stuck)
             link_take_stuck(m, i);
 }
-
-/* --- traps ---------------------------------------------------------------------------- */
 
 static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 {

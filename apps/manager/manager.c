@@ -117,10 +117,7 @@ static void parted_say(struct manager *m)
                                           .parted = m->parted});
 }
 
-/*
- * Pairs have been partitioned for the bound: drop the segments between them. Repeated, since they
- * may post more meanwhile.
- */
+/* Drop segments between pairs partitioned for the bound; repeated, since more may be posted. */
 static void parted_step(struct manager *m)
 {
     if (put_off(m, &m->parted_ps))

@@ -43,10 +43,7 @@ enum manager_what {
      * links are taken out until that link is up again.
      */
     MANAGER_SAYS_TRAP,
-    /*
-     * A port at a link in use could send for took_ps, but did not. Reported before the link is
-     * taken out.
-     */
+    /* A port of a link could send, but did not, for took_ps. Reported before the link goes out. */
     MANAGER_SAYS_STUCK,
     /*
      * Without acknowledgments: `parted` pairs of a switch with nodes and a destination have had no

@@ -205,11 +205,6 @@ static void combining_read(const struct groups_audit *a)
     }
 }
 
-static bool is_child(const struct groups_audit *a, uint32_t number, uint32_t up)
-{
-    return engine_group_has_child(a->group->engines->at[a->engine[up].at].group, number);
-}
-
 static void audit_combining(const struct groups_audit *a)
 {
     const struct fabric_group_engines *engines = a->group->engines;
@@ -229,7 +224,8 @@ static void audit_combining(const struct groups_audit *a)
         tops += up == TOPO_NONE;
         if (!leads_up(a, a->engine, number, engines->count))
             wrong_engine(a, number, "its path up the tree of combiners does not reach the top");
-        else if (up != TOPO_NONE && a->engine[up].in == a->serial && !is_child(a, number, up))
+        else if (up != TOPO_NONE && a->engine[up].in == a->serial &&
+                 !engine_group_has_child(engines->at[a->engine[up].at].group, number))
             wrong_engine(a, number, "its parent in the tree of combiners does not know it");
     }
     if (here == engines->count && (tops != 1 || children != engines->count - 1))

@@ -203,13 +203,6 @@ void fabric_comm_tick(struct fabric *fabric)
     }
 }
 
-static void take_all_told(struct fabric *fabric, struct fabric_comm_past *past)
-{
-    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            take_told(fabric, past, n);
-}
-
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
 {
     struct fabric_comm_past *past = past_of(fabric);
@@ -261,7 +254,9 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret)
     ret->nodes = fabric->config.graph->nodes;
     if (!past)
         return -ENOMEM;
-    take_all_told(fabric, past);
+    for (uint32_t n = 0; n < ret->nodes; n++)
+        if (fabric->edge[n])
+            take_told(fabric, past, n);
     told_settle(&past->told);
     if (pairs_read(fabric, past, ret))
         return -ENOMEM;
@@ -320,11 +315,6 @@ static int by_collective(const void *left, const void *right)
     if (!ret)
         ret = compare(a->node, b->node);
     return ret ? ret : compare(a->one.ended_ns, b->one.ended_ns);
-}
-
-static bool is_same(const struct emu_finished *a, const struct emu_finished *b)
-{
-    return a->group == b->group && a->first == b->first;
 }
 
 static void most(uint64_t *of, uint64_t ns)
@@ -420,7 +410,8 @@ void told_settle(struct told *told)
     for (uint32_t i = 0, next; i < told->count; i = next) {
         uint32_t count;
 
-        for (next = i + 1; next < told->count && is_same(&entry[i].one, &entry[next].one);)
+        for (next = i + 1; next < told->count && entry[next].one.group == entry[i].one.group &&
+                           entry[next].one.first == entry[i].one.first;)
             next++;
         count = run_unique(told, &entry[i], next - i);
         if (run_is_complete(&entry[i], count)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drive.c - what steps the workers: threads that run freely, on clocks raw and real, or windows of
- * simulated time. Also the start and the rebasing of the clock (emu/util/clock.h).
+ * drive.c - drives the workers, by free-running threads on clocks raw and real, or by windows
+ * of simulated time. Also the start and the rebasing of the clock (emu/util/clock.h).
  */
 #include <errno.h>
 #include <stdio.h>

@@ -361,13 +361,6 @@ void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret)
     fabric->mirror->look(fabric->mirror->ctx, ret);
 }
 
-/* Sample the sending end if the cable is in use. */
-static void look_at_port(struct fabric *fabric, uint32_t i, bool out, struct fabric_seen *ret)
-{
-    if (!fabric->links.out[i] && fabric_can_fail(fabric, i))
-        ret->port[2 * i + out] = fabric_port_look(fabric, i, out, fabric_now_ps(fabric));
-}
-
 void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
 {
     fabric_hold(fabric);
@@ -376,7 +369,9 @@ void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
 
         ret->packets[w] = faults ? emu_faults_seen(faults) : 0;
         ret->errors[w] = faults ? emu_faults_errors(faults) : 0;
-        look_at_port(fabric, w / 2, w % 2, ret);
+        if (!fabric->links.out[w / 2] &&
+            fabric_can_fail(fabric, w / 2)) /* sample the sending end */
+            ret->port[w] = fabric_port_look(fabric, w / 2, w % 2, fabric_now_ps(fabric));
     }
     fabric_go(fabric);
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++)

@@ -269,7 +269,7 @@ bool fabric_has_links(const struct fabric *fabric)
     return switch_has_links(&fabric->config.profile);
 }
 
-/* Also stop, or restart, what the host link sends to the switch here. */
+/* Also stop, or restart, the host link that sends to the switch here. */
 static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     struct emu_replay *replay =

@@ -310,9 +310,9 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 }
 
 /*
- * Take a unit out of service; what waits for it is dropped from now on. Idle groups move to trees
- * without it, if there are such trees. All other groups fail: also all groups of unit engines, and
- * on several hosts, none of which can see that a group is idle.
+ * Take a unit out of service; entries that wait for it are dropped from now on. Idle groups move to
+ * trees without it, if there are such trees. All other groups fail: also all groups of unit
+ * engines, and on several hosts, none of which can see that a group is idle.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {

@@ -79,14 +79,6 @@ uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
     return fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 }
 
-/* Publish all incarnations in a new host interface. */
-static void node_seats(const struct fabric *fabric, struct emu_hostif *edge)
-{
-    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->seat[n])
-            emu_hostif_seat(edge, n, fabric->seat[n]);
-}
-
 /* E4 pairs with E3 (link.h): a worker that sees the host interface sees its initial contents. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *edge)
 {
@@ -169,11 +161,6 @@ void fabric_watch_messages(struct fabric *fabric, uint64_t bytes)
 {
     fabric->watched_bytes = bytes + 1 > bytes ? bytes + 1 : bytes;
     watched_changed(fabric);
-}
-
-static uint32_t this_host(const struct fabric *fabric)
-{
-    return fabric->config.hosts ? fabric->config.hosts->self : 0;
 }
 
 static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t node)
@@ -282,7 +269,9 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_hostif *edge)
     fabric->edge[node] = edge;
     edge_tell_watched(fabric, edge);
     edge_tell_starved(fabric, edge);
-    node_seats(fabric, edge);
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->seat[n])
+            emu_hostif_seat(edge, n, fabric->seat[n]);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, node, edge);
     node_publish_list(fabric, edge->dev->worker);
@@ -293,7 +282,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_hostif *edge)
 
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
-    int64_t node = node_free(fabric, this_host(fabric), want);
+    int64_t node = node_free(fabric, fabric->config.hosts ? fabric->config.hosts->self : 0, want);
     struct emu_hostif *edge;
     struct emu_hostif_fds fds;
     int err;

@@ -73,12 +73,6 @@ static bool switch_can_crash(const struct fault_check *c, uint32_t sw)
     return true;
 }
 
-/* Does anything combine contributions: adapters, or switches with combine units? */
-static bool network_combines(const struct fault_check *c)
-{
-    return emu_profile_has_engines(c->network->profile) || switch_combines(c->network->profile);
-}
-
 /* Can the event that the fault waits for (on=) be observed? */
 static int check_event(const struct fault_check *c)
 {
@@ -92,7 +86,7 @@ static int check_event(const struct fault_check *c)
                       "%s on=test: profile %s has no network conditionals; use --profile qsnet3",
                       name_of(c), c->network->profile->name);
     if (emu_kind_traits(on->kind)->folds) {
-        if (network_combines(c))
+        if (emu_profile_has_engines(c->network->profile) || switch_combines(c->network->profile))
             return 0;
         return refuse(c, -ENOTSUP,
                       "on=: this network combines nothing, so no such operation is observed: use "

@@ -166,23 +166,6 @@ struct inject_way inject_way_of(const struct injector *in, const struct fault_ta
     return (struct inject_way){cable, first == leaves};
 }
 
-/* Call @set for each direction of the cable that the target names, if the cable can fail. */
-static int each_way(struct injector *in, struct injection *f, const struct fault_target *at,
-                    bool on,
-                    int (*set)(struct injector *in, struct injection *f, struct inject_way way,
-                               bool on))
-{
-    int err = 0;
-
-    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
-        return 0;
-    if (at->way != FAULT_IN)
-        err = set(in, f, inject_way_of(in, at, true), on);
-    if (!err && at->way != FAULT_OUT)
-        err = set(in, f, inject_way_of(in, at, false), on);
-    return err;
-}
-
 static int rule_add(struct injector *in, struct injection *f, struct inject_way way,
                     const struct emu_fault_rule *rule)
 {
@@ -198,7 +181,7 @@ static int rule_add(struct injector *in, struct injection *f, struct inject_way 
 
 static void rule_remove(struct injector *in, struct injection *f, struct inject_way way)
 {
-    if (fabric_faults_of(in->fabric, way.cable, way.out)) /* the other direction may have none */
+    if (fabric_faults_of(in->fabric, way.cable, way.out)) /* else it never had faults */
         f->past += emu_faults_remove(fabric_faults(in->fabric, way.cable, way.out), f->id);
 }
 
@@ -208,12 +191,6 @@ static int rule_set(struct injector *in, struct injection *f, struct inject_way 
         return rule_add(in, f, way, &f->fault.rule);
     rule_remove(in, f, way);
     return 0;
-}
-
-static int set_rule(struct injector *in, struct injection *f, const struct fault_target *at,
-                    bool on)
-{
-    return each_way(in, f, at, on, rule_set);
 }
 
 /* --- ports and wires ---------------------------------------------------------------- */
@@ -236,12 +213,6 @@ static int stick_way(struct injector *in, struct injection *f, struct inject_way
     if (count_fault(&in->stuck[2 * way.cable + way.out], on))
         fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
     return 0;
-}
-
-static int set_stuck_port(struct injector *in, struct injection *f, const struct fault_target *at,
-                          bool on)
-{
-    return each_way(in, f, at, on, stick_way);
 }
 
 static uint64_t waiting_stuck_port(const struct injector *in, const struct fault_target *at)
@@ -295,12 +266,6 @@ static int slow_way(struct injector *in, struct injection *f, struct inject_way 
     return err || !on ? err : rule_add(in, f, way, &passes);
 }
 
-static int set_slow_link(struct injector *in, struct injection *f, const struct fault_target *at,
-                         bool on)
-{
-    return each_way(in, f, at, on, slow_way);
-}
-
 /* --- duty cycles -------------------------------------------------------------------- */
 
 static struct inject_duty duty_link_flap(const struct fault *fault)
@@ -326,14 +291,14 @@ static struct inject_duty duty_node_slow(const struct fault *fault)
 static const struct inject_kind kinds[FAULT_KINDS] = {
     [FAULT_LINK_DOWN] = {set_link_down, .by_others = true},
     [FAULT_LINK_FLAP] = {set_link_down, .by_others = true, .duty = duty_link_flap},
-    [FAULT_BIT_ERRORS] = {set_rule},
-    [FAULT_LOSS] = {set_rule},
-    [FAULT_DUPLICATE] = {set_rule},
-    [FAULT_DELAY] = {set_rule},
-    [FAULT_CREDIT_LOSS] = {set_rule},
-    [FAULT_CREDIT_FORGE] = {set_rule},
-    [FAULT_STUCK_PORT] = {set_stuck_port, .waiting = waiting_stuck_port, .stops_ports = true},
-    [FAULT_SLOW_LINK] = {set_slow_link},
+    [FAULT_BIT_ERRORS] = {.set_way = rule_set},
+    [FAULT_LOSS] = {.set_way = rule_set},
+    [FAULT_DUPLICATE] = {.set_way = rule_set},
+    [FAULT_DELAY] = {.set_way = rule_set},
+    [FAULT_CREDIT_LOSS] = {.set_way = rule_set},
+    [FAULT_CREDIT_FORGE] = {.set_way = rule_set},
+    [FAULT_STUCK_PORT] = {.set_way = stick_way, .waiting = waiting_stuck_port, .stops_ports = true},
+    [FAULT_SLOW_LINK] = {.set_way = slow_way},
     [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true},
     [FAULT_COMBINE_STALL] = {set_combine_stall, .waiting = waiting_combine_stall},
     [FAULT_COMBINE_FLIP] = {set_combine_flip},
@@ -349,6 +314,22 @@ static const struct inject_kind kinds[FAULT_KINDS] = {
 const struct inject_kind *inject_kind(const struct injection *f)
 {
     return &kinds[f->fault.kind];
+}
+
+int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on)
+{
+    const struct inject_kind *kind = inject_kind(f);
+    int err = 0;
+
+    if (kind->set)
+        return kind->set(in, f, at, on);
+    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
+        return 0;
+    if (at->way != FAULT_IN)
+        err = kind->set_way(in, f, inject_way_of(in, at, true), on);
+    if (!err && at->way != FAULT_OUT)
+        err = kind->set_way(in, f, inject_way_of(in, at, false), on);
+    return err;
 }
 
 bool inject_is_by_others(enum fault_kind kind)

@@ -34,7 +34,7 @@ static int revert_here(struct injector *in, struct injection *f)
     f->on = false; /* first: a slow link gets the speed of the faults that are still active */
     targets_hold(in, f, true);
     for (uint32_t i = 0; !fault_at_once(f->fault.kind) && i < f->applied; i++) {
-        int one = inject_kind(f)->set(in, f, &f->targets.target[i], false);
+        int one = inject_set(in, f, &f->targets.target[i], false);
 
         err = err ? err : one;
     }
@@ -54,7 +54,7 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
     f->on = true;
     targets_hold(in, f, true);
     while (!err && f->applied < f->targets.count)
-        err = inject_kind(f)->set(in, f, &f->targets.target[f->applied++], true);
+        err = inject_set(in, f, &f->targets.target[f->applied++], true);
     targets_hold(in, f, false);
     if (err) {
         f->applied--; /* the last target failed */

@@ -87,6 +87,8 @@ struct inject_duty {
 struct inject_kind {
     /* Apply (@on) or revert the fault. Faults that are fault_at_once() are never reverted. */
     int (*set)(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
+    /* If `set` is NULL: the same for each direction of a cable that the target names. */
+    int (*set_way)(struct injector *in, struct injection *f, struct inject_way way, bool on);
     bool by_others;   /* the manager or the daemon applies it, also on other hosts */
     bool stops_ports; /* entries wait at ports of cables for its end */
     /* NULL: it is applied as long as it is active */
@@ -98,6 +100,7 @@ struct inject_kind {
 /* apply.c */
 const struct inject_kind *inject_kind(const struct injection *f);
 bool inject_is_by_others(enum fault_kind kind);
+int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
 
 /* apply.c: the direction of the target's cable that leaves the target's port, or enters it. */
 struct inject_way inject_way_of(const struct injector *in, const struct fault_target *at,

@@ -110,23 +110,21 @@ static void link_take_stuck(struct manager *m, uint32_t i)
     manager_link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
 }
 
-static bool link_is_watched(const struct manager *m, uint32_t i)
-{
-    return m->link[i].state == MANAGER_UP && fabric_can_fail(m->fabric, i);
-}
-
 static void ports_look(struct manager *m)
 {
     if (m->config.stuck_ps == EMU_NEVER)
         return;
     fabric_hold(m->fabric);
-    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
-        for (uint32_t out = 0; link_is_watched(m, i) && out < 2; out++) {
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        if (m->link[i].state != MANAGER_UP || !fabric_can_fail(m->fabric, i))
+            continue;
+        for (uint32_t out = 0; out < 2; out++) {
             uint64_t since_ps = port_look(m, i, out);
 
             if (since_ps != EMU_NEVER && m->now_ps - since_ps >= m->config.stuck_ps)
                 m->link[i].stuck = true;
         }
+    }
     fabric_go(m->fabric);
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
         if (m->link[i].stuck)

@@ -236,7 +236,7 @@ class CliTest(FabemuCase):
                 self.assertEqual(self.fabemu("down", "closed").returncode, 0)
         for which in ("<&-", "<&- >&-"):
             with self.subTest(which=which):
-                self.one_line(self.closed(which, "up", "/"), 2, "no name for a fabric")
+                self.one_line(self.closed(which, "up", "/"), 2, "not a valid name of a fabric")
 
     def test_env__twice_is_as_once(self):
         self.up("e")
@@ -271,7 +271,7 @@ class CliTest(FabemuCase):
                        'mount -t tmpfs -o nr_inodes=2 none "$D"; mkdir -m 700 "$D/fabemu";'):
             with self.subTest(mounts=mounts):
                 self.one_line(self.with_mounts(mounts, "run", "--", "true"), 1,
-                              "cannot listen on", "; set XDG_RUNTIME_DIR to a directory")
+                              "cannot listen on", "; set XDG_RUNTIME_DIR to a writable directory")
 
     def test_runtime_dir__needs_no_tidy_path(self):
         done = self.fabemu("up", "dir", env={**self.env, "XDG_RUNTIME_DIR": self.dir + "//"})

@@ -242,7 +242,7 @@ class HostsStandstillTest(FabemuCase):
                 said = self.ask(host, "check", name)
                 self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
                 self.assertRegex(said.stdout, r": right\n")
-                self.assertRegex(said.stdout, r"hosts +[1-9]\d* cables lead from one to another")
+                self.assertRegex(said.stdout, r"hosts +[1-9]\d* cables are between hosts")
 
 
 if __name__ == "__main__":

@@ -388,10 +388,10 @@ class InjectTest(FabemuCase):
         self.stay("--topo", "kary:2,2")
         done = self.fault("slow-link", "link=0:2", "factor=4")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("clock raw a byte takes no time", done.stderr)
+        self.assertIn("clock raw does not model time", done.stderr)
         done = self.fabemu("run", *NETWORK, "--faults", "slow-link", "--", "true")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("line 1: slow-link: on clock raw a byte takes no time", done.stderr)
+        self.assertIn("line 1: slow-link: on clock raw does not model time", done.stderr)
 
     def test_mpi_program__is_right_while_ports_are_stuck_and_links_slow(self):
         stuck = "at=100ms every=400ms for=200ms stuck-port random\n"

@@ -391,7 +391,7 @@ class InjectTest(FabemuCase):
         self.assertIn("clock raw does not model time", done.stderr)
         done = self.fabemu("run", *NETWORK, "--faults", "slow-link", "--", "true")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("line 1: slow-link: on clock raw does not model time", done.stderr)
+        self.assertIn("line 1: slow-link: clock raw does not model time", done.stderr)
 
     def test_mpi_program__is_right_while_ports_are_stuck_and_links_slow(self):
         stuck = "at=100ms every=400ms for=200ms stuck-port random\n"

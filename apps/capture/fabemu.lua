@@ -414,6 +414,7 @@ end
 
 -- An interface of a capture is one direction of a cable, and its name says so: "3:5>7:1".
 local interface_name = Field.new("frame.interface_name")
+local interface_about = Field.new("frame.interface_description")
 
 -- Adds the link that this record passed. Returns both of its ends; nil in a file without names.
 local function add_link(tree, tvb)
@@ -476,8 +477,32 @@ local function payload(tree, tvb, at, kind)
     return nil
 end
 
--- A header of 16 bytes at @at, and the payload behind it. Returns a line about it.
-local function segment(tree, tvb, at)
+-- Is a segment of a reduction, all-reduce or barrier on its way to be combined, or a result? In
+-- switches, contributions to an all-reduce move up, away from the nodes, and results down; a
+-- reduction moves to its root. Adapters combine what is addressed to one of them, and send results
+-- to the group. @packet: where the header on the wire is; nil: there is none.
+local function stage(tvb, at, packet)
+    local kind = bit32.band(tvb(at + 12, 1):uint(), 7)
+    local name, about = interface_name(), interface_about()
+    if kind < 2 or kind > 4 then
+        return nil
+    elseif packet then
+        return tvb(packet + 12, 1):uint() == 16 and
+            (bit32.extract(tvb(packet, 4):le_uint(), 7, 1) == 1 and "result" or "contribution")
+            or nil
+    elseif string.match(name and name.value or "", ">n") then
+        return "result"
+    end
+    local way = string.match(about and about.value or "", "(%a+)$")
+    if way == "up" or way and kind == 2 then
+        return "contribution"
+    end
+    return way == "down" and "result" or nil
+end
+
+-- A header of 16 bytes at @at, and the payload behind it. @packet: as for stage(). Returns a line
+-- about it.
+local function segment(tree, tvb, at, packet)
     if at + 16 > tvb:len() then
         tree:add_proto_expert_info(short)
         return "cut off"
@@ -509,8 +534,9 @@ local function segment(tree, tvb, at)
     if stop - at - 16 < len then
         sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " are here)")
     end
-    return string.format("%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind, src, of.to,
-                         seq, len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
+    local is = stage(tvb, at, packet)
+    return string.format("%s%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind,
+                         is and " " .. is or "", src, of.to, seq, len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
                          says and ", " .. says or "")
 end
 
@@ -607,7 +633,7 @@ local function record_of_packet(tree, tvb, pinfo, what, carries)
     if what == 2 and tvb:len() >= 32 then
         add_crc32(tree, tvb, pinfo, carries)
     end
-    return carries and info .. ": " .. segment(tree, tvb, 32) or info
+    return carries and info .. ": " .. segment(tree, tvb, 32, 16) or info
 end
 
 -- What follows the header of a capture. Returns a line about it.
@@ -699,7 +725,7 @@ local function record_entry(tree, tvb, at)
     if PACKET[kind] then
         tree:append_text(": " .. packet(tree, tvb, at + 16))
         if own > 0 then
-            tree:append_text(": " .. segment(tree, tvb(0, stop):tvb(), at + 40))
+            tree:append_text(": " .. segment(tree, tvb(0, stop):tvb(), at + 40, at + 16))
         end
     elseif own == 0 then -- the payload stands 24 bytes behind its header: both, as one
         local together = tvb:bytes(at + 16, 16)

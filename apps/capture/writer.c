@@ -71,14 +71,15 @@ static uint64_t statistics_bytes(const struct capture_writer *writer)
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
 }
 
-/* Either all interfaces have a description, or none has. */
+/* Texts are padded to multiples of 4 bytes. */
 static uint64_t interfaces_bytes(const struct capture_writer *writer)
 {
-    uint32_t count = writer->area->ifaces;
-    bool about = count && *emu_tap_iface(writer->area, 0)->about;
+    uint64_t bytes = 0;
 
-    return (uint64_t)count *
-           PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES, about ? EMU_TAP_ABOUT_BYTES : 0u);
+    for (uint32_t i = 0; i < writer->area->ifaces; i++)
+        bytes += PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES,
+                                        (strlen(emu_tap_iface(writer->area, i)->about) + 3) & ~3ul);
+    return bytes;
 }
 
 /* The size of a file with one record of the largest size. */

@@ -93,9 +93,12 @@ void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, ch
     snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
 
-static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">", "two names");
+static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">, down", "as below");
 
-/* The names of both ends in the network's file, "node01>leaf1"; unchanged without such a file. */
+/*
+ * The names of the two ends, if the network is from a file, and the direction towards the nodes or
+ * away from them: "node01>leaf1, up", or "up".
+ */
 static void way_about(const struct fabric *fabric, uint32_t i, bool out,
                       char text[static EMU_TAP_ABOUT_BYTES])
 {
@@ -105,8 +108,14 @@ static void way_about(const struct fabric *fabric, uint32_t i, bool out,
     const char *far = cable->kind == TOPO_END_NODE ? topo_node_name(graph, cable->node)
                                                    : topo_switch_name(graph, cable->far.sw);
 
+    bool rises = cable->kind == TOPO_END_SWITCH &&
+                 graph->sw[cable->far.sw].level > graph->sw[cable->at.sw].level;
+    const char *way = rises == out ? "up" : "down";
+
     if (near && far)
-        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s", out ? near : far, out ? far : near);
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s, %s", out ? near : far, out ? far : near, way);
+    else
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s", way);
 }
 
 static bool way_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i, bool out,

@@ -12,14 +12,14 @@
 #include "emu/util/count.h"
 
 #define EMU_TAP_NAME_BYTES  48u
-#define EMU_TAP_ABOUT_BYTES 128u
+#define EMU_TAP_ABOUT_BYTES 144u
 
 /* One direction of a cable. The counters are written by the sending worker; anyone reads. */
 struct emu_tap_iface {
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES]; /* "3:5>7:1", "n4:0>1:0" */
     _Atomic uint64_t seen;                           /* records that the filter passed */
     _Atomic uint64_t missed;         /* of those, dropped because the ring was full */
-    char about[EMU_TAP_ABOUT_BYTES]; /* names of both ends, "leaf1>spine2"; may be empty */
+    char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };
 static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "its own cache lines");
 

@@ -709,6 +709,28 @@ class CaptureTest(FabemuCase):
                 self.assertEqual(self.table(name, "conv,eth"), pairs)
                 self.assertEqual(self.table(name, "endpoints,eth"), ends)
 
+    def test_tshark__info_tells_contributions_from_results(self):
+        for topo, name in (("kary:4,2", "tree.pcapng"), ("qsnet:16", "adapters.pcapng")):
+            with self.subTest(topo):
+                capture = self.allreduce(topo, name=name)
+                infos = [info for info, in self.tshark(name, "_ws.col.Info")]
+                self.assertEqual(len(infos), len(capture.records))
+                seen = collections.Counter()
+                for info, r in zip(infos, capture.records):
+                    if not r.header or r.header.kind != kit.ALLREDUCE or \
+                            topo == "qsnet:16" and r.part != kit.HEAD:
+                        continue
+                    is_, = re.findall(r"allreduce (contribution|result) n\d+ > group", info)
+                    seen[is_] += 1
+                    if topo == "qsnet:16":
+                        self.assertEqual(is_, "result" if r.to_group else "contribution", info)
+                    elif r.ends[0].startswith("n") or r.ends[1].startswith("n"):
+                        self.assertEqual(is_, "result" if r.ends[1].startswith("n") else
+                                         "contribution", info)
+                # as many results as contributions: each link of a tree carries one each way
+                self.assertTrue(seen["contribution"] == seen["result"] > 0 or
+                                topo == "qsnet:16" and min(seen.values()) > 0, seen)
+
     def table(self, name, which):
         """{addresses: frames} of a table of tshark's; the frames of a pair in both directions are
         added."""

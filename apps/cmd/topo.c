@@ -21,23 +21,24 @@
 static const struct options_command topo_command = {
     .name = "topo",
     .operands = "[SPEC]",
-    .about =
-        "Print a network: its parts, its longest route, its memory. SPEC is\n"
-        "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
-        "             each with K ports down and K ports up\n"
-        "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32 ports;\n"
-        "             then any of ,links=1|2|4 (of a node, into one router), ,apart=router or\n"
-        "             ,apart=chassis (into several), ,rails=1..4 (the network so many times),\n"
-        "             ,tops=1..128 (top switches; fewer than 128: oversubscribed)\n"
-        "  clos:radix=R,levels=L[,over=F]\n"
-        "             a folded Clos of switches with R ports, F ports down to each one up\n"
-        "             next to the nodes\n"
-        "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-        "             the same with ports down and up by level, lowest first, and parallel\n"
-        "             cables between a switch of level 1, 2.. and each one below it\n"
-        "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
-        "             ends in .topo, .txt or .net\n"
-        "docs/topo.md explains all of them.",
+    .about = "Print a network: its parts, its longest route, its memory. SPEC is\n"
+             "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
+             "             each with K ports down and K ports up\n"
+             "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32\n"
+             "             ports; then any of ,links=1|2|4 (of a node, into one router),\n"
+             "             ,apart=router or ,apart=chassis (into several), ,rails=1..4 (the\n"
+             "             network so many times), ,tops=1..128 (top switches; fewer than\n"
+             "             128: oversubscribed)\n"
+             "  clos:radix=R,levels=L[,over=F]\n"
+             "             a folded Clos of switches with R ports, F ports down to each one up\n"
+             "             next to the nodes\n"
+             "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
+             "             the same with ports down and up by level, lowest first, and\n"
+             "             parallel cables between a switch of level 1, 2.. and each one\n"
+             "             below it\n"
+             "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/',\n"
+             "             or that ends in .topo, .txt or .net\n"
+             "docs/topo.md explains all of them.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
 
@@ -137,23 +138,45 @@ static void print_checked(const struct topo_checked *checked)
             (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
-/* Ports that have no cable count, too. */
-static void print_switches(const struct topo_graph *graph)
+/* The numbers of ports of the smallest and the largest switch. Ports without a cable count. */
+static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
 {
-    uint32_t least = UINT32_MAX, most = 0;
-
+    *least = UINT32_MAX;
+    *most = 0;
     for (uint32_t s = 0; s < graph->switches; s++) {
         uint32_t ports = graph->sw[s].ports ? graph->sw[s].ports : graph->ports;
 
-        least = ports < least ? ports : least;
-        most = ports > most ? ports : most;
+        *least = ports < *least ? ports : *least;
+        *most = ports > *most ? ports : *most;
     }
+}
+
+static void print_switches(const struct topo_graph *graph)
+{
+    uint32_t least, most;
+
+    find_sizes(graph, &least, &most);
     printf("  switches       %u in %u level%s, ", graph->switches, graph->levels,
            graph->levels == 1 ? "" : "s");
     if (least == most)
         printf("%u port%s each\n", most, most == 1 ? "" : "s");
     else
         printf("%u to %u ports\n", least, most);
+}
+
+/* The emulator gives every switch of a network the same number of ports. */
+static void print_memory(const struct topo_graph *graph, const struct fabric_bytes *bytes)
+{
+    uint32_t least, most;
+    char size[48] = "";
+
+    find_sizes(graph, &least, &most);
+    if (least < most)
+        snprintf(size, sizeof size, " (each is emulated with %u ports)", graph->ports);
+    printf("  memory         %s a switch%s, %s an idle node, %s more once attached, %s in all\n",
+           amount_of_bytes(bytes->per_switch).text, size,
+           amount_of_bytes(bytes->per_idle_node).text,
+           amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
 }
 
 static void print_text(const struct fabric_config *config, const struct figures *figures,
@@ -176,11 +199,7 @@ static void print_text(const struct fabric_config *config, const struct figures 
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
            config->profile.name, SEGMENT_BYTES);
-    printf("  memory         %s a switch, %s an idle node, %s more once attached, %s in all\n",
-           amount_of_bytes(figures->bytes.per_switch).text,
-           amount_of_bytes(figures->bytes.per_idle_node).text,
-           amount_of_bytes(figures->bytes.per_attached_node).text,
-           amount_of_bytes(figures->bytes.total).text);
+    print_memory(graph, &figures->bytes);
     if (figures->workers)
         printf(
             "  workers        %u: a segment takes %.2f cables between switches (to nodes drawn at "

@@ -25,12 +25,13 @@
 static void refuse_full(struct daemon *daemon, struct client *client)
 {
     const struct fabric_config *config = daemon->config->fabric;
-    char line[256];
+    char line[256], more[64] = "take a network with more nodes, or fewer processes";
 
-    snprintf(line, sizeof line,
-             "all %u nodes of fabric '%s' (%.64s) are taken; start it with more, "
-             "for example --nodes %u",
-             config->graph->nodes, config->name, config->graph->spec, config->graph->nodes * 2);
+    if (!config->graph->label) /* the network of a file has the nodes of the file */
+        snprintf(more, sizeof more, "start it with more, for example --nodes %u",
+                 config->graph->nodes * 2);
+    snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s) are taken; %s",
+             config->graph->nodes, config->name, config->graph->spec, more);
     daemon->record.refused++;
     daemon_reply_error(daemon, client, -ENOSPC, line);
     if (daemon->record.refused == 1)

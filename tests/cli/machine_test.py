@@ -197,14 +197,33 @@ class MachineTest(FabemuCase):
             data = data[length:]
         return about
 
+    def test_switches_of_several_sizes__take_the_memory_of_the_largest(self):
+        with open(self.topo) as f:
+            text = f.read()
+        self.assertNotIn("is emulated", self.fabemu("topo", self.topo).stdout)
+        larger = os.path.join(self.dir, "larger.topo")
+        with open(larger, "w") as f:
+            f.write(re.sub(r'Switch\t8 ("S-0+2cf")', r"Switch\t12 \1", text))
+        found = self.fabemu("topo", larger).stdout
+        self.assertIn(", 8 to 12 ports\n", found)
+        self.assertRegex(found, r" a switch \(each is emulated with (8|12) ports\), ")
+
+    def test_full__no_number_of_nodes_is_advised(self):
+        done = self.fabemu("up", "--topo", self.topo, "u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        clients = [self.client(self.socket_path("u")) for _ in range(5)]
+        *_, refused = [client.attach() for client in clients]
+        self.assertIn("take a network with more nodes, or fewer processes", refused["error"])
+        self.assertNotIn("--nodes", refused["error"])
+
     def test_capture__describes_interfaces(self):
         about = self.interfaces()
-        self.assertIn("leaf1>spine", about)
-        self.assertIn("node01>leaf1", about)
+        self.assertIn("leaf1>spine, up", about)
+        self.assertIn("leaf1>node01, down", about)
 
     def test_capture_filter__takes_links_by_name(self):
         self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8")),
-                         ["leaf2>spine", "spine>leaf2"])
+                         ["leaf2>spine, up", "spine>leaf2, down"])
 
     def test_ring__says_that_its_routes_lead_through_few_switches(self):
         ring = os.path.join(self.dir, "ring.topo")

@@ -481,6 +481,7 @@ static struct json_object *state_of(const struct inject_state *state, uint64_t o
     json_add_number(one, "times", state->times);
     json_add_number(one, "targets", state->targets);
     json_add_number(one, "hits", state->hits);
+    json_add_text(one, "hits_are", fault_hits_are(state->fault->kind));
     if (state->next_ps != EMU_NEVER)
         json_object_object_add(one, "next_s",
                                json_object_new_double((double)(state->next_ps - origin_ps) *
@@ -516,6 +517,23 @@ static void add_states(const struct daemon *daemon, struct json_object *to)
     json_object_object_add(to, "past_faults", json_add_number(sums, "hits", past.hits));
 }
 
+/* A remark on a fault that has begun and has found no process at its nodes; NULL: none. */
+static const char *note_no_process(const struct daemon *daemon, uint32_t id)
+{
+    const struct injector *injector = daemon->faults->injector;
+
+    for (uint32_t i = injector_count(injector); i--;) {
+        struct inject_state state = injector_at(injector, i);
+
+        if (state.id == id)
+            return state.times && !state.hits &&
+                           strstr(fault_hits_are(state.fault->kind), "process")
+                       ? "no process is attached at the nodes of this fault"
+                       : NULL;
+    }
+    return NULL;
+}
+
 void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     char text[FAULT_ERROR_BYTES + 64] = "";
@@ -535,8 +553,9 @@ void daemon_fault(struct daemon *daemon, struct client *client, struct json_obje
     }
     faults_step(daemon);
     reply = json_add_number(conn_ok(), "fault", id);
-    if (*text)
-        json_add_text(reply, "note", text);
+    const char *note = *text ? text : note_no_process(daemon, id);
+    if (note)
+        json_add_text(reply, "note", note);
     daemon_send(daemon, client, reply);
 }
 

@@ -488,6 +488,13 @@ static void print_losses(FILE *out, struct json_object *losses)
                 number(losses, "states_damaged"), number(losses, "overruns"));
 }
 
+/* Has a fault broken links of a network that had other routes for all pairs of nodes? */
+static bool rerouted(struct json_object *fault, struct json_object *links)
+{
+    return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
+           !number(links, "parted");
+}
+
 static void print_faults(FILE *out, struct json_object *report)
 {
     struct json_object *faults = member(report, "faults"), *links = member(report, "links");
@@ -499,14 +506,14 @@ static void print_faults(FILE *out, struct json_object *report)
                 json_object_get_string(member(fault, "text")),
                 number(fault, "times") ? "" : "did not begin");
         if (number(fault, "times"))
-            fprintf(out, "%lld time%s, hit %lld packet%s", number(fault, "times"),
-                    number(fault, "times") == 1 ? "" : "s", number(fault, "hits"),
-                    number(fault, "hits") == 1 ? "" : "s");
+            fprintf(out, "%lld time%s, %s: %lld%s", number(fault, "times"),
+                    number(fault, "times") == 1 ? "" : "s", text(fault, "hits_are"),
+                    number(fault, "hits"), rerouted(fault, links) ? "; traffic was rerouted" : "");
         fputc('\n', out);
     }
     struct json_object *past = member(report, "past_faults");
     if (number(past, "faults"))
-        fprintf(out, "  faults       %lld more that are over: %lld times, hit %lld packets\n",
+        fprintf(out, "  faults       %lld more that are over: %lld times, %lld hits\n",
                 number(past, "faults"), number(past, "times"), number(past, "hits"));
     print_losses(out, member(report, "losses"));
     if (!links)
@@ -613,6 +620,8 @@ void report_print(FILE *out, struct json_object *report)
         fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
                 duration_of_ns(real(report, "wall_s") * 1e9).text);
     print_fabric(out, report);
+    if (number(report, "standstill_ns"))
+        fprintf(out, "  standstill   nothing moved for %s\n", lasted(report, "standstill_ns").text);
     if (member(report, "programs"))
         print_programs(out, member(report, "programs"),
                        real(member(report, "clock"), "real_time_factor"));

@@ -141,6 +141,9 @@ struct fault {
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
+/** fault_hits_are - what the hits of a fault of this kind count: "packets hit". Pure. */
+const char *fault_hits_are(enum fault_kind kind);
+
 /**
  * fault_packet_name, fault_segment_name - name of an enum emu_fault_packet of a cable, and of an
  * enum emu_kind, in the text; "?": none. Pure.

@@ -189,6 +189,17 @@ const char *fault_about(enum fault_kind kind)
     return kinds[kind].about;
 }
 
+const char *fault_hits_are(enum fault_kind kind)
+{
+    if (kind == FAULT_NODE_KILL)
+        return "processes killed";
+    if (kinds[kind].requires[0] == requires_processes)
+        return "stops of processes";
+    if (kinds[kind].takes_signal || kinds[kind].takes_switch || kind == FAULT_ADAPTER_RESET)
+        return "packets hit in transit";
+    return "packets hit";
+}
+
 enum fault_domain fault_domain(enum fault_kind kind)
 {
     return kinds[kind].domain;

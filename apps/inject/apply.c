@@ -139,18 +139,18 @@ static int set_process_stop(struct injector *in, struct injection *f, const stru
 {
     bool last = count_fault(&in->still[at->id], on);
 
-    (void)f;
-    if (on || last)
-        in->config.process(in->config.ctx, at->id, on ? INJECT_FREEZE : INJECT_GO_ON);
+    if (on)
+        f->past += in->config.process(in->config.ctx, at->id, INJECT_FREEZE);
+    else if (last)
+        in->config.process(in->config.ctx, at->id, INJECT_GO_ON);
     return 0;
 }
 
 static int set_process_kill(struct injector *in, struct injection *f, const struct fault_target *at,
                             bool on)
 {
-    (void)f;
     (void)on;
-    in->config.process(in->config.ctx, at->id, INJECT_KILL);
+    f->past += in->config.process(in->config.ctx, at->id, INJECT_KILL);
     return 0;
 }
 

@@ -80,7 +80,7 @@ struct inject_state {
     bool active;
     bool over;        /* it will not begin again */
     uint32_t targets; /* of the last time */
-    uint64_t hits;    /* entries; if links go down: packets on them */
+    uint64_t hits;    /* packets or processes that it hit: fault_hits_are() */
     uint64_t next_ps; /* its next change; EMU_NEVER */
 };
 

@@ -11,8 +11,10 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 
-from cli_kit import ATTACH, FabemuCase, main, stopped, until
+from cli_kit import ALONE, ATTACH, FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 ENOUGH = 200  # rounds: of one in a thousand segments there are tens by then
@@ -123,6 +125,33 @@ class InjectTest(FabemuCase):
         self.assertEqual([fault["hits"] for fault in report["faults"]], [0, 0])
         self.assertEqual(report["faults"][1]["times"], 0)
 
+    def test_report__says_that_traffic_was_rerouted(self):
+        path = os.path.join(self.dir, "rounds.faults")
+        with open(path, "w") as f:
+            f.write("link-down link=0:2\n")
+        program = os.path.join(os.path.dirname(self.command), ROUNDS)
+        done = self.fabemu("run", *NETWORK, "--faults", path, "--", "mpirun", "-np", "4", program,
+                           "--seconds", "0", "--rounds", str(ENOUGH))
+        self.assertRegex(done.stderr, r"(?m)^  fault 1 +link-down link=0:2: 1 time, packets hit in "
+                         r"transit: \d+; traffic was rerouted$")
+
+    def test_node_kill__says_where_no_process_is(self):
+        self.stay(*NETWORK)
+        client = self.client(self.socket_path("mine"))
+        rank = subprocess.Popen([sys.executable, self.rank, self.dir], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL,
+                                env={**self.env, "FABEMU_SOCKET": self.socket_path("mine")})
+        self.started.append(rank)
+        self.assertTrue(until(self.rank_pids))
+        node, = self.rank_pids()
+        for kind in ("node-kill", "for=1s node-freeze"):
+            reply = client.ask("fault", fault=f"{kind} node={(node + 1) % 8}")
+            self.assertIn("no process is attached", reply["note"])
+        self.assertNotIn("note", client.ask("fault", fault=f"node-kill node={node}"))
+        self.assertEqual(rank.wait(), -signal.SIGKILL)
+        killed = client.ask("faults")["faults"][-1]
+        self.assertEqual((killed["hits"], killed["hits_are"]), (1, "processes killed"))
+
     def test_live__begins_is_listed_and_taken_back(self):
         self.stay(*NETWORK)
         self.assertEqual(self.fault().stdout, "no faults\n")
@@ -147,8 +176,9 @@ class InjectTest(FabemuCase):
                                    ("--name", "mine", "link-down", "link=0:3"))):
             self.assertEqual(self.fabemu("fault", *words).stdout, f"fault {i + 1}\n")
         self.assertEqual(self.fabemu("fault", "mine", "--clear", "1").returncode, 0)
-        self.one_line(self.fabemu("fault", "link-down", "link=0:2"), 1, "'default'")
-        self.one_line(self.fabemu("fault", "random", "link-down"), 1, "'default'")
+        if os.environ.get(ALONE):  # no name: the only fabric of this user
+            self.assertEqual(self.fabemu("fault", "link-down", "link=0:2").stdout, "fault 4\n")
+            self.one_line(self.fabemu("fault", "random", "link-down"), 1, "'mine': random before")
         self.one_line(self.fabemu("fault", "other", "link-down", "link=0:2"), 1, "'other'")
         self.one_line(self.fabemu("fault", "mine", "link-dwn", "link=0:2"), 1, "link-dwn")
         self.one_line(self.fabemu("fault", "mine", "link=0:2", "--clear", "1"), 2, "give a fault")

@@ -481,6 +481,8 @@ static void settle_deaths(struct run *run, struct json_object *died)
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
+    if (run->interrupted || run->stood_still) /* the processes that it ended did not die */
+        json_add_number(json_object_object_get(run->host.report, "processes"), "died", run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
         say_death(emu_json_at(died, i), "");
 }
@@ -496,6 +498,7 @@ static void complete_report(struct run *run, int status)
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
     json_object_object_add(report, "command", origin_words(run->argv));
     json_object_object_add(report, "exit_status", json_object_new_int(status));
+    standstill_report(&run->standstill, report);
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }
 
@@ -563,13 +566,12 @@ static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
     static const struct quantity_form form = {.units = quantity_times,
-                                              .bare = QUANTITY_S_PS,
                                               .least = QUANTITY_S_PS,
                                               .most = 86400 * QUANTITY_S_PS};
     uint64_t ps = 0;
 
-    *right = "a time from 1s to 24h, such as 5 or 5s, with :end behind it to end the run, as in "
-             "5s:end; or off";
+    *right = "a time from 1s to 24h, with its unit, such as 5s, and with :end behind it to end "
+             "the run, as in 5s:end; or off";
     if (strcmp(value, "off") == 0)
         value += strlen(value);
     else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
@@ -650,6 +652,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
     plan->begun = true;
+    if (isatty(STDERR_FILENO)) /* a user who may want to attach to it: fabemu top, web, fault, … */
+        say("fabric %s", config->name);
     web_go(run->web);
     if (plan->web_waits)
         await_browser(run);

@@ -7,10 +7,12 @@
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/base/amount.h"
 #include "apps/base/say.h"
+#include "apps/cmd/cycle.h"
 #include "apps/control/conn.h"
 #include "emu/util/json.h"
 
@@ -608,6 +610,103 @@ static void print_disagreement(const struct printing *to, struct json_object *on
     to->print(line.text);
 }
 
+/* --- a cycle of processes ----------------------------------------------------------- */
+
+#define VERTEX_MOST 0x7fffffff
+
+/* Vertices of the graph are nodes, and behind these collectives and calls. */
+static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
+{
+    if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
+        cycle_add(graph, (uint32_t)from, (uint32_t)to);
+}
+
+/* The nodes in @came wait for those in @missing: each an object with "node", or a number. */
+static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *came,
+                      struct json_object *missing)
+{
+    for (size_t i = 0; i < emu_json_count(came); i++)
+        add_edge(graph, json_object_get_int64(emu_json_at(came, i)), vertex);
+    for (size_t i = 0; i < emu_json_count(missing); i++) {
+        struct json_object *one = emu_json_at(missing, i);
+        bool object = json_object_is_type(one, json_type_object);
+
+        add_edge(graph, vertex,
+                 object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
+    }
+}
+
+/* Adds calls of communicators that form groups; as print_calls() and print_call(). */
+static void add_calls(struct cycle_graph *graph, const struct printing *to, int64_t vertex)
+{
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *call = call_at(to, i);
+        size_t first = 0;
+
+        while (first < i && !same_call(call_at(to, first), call))
+            first++;
+        if (!call || first < i || emu_json_number(call, "for_ns", 0) < OLD_NS ||
+            emu_json_number(call, "members", 0) != (int64_t)emu_json_count(to->attached))
+            continue;
+        struct json_object *came = nodes_of_call(to, call, true);
+        struct json_object *others = nodes_of_call(to, call, false);
+
+        add_waits(graph, vertex++, came, others);
+        json_object_put(came);
+        json_object_put(others);
+    }
+}
+
+static void build_graph(struct cycle_graph *graph, const struct printing *to,
+                        struct json_object *collectives)
+{
+    static const char *const fields[] = {"send", "receive"};
+    int64_t vertex = 0;
+
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+        int64_t node = emu_json_number(process, "node", -1);
+
+        vertex = node >= vertex ? node + 1 : vertex;
+        for (size_t f = 0; f < 2 && !json_object_object_get(process, "call"); f++)
+            add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
+    }
+    for (size_t i = 0; i < emu_json_count(collectives); i++) {
+        struct json_object *one = emu_json_at(collectives, i);
+
+        add_waits(graph, vertex++, json_object_object_get(one, "came"),
+                  json_object_object_get(one, "missing"));
+    }
+    add_calls(graph, to, vertex);
+}
+
+/* apps/web/page/standstill.js finds the same cycle for the page. */
+static void print_cycle(const struct printing *to, struct json_object *collectives)
+{
+    struct json_object *nodes = json_object_new_array();
+    struct cycle_graph graph = {0};
+    struct line line = {.used = 0};
+    uint32_t *cycle, count;
+
+    build_graph(&graph, to, collectives);
+    count = cycle_find(&graph, &cycle);
+    for (uint32_t i = 0; i < count; i++)
+        if (process_at(to, cycle[i])) /* else it is a collective */
+            json_object_array_add(nodes, json_object_new_int64(cycle[i]));
+    if (emu_json_count(nodes) == 1) {
+        add_list(&line, to, nodes);
+        add(&line, " waits for itself");
+    } else if (count) {
+        add_list(&line, to, nodes);
+        add(&line, " wait for each other in a cycle");
+    }
+    if (count)
+        to->print(line.text);
+    free(cycle);
+    cycle_release(&graph);
+    json_object_put(nodes);
+}
+
 /* --- the whole ---------------------------------------------------------------------- */
 
 static void print_each(const struct printing *to, struct json_object *list,
@@ -622,6 +721,8 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
     struct printing to = {.attached = json_object_object_get(message, "attached"), .print = print};
     struct json_object *standstill = json_object_object_get(message, "standstill");
 
+    if (standstill_for_ns(message))
+        print_cycle(&to, json_object_object_get(standstill, "collectives"));
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
     print_calls(&to);
@@ -680,11 +781,19 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
     if (!stands)
         return;
     standstill->last = json_object_get(event);
-    if (!say_it || standstill->said || !standstill->after_ns ||
-        standstill_for_ns(event) - starved_ns(event) < standstill->after_ns)
-        return;
-    standstill->said = true;
-    standstill_say(standstill);
+    if (say_it && !standstill->said && standstill->after_ns &&
+        standstill_for_ns(event) - starved_ns(event) >= standstill->after_ns) {
+        standstill->said = true;
+        standstill_say(standstill);
+    }
+    if (standstill->said && standstill_for_ns(event) > standstill->longest_ns)
+        standstill->longest_ns = standstill_for_ns(event);
+}
+
+void standstill_report(const struct standstill *standstill, struct json_object *report)
+{
+    if (standstill->longest_ns)
+        json_add_number(report, "standstill_ns", (uint64_t)standstill->longest_ns);
 }
 
 void standstill_release(struct standstill *standstill)

@@ -33,9 +33,8 @@
 static const struct options_command up_command = {
     .name = "up",
     .operands = "[NAME]",
-    .about =
-        "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
-        "in a shell after: eval \"$(fabemu env NAME)\"",
+    .about = "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs\n"
+             "reach it in a shell after: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
@@ -184,6 +183,8 @@ static int supervise(struct up *up)
     if (host.report)
         web_last(web, host.report);
     web_stop(web);
+    if (host.report)
+        standstill_report(&up->standstill, host.report);
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);
     if (host.report && up->plan->report.fd >= 0 &&

@@ -102,7 +102,7 @@ class HostsStandstillTest(FabemuCase):
     def start_run(self, *command, options=()):
         run = subprocess.Popen(
             self.on_host(0, self.command, "run", "--cluster", self.cluster, "--launch", self.agent,
-                         "--topo", "kary:2,2", "--standstill", str(SAYS_S),
+                         "--topo", "kary:2,2", "--standstill", f"{SAYS_S}s",
                          *FAR_ENDS, *options, "--",
                          *command),
             env=self.job_env(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

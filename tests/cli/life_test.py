@@ -206,12 +206,16 @@ class LifeTest(FabemuCase):
         for sig, code, word in ((signal.SIGINT, 130, "interrupted"),
                                 (signal.SIGTERM, 143, "Term"), (signal.SIGHUP, 129, "Hangup")):
             with self.subTest(signal=sig):
-                run, ranks = self.start_ranks(2)
+                report = os.path.join(self.dir, "r.json")
+                run, ranks = self.start_ranks(2, "--report", report)
                 since = time.monotonic()
                 run.send_signal(sig)
                 err = self.ends(run, ranks.values(), since)
                 self.assertIn(word, err)
                 self.assertIn("ending the run", err)
+                with open(report) as f:  # processes that the run has ended did not die
+                    got = json.load(f)
+                self.assertEqual((got["processes"]["died"], got["died"]), (0, []))
                 self.assertEqual(run.returncode, code)
                 for node in ranks:
                     os.unlink(os.path.join(self.dir, f"rank.{node}"))
@@ -233,6 +237,7 @@ class LifeTest(FabemuCase):
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
         self.assertEqual(os.waitstatus_to_exitcode(status), 130)
+        self.assertTrue(output.startswith(b"fabemu: fabric r\r\n"), output)
         self.assertIn(b"interrupted; ending the run", output)
         self.assertTrue(until(lambda: not any(alive(rank) for rank in ranks.values()), END_S))
         self.assertLess(time.monotonic() - since, END_S)

@@ -70,7 +70,7 @@ class Running:
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
-            [command, "run", "--topo", topo, "--standstill", str(SAYS_S), *options, "--",
+            [command, "run", "--topo", topo, "--standstill", f"{SAYS_S}s", *options, "--",
              *before,
              "mpirun", "-np", str(ranks), program, bug, str(seconds),
              *([said] if name == "one-computes" else [])],
@@ -149,6 +149,21 @@ class StandstillTest(FabemuCase):
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
                         "nothing has come that matches$")
         self.assertNotIn("MPI_All", run.err)
+
+    def test_cycle(self):
+        """Ranks that wait for each other, some of them in a collective; not a rank that waits for
+        one that waits for nobody."""
+        for name, ranks in (("skip-barrier", "0, 3"), ("first barrier", "0, 3"),
+                            ("missing-send", "0-1")):
+            self.said(name, f"ranks {ranks} wait for each other in a cycle$")
+        for name in ("one-computes", "stopped", "flood"):
+            self.assertNotIn("cycle", self.runs[name].err)
+
+    def test_report(self):
+        for name, stood in (("skip-barrier", True), ("one-computes", True), ("off", False),
+                            ("all-compute", False)):
+            (self.assertRegex if stood else self.assertNotRegex)(
+                self.runs[name].err, r"(?m)^  standstill   nothing moved for \d")
 
     def test_end(self):
         """The run ends by itself, with its report and its own exit status."""

@@ -706,6 +706,19 @@ class ByHand(InBrowser):
                            " === 'fault 1 is injected'")
         self.well()
 
+    def test_inject_is_in_view(self):
+        """On a small screen, with a link selected and its counters above the form."""
+        self.up("--topo", "kary:4,2", "--set", "link_retry=go_back_n")
+        self.browser.size(1280, 900)
+        in_view = ("const { top, bottom } = document.getElementById('inject')"
+                   ".getBoundingClientRect(); return top >= 0 && bottom <= innerHeight")
+        names = "return document.getElementById('text').value.includes(arguments[0])"
+        for where in "random", "link=":
+            self.browser.until(names, where)
+            self.assertTrue(self.browser.run(in_view))
+            self.browser.keys("ENTER", "l")
+        self.well()
+
     def test_links_of_the_demos_can_fail(self):
         """As in README: click a link between switches, Inject. For a link of a node the page says
         why not."""
@@ -1074,6 +1087,41 @@ class Played(InBrowser):
                     self.assertAlmostEqual(line[1], right[1], 4, edge["id"])
                     self.assertAlmostEqual(line[2], right[2], 4, edge["id"])
 
+    def test_rates_are_known_from_the_second_snapshot_on(self):
+        shown = ("return [...['hops', 'stalls', 'combined'].map((id) =>"
+                 " document.getElementById(id)), document.querySelector('.counters tbody td + td')]"
+                 ".map((e) => e.textContent)")
+        self.fabric.say(self.stream, {**SHAPE, "origin": {"settings": {"link_retry": "go_back_n"}}})
+        self.plays(1, totals={"hops": 1000})
+        self.browser.run(browser.PAINTED)
+        self.assertEqual(self.browser.run(shown), ["–", "–", "–", ""])
+        self.plays(2, totals={"hops": 1050})
+        self.browser.run(browser.PAINTED)
+        self.assertEqual(self.browser.run(shown)[:3], ["500", "0", "0"])
+        self.assertNotEqual(self.browser.run(shown)[3], "")
+        self.assertIn(" with link_retry=go_back_n · clock", self.browser.text("#what"))
+
+    def test_summary__says_what_faults_have_done(self):
+        """Of faults that break links, the traffic took other routes; of others, what they hit."""
+        report = {"faults": [{"hits": 0, "hits_are": "packets hit in transit"},
+                             {"hits": 3, "hits_are": "packets hit"},
+                             {"hits": 4, "hits_are": "packets hit"}],
+                  "links": {"new_tables": 2, "parted": 0}, "standstill_ns": 7 * 10**9,
+                  "processes": {"attached": 64, "died": 0}}
+        self.plays(1)
+        text = self.browser.run("""
+            const [report] = arguments;
+            return import("./summary.js").then(({ renderSummary }) => {
+              const place = document.createElement("div");
+              renderSummary(place, fabemu.model, report);
+              return place.textContent;
+            });""", report)
+        self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; traffic was "
+                      "rerouted 2 times", text)
+        self.assertIn("nothing moved for 7.00 s", text)
+        self.assertIn("64 processes attached", text)
+        self.assertNotIn("died", text)
+
     def test_the_last_collectives_are_listed_newest_first(self):
         rows = [[7, 1, 6, 0, 4, 10**7, 10**7 + 999], [7, 2, 9, 8, 4, 10**7, 2 * 10**7],
                 [9, 1, 7, 1536, 2, 3 * 10**7, 10**7 + 4 * 10**9],
@@ -1429,7 +1477,7 @@ class Recorded(InBrowser):
     def test_a_thousand_nodes_are_legible(self):
         record = os.path.join(self.dir, "record")
         done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000",
-                           "--measure", "3000", "--telemetry", record, "--every", "500")
+                           "--measure", "3000", "--telemetry", record, "--every", "500ns")
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
@@ -1511,6 +1559,11 @@ class Recorded(InBrowser):
         self.browser.until("return /^4 nodes send/.test("
                            "document.getElementById('caption').textContent)")
         self.browser.shot("recording")
+        self.browser.keys("m")
+        self.browser.until("return document.getElementById('matrix').open")
+        self.assertIn("A recording has counters and events, but no messages",
+                      self.browser.text("#matrixsum"))
+        self.browser.keys("ESCAPE")
         self.well()
         with open(record, "w") as f:
             f.write("{}\n")
@@ -1605,7 +1658,7 @@ class Recorded(InBrowser):
 
     def test_simulated_time_is_held_and_slowed_down(self):
         run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000",
-                         "--measure", "20000", "--every", "500", "--web", "--json")
+                         "--measure", "20000", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.faults_are_not_offered("In simulated time faults belong to the run, so that it can be "

@@ -11,7 +11,7 @@ import { Matrix } from "./matrix.js";
 import { Model } from "./model.js";
 import { Painter } from "./paint.js";
 import { RANGES, el, rangesOf, rangesText, renderCollectives, renderEvents, renderSelection,
-  renderTip } from "./panel.js";
+  renderTip, settingsText } from "./panel.js";
 import { standstillLines, standstillMarks } from "./standstill.js";
 import { renderSummary } from "./summary.js";
 import { captionOf } from "./caption.js";
@@ -204,7 +204,7 @@ class Page {
     this.renderScale();
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
-      : `${shape.topo} · ${shape.profile} · clock ${shape.clock}` +
+      : `${shape.topo} · ${shape.profile}${settingsText(shape)} · clock ${shape.clock}` +
         (shape.folded ? ` · folded to ${shape.nodes} groups of nodes` : "");
     document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
     this.renderStandstill();
@@ -286,7 +286,7 @@ class Page {
     const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsRate[way], 0)
       : part.nodes.reduce((sum, n) => sum + model.node.sentRate[n], 0);
     const states = part.cables ? [...new Set(part.cables.map((c) => model.stateName(c)))] : [];
-    return [...states, `${short(rate)} segments a second`].join(", ");
+    return [...states, ...(model.hasRates ? [`${short(rate)} segments a second`] : [])].join(", ");
   }
 
   /** Open what is folded, or fold the subtree of what is selected. */
@@ -407,10 +407,10 @@ class Page {
     renderSelection($("selection"), model, this.part(this.selected));
     renderCollectives($("collectives"), model);
     renderEvents($("events"), model);
-    $("hops").textContent = short(model.rates.hops || 0);
-    $("stalls").textContent = short(model.rates.credit_stalls || 0);
+    for (const [id, name] of [["hops", "hops"], ["stalls", "credit_stalls"],
+      ["combined", "contributions"]])
+      $(id).textContent = model.hasRates ? short(model.rates[name] || 0) : "–";
     $("stalls").parentElement.classList.toggle("stalled", model.rates.credit_stalls > 0);
-    $("combined").textContent = short(model.rates.contributions || 0);
     $("out").textContent = String(out);
     $("out").parentElement.classList.toggle("wrong", out > 0);
     $("time").textContent = model.virtual ? timeText(model.at) : `${model.at.toFixed(1)} s`;
@@ -440,7 +440,7 @@ class Page {
         : feed.why ? `There is no picture yet: ${feed.why}` : "Waiting for the fabric.";
     if (feed.live && feed.state === "ended")
       return `The fabric has ended, ${timeText(model.at)} after its start.`;
-    return model.taken < 2 ? "" : captionOf(model);
+    return model.hasRates ? captionOf(model) : "";
   }
 
   /* The legend of the colours; it stays the same for as long as the fabric runs. */
@@ -668,7 +668,16 @@ class Page {
     if (!$("matrix").open) return;
     const { report } = this;
     this.matrix.take(report?.communication?.messages || null, report?.nodes || 0);
-    this.matrix.render(this.painter.theme);
+    this.matrix.render(this.painter.theme, this.matrixNote());
+  }
+
+  /* What the matrix is of, or why there is none. */
+  matrixNote() {
+    if (!this.report)
+      return this.served ? "A recording has counters and events, but no messages between nodes. " +
+        "The file of fabemu run --report has them, under communication.messages."
+        : this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.";
+    return this.feed.live ? "" : "Of the fabric, not of this recording: ";
   }
 
   /* Nothing moves, and somebody waits: who for whom. */

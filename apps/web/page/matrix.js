@@ -41,10 +41,11 @@ export class Matrix {
     this.least = some.reduce((a, b) => Math.min(a, b), this.most);
   }
 
-  render(theme) {
+  /** @note: a remark before the sums; without messages, the reason. */
+  render(theme, note) {
     this.draw(theme);
     this.tell();
-    $("matrixsum").textContent = this.sumText();
+    $("matrixsum").textContent = this.sumText(note);
     const rows = [...(this.messages?.matrix || [])].sort((a, b) => b[3] - a[3]).slice(0, PAIRS);
     $("pairs").replaceChildren(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "most from"),
       el("th", { scope: "col" }, "to"), el("th", { scope: "col" }, "messages"),
@@ -54,13 +55,14 @@ export class Matrix {
       el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
   }
 
-  sumText() {
+  sumText(note) {
     const { messages } = this;
-    if (!messages) return "The fabric has not said it yet.";
-    if (!messages.messages) return "No message has been sent.";
+    if (!messages) return note;
+    if (!messages.messages) return `${note}No message has been sent.`;
     const left = messages.not_listed?.pairs;
-    return `${messages.messages.toLocaleString("en")} messages of ${bytesText(messages.bytes)}, ` +
-      `between ${messages.pairs.toLocaleString("en")} pairs of nodes` +
+    return `${note}${messages.messages.toLocaleString("en")} messages of ` +
+      `${bytesText(messages.bytes)}, between ${messages.pairs.toLocaleString("en")} ` +
+      "pairs of nodes" +
       (left ? `; of ${left.toLocaleString("en")} pairs with fewest bytes it is not listed` : "");
   }
 

@@ -144,6 +144,11 @@ export class Model {
     this.taken = 0; /* snapshots in the history, so far */
   }
 
+  /** Rates are known from the second snapshot on. */
+  get hasRates() {
+    return this.taken > 1;
+  }
+
   /** No snapshots come any more: what is not known to move is at rest. */
   rest() {
     [this.ways, this.sw, this.node].forEach((counters) => counters.rest());

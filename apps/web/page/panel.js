@@ -206,6 +206,13 @@ function boxPart(model, item) {
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
   : `'${word.replaceAll("'", "'\\''")}'`;
 
+/** What options have set in the profile: " with link_retry=go_back_n". */
+export function settingsText({ origin }) {
+  const settings = Object.entries(origin?.settings || {});
+  return settings.length ? ` with ${settings.map(([name, value]) => `${name}=${value}`).join(", ")}`
+    : "";
+}
+
 /* The command that made this fabric or recording, where and when. */
 function originFacts({ origin }) {
   if (!origin) return [];
@@ -254,7 +261,8 @@ export function renderSelection(place, model, part) {
   place.replaceChildren(el("h2", {}, title),
     el("ul", { class: "facts" }, ...facts.filter(Boolean).map((text) => el("li", {}, text))),
     past || history(model, "segments", model.seriesOfWays("segments", ways),
-      model.seriesOfWays("stalls", ways)), counters(rows));
+      model.seriesOfWays("stalls", ways)),
+    counters(model.hasRates ? rows : rows.map(([name, total]) => [name, total, null])));
 }
 
 /** Fill @place with a short description of a part, for the pointer. */

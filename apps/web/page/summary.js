@@ -50,13 +50,21 @@ function checkText({ check }) {
     : `check: ${counted(number(check.found), "error")} found, see fabemu check`;
 }
 
-/* If there were very many faults, the report has only sums of the earliest ones. */
-function faultsText(report) {
-  const faults = list(report.faults), past = report.past_faults;
-  const count = faults.length + number(past?.faults);
-  const hits = faults.reduce((sum, one) => sum + number(one?.hits), number(past?.hits));
-  return count === 0 ? null
-    : `${counted(count, "fault")} injected, which hit ${counted(hits, "packet")}`;
+/*
+ * If there were very many faults, the report has only sums of the earliest ones. Hits of different
+ * kinds of fault count different things.
+ */
+function faultsText({ faults, past_faults: past, links }) {
+  const sums = new Map(), count = list(faults).length + number(past?.faults);
+  for (const one of list(faults)) {
+    const what = String(one?.hits_are ?? "packets hit");
+    sums.set(what, (sums.get(what) || 0) + number(one?.hits));
+  }
+  const texts = [...sums].map(([what, hits]) => `${what}: ${hits.toLocaleString("en")}`);
+  if (number(past?.hits)) texts.push(`hits of earlier ones: ${past.hits.toLocaleString("en")}`);
+  if (number(links?.new_tables) && !number(links.parted))
+    texts.push(`traffic was rerouted ${counted(links.new_tables, "time")}`);
+  return count === 0 ? null : [`${counted(count, "fault")} injected`, ...texts].join("; ");
 }
 
 function reportTexts(report) {
@@ -68,6 +76,8 @@ function reportTexts(report) {
       `${number(report.segments?.hops).toLocaleString("en")} segment hops`,
     `${number(report.credit_stalls).toLocaleString("en")} waits for a credit, ` +
       `${counted(drops, "segment")} dropped`,
+    number(report.standstill_ns)
+      ? `nothing moved for ${timeText(number(report.standstill_ns) / 1e9)}` : null,
     ...collectiveTexts(report), longestText(report),
     number(messages?.messages) ? `${counted(messages.messages, "message")} of ` +
       `${bytesText(number(messages.bytes))} between ${counted(number(messages.pairs), "pair")} ` +

@@ -189,11 +189,12 @@ static const struct options_own bench_own[] = {
 static const struct options_command bench_command = {
     .name = "bench",
     .operands = "",
-    .about = "Measure the speed of the emulator. A row is the median of its samples. Where a row "
-             "has a bound, that is what a simple loop reaches on this machine.",
-    .more = "The MPI rows need mpirun and the bench programs that are installed with the command\n"
-            "(FABEMU_BENCH_DIR names another folder for them). Exit status: 0, everything was "
-            "measured; 1, a row failed, or a benchmark that --only names could not run.",
+    .about = "Measure the speed of the emulator. A row is the median of its samples. Where a\n"
+             "row has a bound, that is what a simple loop reaches on this machine.",
+    .more = "The MPI rows need mpirun and the bench programs that are installed with the\n"
+            "command (FABEMU_BENCH_DIR names another folder for them). Exit status: 0,\n"
+            "everything was measured; 1, a row failed, or a benchmark that --only names could\n"
+            "not run.",
 };
 
 /* Returns -1 to go on, otherwise the exit status. */

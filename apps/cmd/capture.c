@@ -30,13 +30,13 @@
 static const struct options_command capture_command = {
     .name = "capture",
     .operands = "[NAME] [FILTER...] -w FILE",
-    .about =
-        "Capture segments on cables of the running fabric NAME (default) in the format of\n"
-        "Wireshark. '-w -' writes to standard output. The capture ends with the fabric, on\n"
-        "Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For example\n"
-        "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
-        "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
-        "docs/capture.md explains the filters and the format of the file.",
+    .about = "Capture segments on cables of the running fabric NAME (default) in the format of\n"
+             "Wireshark. '-w -' writes to standard output. The capture ends with the fabric,\n"
+             "on Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For\n"
+             "example\n"
+             "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
+             "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
+             "docs/capture.md explains the filters and the format of the file.",
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
@@ -217,7 +217,7 @@ static void name_short(int argc, char **argv)
 }
 
 /* Operands: a name, if the first is no filter, and filters. False: they are too long. */
-static bool read_operands(struct wish *wish, const struct options *options, int argc, char **argv)
+static bool read_operands(struct wish *wish, struct options *options, int argc, char **argv)
 {
     char *filter = wish->filter;
     int i = options->operands;
@@ -225,9 +225,10 @@ static bool read_operands(struct wish *wish, const struct options *options, int 
 
     wish->snap_bytes = options->snap_bytes;
     wish->limits = options->capture_limits;
-    wish->name = options->name ? options->name : "default";
-    if (i < argc && !options->name && !strchr(argv[i], '='))
-        wish->name = argv[i++];
+    wish->name = options->name;
+    if (!wish->name)
+        wish->name = i < argc && !strchr(argv[i], '=') ? argv[i++]
+                                                       : paths_default(options->running);
     for (; i < argc; i++) {
         size_t length = strlen(argv[i]);
 

@@ -14,9 +14,8 @@
 static const struct options_command cluster_command = {
     .name = "cluster",
     .operands = "--check FILE",
-    .about =
-        "Read a cluster file and print the switches, nodes and ports of each host, and how many\n"
-        "cables join any two hosts. docs/hosts.md has the format.",
+    .about = "Read a cluster file and print the switches, nodes and ports of each host, and\n"
+             "how many cables join any two hosts. docs/hosts.md has the format.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC,
 };
 

@@ -13,6 +13,7 @@
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/plan.h"
+#include "apps/control/paths.h"
 #include "emu/util/nearest.h"
 #include "apps/control/conn.h"
 #include "apps/fault/fault.h"
@@ -23,13 +24,12 @@
 static const struct options_command fault_command = {
     .name = "fault",
     .operands = "[NAME] [FAULT]",
-    .about =
-        "Inject FAULT into the running fabric NAME (default), for example\n"
-        "    fabemu fault mine for=100ms link-down link=3:5\n"
-        "or, without FAULT, list the injected faults. --check is a dry run: it reads a schedule,\n"
-        "prints each fault in its canonical form with its targets, and refuses what run, up and\n"
-        "traffic would refuse. For traffic give --clock virtual.\n"
-        "docs/faults.md explains the kinds of fault and their syntax.",
+    .about = "Inject FAULT into the running fabric NAME (default), for example\n"
+             "    fabemu fault mine for=100ms link-down link=3:5\n"
+             "or, without FAULT, list the injected faults. --check is a dry run: it reads a\n"
+             "schedule, prints each fault in its canonical form with its targets, and refuses\n"
+             "what run, up and traffic would refuse. For traffic give --clock virtual.\n"
+             "docs/faults.md explains the kinds of fault and their syntax.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
@@ -318,13 +318,13 @@ static int fault_and_option(void)
                                "give a fault, or one of --list, --show, --check and --clear");
 }
 
-static int live(const struct options *options, const char *clear, int argc, char **argv)
+static int live(struct options *options, const char *clear, int argc, char **argv)
 {
-    const char *name = options->name ? options->name : "default";
+    const char *name = options->name;
     int at = options->operands;
 
-    if (!options->name && at < argc && !is_of_fault(argv[at]))
-        name = argv[at++];
+    if (!name)
+        name = at < argc && !is_of_fault(argv[at]) ? argv[at++] : paths_default(options->running);
     if (clear)
         return at < argc ? fault_and_option() : live_clear(name, clear);
     if (at < argc)

@@ -20,9 +20,8 @@
 static const struct options_command join_command = {
     .name = "join",
     .operands = "--cluster FILE",
-    .about =
-        "Run this host's part of a fabric, until the first host of FILE ends it.\n"
-        "fabemu run --cluster and fabemu up --cluster start this on all other hosts (--launch).",
+    .about = "Run this host's part of a fabric, until the first host of FILE ends it. fabemu\n"
+             "run --cluster and fabemu up --cluster start this on all other hosts (--launch).",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 

@@ -31,7 +31,7 @@ static const struct {
     {"status", status_main, "show running fabrics and their processes (also ls)"},
     {"top", top_main, "watch nodes, links, switches and collectives of a running fabric"},
     {"web", web_main, "serve a web page of a running fabric, or of a recording"},
-    {"check", check_main, "check credits, channels, buffers, tables and trees of a running fabric"},
+    {"check", check_main, "check credits, channels, buffers, tables and trees of a fabric"},
     {"env", env_main, "print the environment for programs on a running fabric"},
     {"topo", topo_main, "print, check or write a network"},
     {"fault", fault_main, "inject, list or clear faults, or check a schedule of faults"},
@@ -50,7 +50,7 @@ static int help(void)
            "An emulated network fabric for unmodified MPI and libfabric programs.\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].about);
-    printf("\n  fabemu COMMAND --help    the options of a command\n"
+    printf("\n  fabemu COMMAND --help    the options of a command (also fabemu help COMMAND)\n"
            "  fabemu --version         the version (also -V, version)\n\n"
            "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
            "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). The pages docs/NAME.md\n"
@@ -73,13 +73,14 @@ static void open_standard(void)
         close(fd);
 }
 
-/* What was printed must have got somewhere. */
+/* Reports an error of writing to standard output. Returns the exit status. */
 static int check_output(int status)
 {
     if (fflush(stdout))
         say("standard output: %s", strerror(errno));
-    else if (ferror(stdout)) /* earlier, and errno is not of that any more */
-        say("standard output: not all could be written");
+    else if (ferror(stdout)) /* an earlier write failed: try again, for the reason */
+        say("standard output: %s",
+            write(STDOUT_FILENO, "\n", 1) < 0 ? strerror(errno) : "not all could be written");
     else
         return status;
     return status ? status : EXIT_FAILURE;
@@ -89,6 +90,8 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2)
         return options_usage_error("", "no command");
+    if (strcmp(argv[1], "help") == 0 && argc == 3) /* of one command */
+        return dispatch(3, (char *[]){argv[0], argv[2], "--help", NULL});
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help();

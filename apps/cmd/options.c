@@ -373,10 +373,12 @@ static const struct option_row rows[] = {
      read_check},
 };
 
-#define ROWS   (sizeof rows / sizeof rows[0])
-#define HELP   1000
-#define SHARED (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
-#define OWN    2000 /* and the number of a command's own option */
+#define ROWS         (sizeof rows / sizeof rows[0])
+#define HELP         1000
+#define HELP_COLUMNS 80
+#define HELP_INDENT  29 /* of the text about an option */
+#define SHARED       (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
+#define OWN          2000 /* and the number of a command's own option */
 
 static_assert(CAPTURE_FILES_MOST == 100, "as read_capture_files() says");
 static_assert(ROWS <= 64, "struct options.given has a bit for each");
@@ -398,14 +400,44 @@ static bool may_be_left_out(const char *value)
     return strncmp(value, "[=", 2) == 0;
 }
 
+/*
+ * Print @text from column @indent to HELP_COLUMNS, on as many lines as it needs. The first line has
+ * been printed as far as @indent.
+ */
+static void print_wrapped(const char *text, int indent)
+{
+    int room = HELP_COLUMNS - indent;
+
+    while ((int)strlen(text) > room) {
+        int length = room;
+
+        /* a line that begins with the name of an option is a line about that option */
+        while (length && (text[length] != ' ' || strncmp(text + length, " --", 3) == 0))
+            length--;
+        if (!length) /* a word longer than the line */
+            length = (int)strcspn(text, " ");
+        printf("%.*s\n%*s", length, text, indent, "");
+        text += length + strspn(text + length, " ");
+    }
+    puts(text);
+}
+
 static void print_help_line(const char *name, const char *value, const char *help)
 {
     char left[64];
 
     snprintf(left, sizeof left, "--%s%s%s", name, value && !may_be_left_out(value) ? " " : "",
              value ? value : "");
-    printf("  %-26s%s%s\n", left, strlen(left) > 26 ? "\n                             " : " ",
-           help);
+    if (strlen(left) > 26)
+        printf("  %s\n%*s", left, HELP_INDENT, "");
+    else
+        printf("  %-26s ", left);
+    print_wrapped(help, HELP_INDENT);
+}
+
+static void print_bound(const char *name, const char *value, const char *help)
+{
+    print_wrapped(help, printf("  %-10s %-10s ", name, value));
 }
 
 static void print_bounds(void)
@@ -413,12 +445,11 @@ static void print_bounds(void)
     struct emu_bounds none = emu_bounds_filled((struct emu_bounds){0});
 
     printf("\nBounds on waiting, as in --bound silence=30s,cut-off=off (docs/manual.md):\n");
-#define PRINT(field, name, ms, what) \
-    printf("  %-10s %-10s %s\n", name, bounds_text(none.field##_ms).text, what);
+#define PRINT(field, name, ms, what) print_bound(name, bounds_text(none.field##_ms).text, what);
     EMU_BOUNDS(PRINT)
 #undef PRINT
-    printf("  %-10s %-10s %s\n", "retries", "profile's",
-           "with acknowledgments: tries of a packet before it is given up; a number");
+    print_bound("retries", "profile's",
+                "with acknowledgments: tries of a packet before it is given up; a number");
 }
 
 static void print_help(const struct options_command *command, const struct options_owns *owns)
@@ -669,8 +700,9 @@ int options_parse_own(struct options *ret, const struct options_command *command
         }
         if (got == ':')
             return options_usage_error(command->name, "%s needs a value", word);
-        if (optarg == word && strcmp(word, "--") == 0) /* it is before a command to run */
-            return options_usage_error(command->name, "%s needs a value", argv[optind - 2]);
+        if (optarg == word && strncmp(word, "--", 2) == 0) /* another option, or the end of all */
+            return options_usage_error(command->name, "%s needs a value before '%.80s'",
+                                       argv[optind - 2], word);
         if (got == '?')
             return no_option(command, owns, word);
         if (lacks_equals(ret, got, argv[optind]))

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/control/paths.h"
 #include "apps/capture/files.h"
 #include "apps/fabric/fabric.h"
 
@@ -66,9 +67,10 @@ struct options_command {
 };
 
 struct options {
-    const char *topo;    /* NULL: not given */
-    uint32_t nodes;      /* 0: not given */
-    const char *profile; /* NULL: not given */
+    char running[PATHS_NAME_MAX + 1]; /* room for paths_default() */
+    const char *topo;                 /* NULL: not given */
+    uint32_t nodes;                   /* 0: not given */
+    const char *profile;              /* NULL: not given */
     enum emu_clock_mode clock;
     uint32_t threads; /* count, or FABRIC_THREADS_* */
     uint64_t seed;

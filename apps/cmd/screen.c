@@ -228,12 +228,13 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
                  const struct telemetry_view *view, const struct telemetry_view *before)
 {
     uint32_t room = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 0;
-    char text[TELEMETRY_ROW_BYTES];
+    char text[TELEMETRY_ROW_BYTES], settings[128];
 
     erase();
-    snprintf(text, sizeof text, "%s: %s, %s, clock %s, up %.1f s  %s%s", view->name, view->topo,
+    telemetry_view_settings(view, "  ", settings, sizeof settings);
+    snprintf(text, sizeof text, "%s: %s, %s, clock %s, up %.1f s  %s%s%s", view->name, view->topo,
              view->profile, view->clock, telemetry_view_s(view), telemetry_page_name(board->page),
-             state->paused ? "  PAUSED" : "");
+             state->paused ? "  PAUSED" : "", settings);
     line(0, A_BOLD, text);
     telemetry_board_sums(view, before, text, sizeof text);
     line(1, A_NORMAL, text);

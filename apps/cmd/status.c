@@ -26,28 +26,22 @@
 #include "apps/telemetry/view.h"
 #include "apps/control/conn.h"
 
-#define DEFAULT_NAME "default"
-#define END_MS       5000 /* for a fabric to end */
+#define END_MS 5000 /* for a fabric to end */
 
 static const struct options_owns no_owns = {.count = 0};
 
-/*
- * Read the options of a command whose operand is one name, or none: the default. As
- * options_parse().
- */
+/* Read the options of a command whose operand is one name, or none. As options_parse(). */
 static int parse_name(struct options *options, const char **name,
                       const struct options_command *command, const struct options_owns *owns,
                       int argc, char **argv)
 {
     int status = options_parse_own(options, command, owns, argc, argv);
 
-    *name = DEFAULT_NAME;
     if (status >= 0)
         return status;
     if (argc - options->operands > 1)
         return options_usage_error(command->name, "give one name");
-    if (argc > options->operands)
-        *name = argv[options->operands];
+    *name = argc > options->operands ? argv[options->operands] : paths_default(options->running);
     return -1;
 }
 
@@ -114,7 +108,8 @@ int down_main(int argc, char **argv)
 static const struct options_command status_command = {
     .name = "status",
     .operands = "[NAME]",
-    .about = "Show one running fabric, or all fabrics of this user.",
+    .about = "Show the running fabric NAME with its processes and its report, or list all\n"
+             "fabrics of this user.",
     .groups = OPTIONS_JSON,
 };
 
@@ -126,6 +121,8 @@ struct status {
     bool report;               /* for one fabric: its report, too */
     struct json_object *array; /* --json */
     unsigned running;
+    unsigned left_over;   /* sockets of fabrics that have crashed, */
+    char left_paths[800]; /* and the paths of as many as fit */
     bool failed;
 };
 
@@ -161,13 +158,18 @@ static void print_status(const struct status *status, struct json_object *reply)
     size_t count = emu_json_count(attached);
     long long threads = (long long)emu_json_number(report, "threads", 0);
 
-    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
+    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
            emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
            report_profile(report).text,
            emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
            threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
            (long long)emu_json_number(reply, "supervisor",
                                       0)); /* the one that paths_listen() names, too */
+    if (!status->report && standstill_for_ns(reply))
+        printf(", nothing has moved for %s", duration_of_ns((double)standstill_for_ns(reply)).text);
+    putchar('\n');
+    if (!status->report)
+        return;
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = emu_json_at(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
@@ -184,15 +186,23 @@ static void print_status(const struct status *status, struct json_object *reply)
             printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
         putchar('\n');
     }
-    if (!status->report)
-        report_print_hosts(stdout, report);
     if (standstill_for_ns(reply))
         standstill_print_time(reply, print_indented);
     standstill_print(reply, print_indented);
-    if (status->report) {
-        fflush(stdout);
-        report_print(stdout, report);
-    }
+    fflush(stdout);
+    report_print(stdout, report);
+}
+
+/* A name that does not fit is listed when the others are removed. */
+static void note_left_over(struct status *status, const char *name)
+{
+    size_t used = strlen(status->left_paths);
+    char path[sizeof((struct paths_socket *)0)->path], error[512];
+
+    status->left_over++;
+    if (!paths_of(path, sizeof path, name, error, sizeof error) &&
+        used + strlen(path) + 2 <= sizeof status->left_paths)
+        sprintf(status->left_paths + used, " %s", path);
 }
 
 static void one_status(void *context, const char *name)
@@ -200,11 +210,16 @@ static void one_status(void *context, const char *name)
     struct status *status = context;
     struct json_object *reply;
     char error[512];
+    int err = ask_fabric(name, ask_request("status"),
+                         ASK_FIELDS({"name", json_type_string}, {"report", json_type_object},
+                                    {"attached", json_type_array}),
+                         &reply, NULL, error, sizeof error);
 
-    if (ask_fabric(name, ask_request("status"),
-                   ASK_FIELDS({"name", json_type_string}, {"report", json_type_object},
-                              {"attached", json_type_array}),
-                   &reply, NULL, error, sizeof error)) {
+    if (err == -ECONNREFUSED && !status->report) {
+        note_left_over(status, name);
+        return;
+    }
+    if (err) {
         say("%s", error);
         status->failed = true;
         return;
@@ -260,6 +275,9 @@ int status_main(int argc, char **argv)
         one_status(&status, name);
     else if (paths_list(one_status, &status, error, sizeof error))
         say("%s", error);
+    if (status.left_over)
+        say("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
+            status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
     if (options.json)
         printf("%s\n",
                json_object_to_json_string_ext(status.array, JSON_C_TO_STRING_PRETTY |
@@ -275,10 +293,9 @@ int status_main(int argc, char **argv)
 static const struct options_command check_command = {
     .name = "check",
     .operands = "[NAME]",
-    .about =
-        "Check the running fabric NAME (default): credits, channels, buffers, tables and trees.\n"
-        "This takes milliseconds and changes nothing. Exit status 1: something is wrong, with\n"
-        "a line for each error.",
+    .about = "Check the running fabric NAME (default): credits, channels, buffers, tables and\n"
+             "trees. This takes milliseconds and changes nothing. Exit status 1: something is\n"
+             "wrong, with a line for each error.",
     .groups = OPTIONS_JSON,
 };
 
@@ -317,10 +334,9 @@ int check_main(int argc, char **argv)
 static const struct options_command env_command = {
     .name = "env",
     .operands = "[NAME]",
-    .about =
-        "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
-        "eval \"$(fabemu env NAME)\"\n"
-        "A fabric on several hosts, NAME.HOST, is used from all of them.",
+    .about = "Print the environment that makes programs use the fabric NAME (default), for a\n"
+             "shell: eval \"$(fabemu env NAME)\"\n"
+             "A fabric on several hosts, NAME.HOST, is used from all of them.",
 };
 
 /*

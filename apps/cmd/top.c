@@ -32,6 +32,7 @@
 struct top {
     /* What is asked for. */
     bool once;
+    bool one_page; /* --page was given */
     uint32_t every_ms;
     const char *name;
 
@@ -53,12 +54,11 @@ static bool read_once(void *into, const char *value, const char **right)
 static bool read_every(void *into, const char *value, const char **right)
 {
     static const struct quantity_form form = {.units = quantity_times,
-                                              .bare = QUANTITY_MS_PS,
                                               .least = TELEMETRY_EVERY_LEAST_MS * QUANTITY_MS_PS,
                                               .most = TELEMETRY_EVERY_MOST_MS * QUANTITY_MS_PS};
     uint64_t ps;
 
-    *right = "a time from 100ms to 1h, such as 500ms or 2s; a number alone is in ms";
+    *right = "a time from 100ms to 1h, with its unit, such as 500ms or 2s";
     if (!quantity_read(value, &form, &ps))
         return false;
     ((struct top *)into)->every_ms = (uint32_t)(ps / QUANTITY_MS_PS);
@@ -70,6 +70,7 @@ static bool read_page(void *into, const char *value, const char **right)
     struct top *top = into;
 
     *right = "nodes, links, switches or collectives";
+    top->one_page = true;
     for (int page = 0; page < TELEMETRY_PAGES; page++) {
         top->board.page = (enum telemetry_page)page;
         if (strcmp(value, telemetry_page_name(top->board.page)) == 0)
@@ -79,17 +80,17 @@ static bool read_page(void *into, const char *value, const char **right)
 }
 
 static const struct options_own own[] = {
-    {"once", NULL, "print one screen as plain text", read_once},
-    {"page", "nodes|links|switches|collectives", "begin with this page (default: nodes)",
-     read_page},
+    {"once", NULL, "print all pages once, as plain text", read_once},
+    {"page", "nodes|links|switches|collectives",
+     "begin with this page; with --once: print only this page", read_page},
     {"every", "TIME", "time between samples (default 1s)", read_every},
 };
 
 static const struct options_command top_command = {
     .name = "top",
     .operands = "[NAME]",
-    .about = "Show the running fabric NAME (default): nodes, links, switches and collectives, "
-             "busiest first.\nThe key ? lists all keys.",
+    .about = "Show the running fabric NAME (default): nodes, links, switches and collectives,\n"
+             "busiest first. The key ? lists all keys.",
 };
 
 /* --- lines -------------------------------------------------------------------------- */
@@ -162,7 +163,7 @@ static int print_page(struct top *top, enum telemetry_page page)
 static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
-    char sums[128];
+    char sums[128], settings[256];
     int err = 0;
 
     while (!err && !top->before.look) {
@@ -178,8 +179,11 @@ static int once(struct top *top)
     if (err)
         return err;
     telemetry_board_sums(&top->view, &top->before, sums, sizeof sums);
-    printf("fabric %s: %s, profile %s, clock %s, up %.1f s\n%s\n", top->view.name, top->view.topo,
-           top->view.profile, top->view.clock, telemetry_view_s(&top->view), sums);
+    telemetry_view_settings(&top->view, " with ", settings, sizeof settings);
+    printf("fabric %s: %s, profile %s%s, clock %s, up %.1f s\n%s\n", top->view.name, top->view.topo,
+           top->view.profile, settings, top->view.clock, telemetry_view_s(&top->view), sums);
+    if (top->one_page)
+        return print_page(top, top->board.page);
     for (int page = 0; !err && page < TELEMETRY_PAGES; page++)
         err = print_page(top, (enum telemetry_page)page);
     return err;
@@ -292,7 +296,7 @@ static int run(struct top *top)
 
 int top_main(int argc, char **argv)
 {
-    struct top top = {.every_ms = EVERY_MS, .name = "default", .conn = {.fd = -1}};
+    struct top top = {.every_ms = EVERY_MS, .conn = {.fd = -1}};
     struct options options;
     int status = options_parse_own(&options, &top_command,
                                    &(struct options_owns){own, sizeof own / sizeof own[0], &top},
@@ -302,8 +306,7 @@ int top_main(int argc, char **argv)
         return status;
     if (argc - options.operands > 1)
         return options_usage_error("top", "give one name");
-    if (argc > options.operands)
-        top.name = argv[options.operands];
+    top.name = argc > options.operands ? argv[options.operands] : paths_default(options.running);
     status = run(&top);
     conn_close(&top.conn);
     telemetry_board_release(&top.board);

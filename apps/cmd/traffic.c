@@ -34,21 +34,19 @@
 static const struct options_command traffic_command = {
     .name = "traffic",
     .operands = "",
-    .about =
-        "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
-        "gives the same digest with any number of threads. docs/traffic.md defines every "
-        "figure.\n\n"
-        "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
-        "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others "
-        "in\n"
-        "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
-        "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on "
-        "average);\n"
-        "reduce, barrier, allreduce (one operation after the other).\n\n"
-        "Times are of simulated time: 2us, 1ms; a number alone is in ns. Loads are fractions of\n"
-        "the link rate, headers included: 0.5, 50%.\n\n"
-        "With --cluster on the first host of FILE the same command is started on the others; the\n"
-        "results are those of one host. docs/hosts.md",
+    .about = "Send synthetic traffic through a fabric in simulated time, and measure it. The\n"
+             "same seed gives the same digest with any number of threads. docs/traffic.md\n"
+             "defines every figure.\n\n"
+             "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each\n"
+             "node to one other); permutation:N (the same, the Nth that the seed draws);\n"
+             "alltoall (to all others in turn); hotspot:NODE:FRACTION; file:PATH (a\n"
+             "destination a line, or a source and a destination); multicast (to sets of\n"
+             "nodes); md (multicast by 1 node in 16, to 16 on average); reduce, barrier,\n"
+             "allreduce (one operation after the other).\n\n"
+             "Times are of simulated time: 2us, 1ms; a number alone is in ns, but --every\n"
+             "needs a unit. Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
+             "With --cluster on the first host of FILE the same command is started on the\n"
+             "others; the results are those of one host. docs/hosts.md",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };

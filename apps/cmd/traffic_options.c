@@ -212,9 +212,15 @@ READER(telemetry)
     return *value != '\0';
 }
 
+/* fabemu top has an option of this name too: both refuse a number without a unit. */
 READER(every)
 {
-    return read_time(value, 1, &o->config.snapshots.every_ps, right);
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .least = QUANTITY_NS_PS,
+                                              .most = QUANTITY_S_PS};
+
+    *right = "a time from 1ns to 1s, with its unit, such as 500ns or 2us";
+    return quantity_read(value, &form, &o->config.snapshots.every_ps);
 }
 
 READER(fanout)

@@ -36,11 +36,10 @@ static const struct options_own own[] = {
 static const struct options_command web_command = {
     .name = "web",
     .operands = "[NAME|FILE]",
-    .about =
-        "Serve the page of the running fabric NAME (default), or of the recording FILE that "
-        "run,\nup (--record) or traffic (--telemetry) has written, to this user's browser, "
-        "until the\nfabric ends or this is interrupted. docs/web.md explains what it shows, and "
-        "its keys.",
+    .about = "Serve the page of the running fabric NAME (default), or of the recording FILE\n"
+             "that run, up (--record) or traffic (--telemetry) has written, to this user's\n"
+             "browser, until the fabric ends or this is interrupted. docs/web.md explains what\n"
+             "it shows, and its keys.",
 };
 
 static void say_address(const struct web *web)
@@ -115,7 +114,8 @@ int web_main(int argc, char **argv)
         return status;
     if (argc - options.operands > 1)
         return options_usage_error("web", "give one name, or one file");
-    const char *what = argc > options.operands ? argv[options.operands] : "default";
+    const char *what = argc > options.operands ? argv[options.operands]
+                                               : paths_default(options.running);
     if (web_open(&web, port, error, sizeof error) || open_what(&web, what, error, sizeof error)) {
         say("%s", error);
         status = EXIT_FAILURE;

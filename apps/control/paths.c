@@ -22,8 +22,9 @@
 #include "apps/base/say.h"
 #include "apps/base/procs.h"
 
-#define SUFFIX  ".sock"
-#define ACCEPTS 0x10000u /* in /proc/net/unix: the socket listens */
+#define SUFFIX       ".sock"
+#define DEFAULT_NAME "default"
+#define ACCEPTS      0x10000u /* in /proc/net/unix: the socket listens */
 
 int paths_check_name(const char *name, char *error, size_t error_bytes)
 {
@@ -440,4 +441,35 @@ int paths_list(void (*each)(void *context, const char *name), void *context, cha
     if (!err && other_dir(other, sizeof other, dir))
         err = list_dir(other, false, each, context, error, error_bytes);
     return err;
+}
+
+/* --- the fabric of a command without a name ------------------------------------------- */
+
+struct running {
+    char *name; /* of the last one found; PATHS_NAME_MAX + 1 bytes */
+    unsigned count;
+};
+
+static void count_running(void *context, const char *name)
+{
+    struct running *running = context;
+    char error[512];
+    int fd;
+
+    if (paths_connect(&fd, NULL, name, error, sizeof error))
+        return;
+    close(fd);
+    running->count++;
+    snprintf(running->name, PATHS_NAME_MAX + 1, "%s", name);
+}
+
+const char *paths_default(char ret[static PATHS_NAME_MAX + 1])
+{
+    struct running running = {.name = ret};
+    char error[512];
+
+    count_running(&running, DEFAULT_NAME);
+    if (!running.count)
+        paths_list(count_running, &running, error, sizeof error);
+    return running.count == 1 ? ret : DEFAULT_NAME;
 }

@@ -58,6 +58,13 @@ bool paths_supervised_by(const char *name, pid_t owner);
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);
 
+/**
+ * paths_default - the name of the fabric that a command without a name is for: "default" if that
+ * one runs, or else the only one that runs. If none or several run, "default": paths_connect() then
+ * says what is wrong. @ret: room for the name.
+ */
+const char *paths_default(char ret[static PATHS_NAME_MAX + 1]);
+
 /** paths_of - path of fabric @name's socket. Errors as paths_listen. */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
 

@@ -189,6 +189,18 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
     return err;
 }
 
+/* Is a word of @text the name of a kind of fault? Then it is not the name of a schedule. */
+static bool is_fault(const char *text)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        const char *name = fault_name((enum fault_kind)kind), *at = strstr(text, name);
+
+        if (at && (at == text || at[-1] == ' ') && strchr(" ", at[strlen(name)]))
+            return true;
+    }
+    return false;
+}
+
 int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
                         size_t error_bytes)
 {
@@ -199,6 +211,10 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
     if (scenario)
         return fault_schedule_text(ret, what, scenario->text, strlen(scenario->text), error,
                                    error_bytes);
+    if (is_fault(what))
+        return fail(-EINVAL, error, error_bytes,
+                    "'%.*s' is a fault; write it to a file, and give the name of the file",
+                    FAULT_SHOWN, what);
     if (strpbrk(what, "./"))
         return read_file(ret, what, error, error_bytes);
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)

@@ -137,6 +137,25 @@ static int take_parts(struct telemetry_view *view, struct json_object *line)
     return take_switches(view, switches) ? -EPROTO : take_cables(view, cables);
 }
 
+void telemetry_view_settings(const struct telemetry_view *view, const char *before, char *ret,
+                             size_t ret_bytes)
+{
+    struct json_object *origin = json_object_object_get(view->shape, "origin");
+    struct json_object *settings = json_object_object_get(origin, "settings");
+    size_t used = 0;
+
+    *ret = '\0';
+    if (!json_object_is_type(settings, json_type_object))
+        return;
+    json_object_object_foreach(settings, field, value)
+    {
+        used += (size_t)snprintf(ret + used, ret_bytes - used, "%s%s=%s", used ? ", " : before,
+                                 field, json_object_get_string(value));
+        if (used >= ret_bytes)
+            return;
+    }
+}
+
 static int take_shape(struct telemetry_view *view, struct json_object *line)
 {
     size_t states, kinds;

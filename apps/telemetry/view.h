@@ -97,6 +97,13 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 void telemetry_view_release(struct telemetry_view *view);
 
 /**
+ * telemetry_view_settings - what options have set in the profile, as text: @before, then
+ * "FIELD=VALUE, …"; "" if nothing is set.
+ */
+void telemetry_view_settings(const struct telemetry_view *view, const char *before, char *ret,
+                             size_t ret_bytes);
+
+/**
  * telemetry_view_link - the name of a cable's state. telemetry_view_kind() - of what a collective
  * is, or what is waited for. telemetry_view_wait() - what a node waits for.
  */

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -33,6 +34,21 @@ class CliTest(FabemuCase):
         for words in ("--version", "-V", "version"):
             self.assertRegex(self.fabemu(words).stdout, r"^fabemu \d")
 
+    def commands(self):
+        return re.findall(r"^  (\w+) ", self.fabemu("--help").stdout.split("\n\n")[2], re.M)
+
+    def test_help__has_80_columns_and_is_the_same_by_both_ways(self):
+        for command in self.commands():
+            with self.subTest(command=command):
+                text = self.fabemu(command, "--help").stdout
+                self.assertEqual(self.fabemu("help", command).stdout, text)
+                if command != "figures":  # argparse fits it to the terminal
+                    self.assertLessEqual(max(map(len, text.split("\n"))), 80)
+        text = self.fabemu("help").stdout
+        self.assertEqual(self.fabemu("help", "help").stdout, text)
+        self.assertLessEqual(max(map(len, text.split("\n"))), 80)
+        self.one_line(self.fabemu("help", "rnu"), 2, "no command 'rnu'")
+
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (
                 ((), ["no command", "--help"]),
@@ -54,6 +70,14 @@ class CliTest(FabemuCase):
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
                 (("run", "--report", "--", "true"), ["--report", "needs a value"]),
+                (("fault", "--check", "--topo", "kary:2,2", "x.faults"),
+                 ["--check needs a value before '--topo'"]),
+                (("run", "--report", "--web", "--", "true"), ["--report needs a value before"]),
+                (("fault", "--check", "link-down random"), ["'link-down random' is a fault;"]),
+                (("run", "--faults", "at=1.5s node-kill", "--", "true"), ["is a fault; write"]),
+                (("top", "--every", "5"), ["with its unit"]),
+                (("traffic", "--every", "5"), ["with its unit"]),
+                (("run", "--standstill", "5", "--", "true"), ["such as 5s"]),
                 (("run", "-topo", "kary:2,2", "--", "true"), ["'-t'", "two dashes"]),
                 (("run",), ["no command to run", "--"]),
                 (("run", "--"), ["no command to run"]),
@@ -199,11 +223,13 @@ class CliTest(FabemuCase):
 
     def test_output_that_cannot_be_written__is_said_and_exits_1(self):
         self.up("full")
-        for args in (("--help",), ("--version",), ("topo", "kary:2,2"),
+        large = os.path.join(self.dir, "large.topo")
+        self.assertEqual(self.fabemu("topo", "kary:8,3", "--write", large).returncode, 0)
+        for args in (("--help",), ("--version",), ("topo", "kary:2,2"), ("topo", "--json", large),
                      ("topo", "kary:2,2", "--json"), ("status",),
                      ("status", "--json"), ("status", "full"), ("check", "full"),
                      ("env", "full"), ("bench", "--list"),
-                     ("run", "--help"),
+                     *((command, "--help") for command in self.commands()),
                      ("figures", "--list"), ("figures", "--help"),
                      ("traffic", "--topo", "kary:2,2", "--load", "0.1")):
             with self.subTest(args=args), open("/dev/full", "w") as full:
@@ -569,6 +595,64 @@ class CliTest(FabemuCase):
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):
             self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'", "fabemu up")
+
+    def test_a_command_without_a_name__is_for_the_only_fabric(self):
+        def socket_of_env():
+            return re.search(r"/(\w+)\.sock", self.fabemu("env").stdout + "/none.sock")[1]
+        if not os.environ.get(ALONE):
+            self.skipTest("it needs root, for a view of files of its own")
+        self.up("only")
+        self.assertEqual(socket_of_env(), "only")
+        self.assertEqual(self.fabemu("fault").stdout, "no faults\n")
+        self.assertIn("fabric only: ", self.fabemu("top", "--once", "--every", "100ms").stdout)
+        self.assertIn("only: right", self.fabemu("check").stdout)
+        self.up("other")
+        self.one_line(self.fabemu("env"), 1, "no fabric named 'default'")
+        self.up("default")
+        self.assertEqual(socket_of_env(), "default")
+        for name in ("default", "other"):
+            self.assertEqual(self.fabemu("down", name).returncode, 0)
+        self.assertEqual(self.fabemu("down").returncode, 0)  # the one that is left
+        self.assertEqual(self.sockets(), [])
+
+    def test_status_of_all__has_a_line_for_each_fabric_and_one_for_left_over_sockets(self):
+        for name in ("a", "b"):
+            client = self.client(self.up(name))
+            self.assertTrue(client.attach()["ok"])
+        left = [self.socket_path(name) for name in ("crashed", "gone")]
+        for path in left:
+            with socket.socket(socket.AF_UNIX) as one:
+                one.bind(path)
+        for command in ("ls", "status"):
+            done = self.fabemu(command)
+            self.one_line(done, 0, "2 sockets are left over", "rm " + " ".join(left))
+            mine = [line for line in done.stdout.splitlines() if line[:3] in ("a: ", "b: ")]
+            self.assertEqual([line[:3] for line in mine], ["a: ", "b: "])
+            self.assertNotIn("\n  ", done.stdout)
+            self.assertIn("1 of 4 nodes attached", mine[0])
+        self.assertIn("\n  node 0: pid ", self.fabemu("status", "a").stdout)
+        for path in left:
+            os.unlink(path)
+
+    def test_scripts_run__with_a_wrong_option_ends_with_2_and_leaves_nothing(self):
+        """scripts/run of a folder in which nothing is to be installed or built."""
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        for path, text in (("scripts/run", None), ("tests/e2e/hpccinf.txt", None),
+                           ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", "#!/bin/sh\n"),
+                           ("build/fabemu", f'#!/bin/sh\nexec "{self.command}" "$@"\n')):
+            if text is None:
+                with open(os.path.join(top, path)) as f:
+                    text = f.read()
+            os.makedirs(os.path.join(self.dir, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(self.dir, path), "w") as f:
+                f.write(text)
+            os.chmod(os.path.join(self.dir, path), 0o755)
+        os.mkdir(os.path.join(self.dir, "tmp"))
+        done = subprocess.run([os.path.join(self.dir, "scripts/run"), "--bogus"],
+                              env={**self.env, "TMPDIR": os.path.join(self.dir, "tmp")},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.one_line(done, 2, "'--bogus'")
+        self.assertEqual(os.listdir(os.path.join(self.dir, "tmp")), [])
 
     def test_status_of_all__says_that_nothing_runs(self):
         if not os.environ.get(ALONE):

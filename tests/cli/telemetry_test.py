@@ -558,7 +558,7 @@ class Recording(FabemuCase):
         for threads in "1", "2":
             done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.9", "--warmup", "1",
                                "--measure", "20000", "--threads", threads, "--telemetry", path,
-                               "--every", "500")
+                               "--every", "500ns")
             self.assertEqual(done.returncode, 0, done.stderr)
             recorded.append(lines_of(path))
         lines = recorded[0]
@@ -595,7 +595,7 @@ class Recording(FabemuCase):
                 self.assertEqual(of_nodes > 0, profile == "qsnet3")
 
     def test_simulated_time_wants_what_fits(self):
-        self.one_line(self.fabemu("traffic", "--every", "10"), 2, "--every", "--telemetry")
+        self.one_line(self.fabemu("traffic", "--every", "10ns"), 2, "--every", "--telemetry")
         self.one_line(self.fabemu("traffic", "--telemetry", "/no/where"), 1, "--telemetry")
         self.one_line(self.fabemu("traffic", "--telemetry", "/dev/full"), 1, "snapshots")
 

@@ -119,7 +119,7 @@ class OnTerminal(FabemuCase):
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.top = subprocess.Popen(
-            [self.command, "top", "--every", "100", *options, "u"], stdin=slave, stdout=slave,
+            [self.command, "top", "--every", "100ms", *options, "u"], stdin=slave, stdout=slave,
             stderr=subprocess.PIPE, text=True, env=dict(self.env, TERM="vt100"),
             preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
         self.started.append(self.top)
@@ -226,13 +226,22 @@ class Top(OnTerminal):
     def test_once_is_text_of_80_columns(self):
         path = self.up("u")
         self.client(path).attach(want=1)
-        done = self.fabemu("top", "--once", "--every", "100", "u")
+        done = self.fabemu("top", "--once", "--every", "100ms", "u")
         self.assertEqual(done.returncode, 0, done.stderr)
         for words in ("fabric u: kary:2,2", "1 of 4 nodes", "python", "NODE", "LINK", "SWITCH",
                       "KIND"):
             self.assertIn(words, done.stdout)
         self.assertNotIn("\x1b", done.stdout)
         self.assertLessEqual(max(map(len, done.stdout.split("\n"))), 80)
+
+    def test_once_prints_one_page_if_it_is_named(self):
+        self.up("u", "--set", "link_retry=go_back_n")
+        done = self.fabemu("top", "--once", "--page", "links", "--every", "100ms", "u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\nLINK ", done.stdout)
+        for words in ("NODE", "\nSWITCH", "KIND"):
+            self.assertNotIn(words, done.stdout)
+        self.assertIn("profile oq2004 with link_retry=go_back_n,", done.stdout)
 
     def test_what_is_wrong(self):
         self.one_line(self.fabemu("top", "--once", "u"), 1, "u")

@@ -256,7 +256,7 @@ class TrafficTest(FabemuCase):
         """It is interrupted at its @load-th load, which takes minutes: what it prints."""
         path = os.path.join(self.dir, "t")
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args,
-                                    "--telemetry", path, "--every", "1000000"],
+                                    "--telemetry", path, "--every", "1000000ns"],
                                    env=self.env,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)

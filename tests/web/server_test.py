@@ -413,7 +413,7 @@ class Simulated(WebCase):
            "--measure", "8000", "--json")
 
     def begin(self, *options):
-        run = self.start(*self.RUN, "--web", "--every", "500", *options)
+        run = self.start(*self.RUN, "--web", "--every", "500ns", *options)
         page = page_of(run.stderr.readline())
         name, = [s[:-5] for s in self.sockets() if s.endswith(".sock")]
         self.clients.append(Client(self.socket_path(name)))
@@ -447,7 +447,7 @@ class Simulated(WebCase):
         self.assertEqual(got["digest"], alone["digest"])
 
     def test_time_goes_on_when_who_held_it_is_gone(self):
-        run, page, reader = self.begin("--every", "2500")
+        run, page, reader = self.begin("--every", "2500ns")
         reader.ask("subscribe", telemetry=100)
         holder = Client(reader.path)
         self.assertEqual(holder.ask("pace", hold=True, for_ms=300), {"ok": True})

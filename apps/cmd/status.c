@@ -39,10 +39,8 @@ static int parse_name(struct options *options, const char **name,
 
     if (status >= 0)
         return status;
-    if (argc - options->operands > 1)
-        return options_usage_error(command->name, "give one name");
     *name = argc > options->operands ? argv[options->operands] : paths_default(options->running);
-    return -1;
+    return argc - options->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
 }
 
 /* --- down --------------------------------------------------------------------------- */

@@ -454,7 +454,7 @@ static void count_running(void *context, const char *name)
 {
     struct running *running = context;
     char error[512];
-    int fd;
+    int fd = -1;
 
     if (paths_connect(&fd, NULL, name, error, sizeof error))
         return;

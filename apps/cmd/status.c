@@ -89,6 +89,10 @@ int down_main(int argc, char **argv)
     if (status >= 0)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
+    if (argc == options.operands && !strncmp(name, "run-", 4)) {
+        say("only '%s' of fabemu run runs here; to stop it: fabemu down %s", name, name);
+        return EXIT_FAILURE;
+    }
     if (ask_down(name, &end.fd, &owner, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;

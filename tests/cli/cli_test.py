@@ -613,6 +613,9 @@ class CliTest(FabemuCase):
         for name in ("default", "other"):
             self.assertEqual(self.fabemu("down", name).returncode, 0)
         self.assertEqual(self.fabemu("down").returncode, 0)  # the one that is left
+        self.up("run-7")  # as `fabemu run` names its fabric
+        self.one_line(self.fabemu("down"), 1, "fabemu down run-7")
+        self.assertEqual(self.fabemu("down", "run-7").returncode, 0)
         self.assertEqual(self.sockets(), [])
 
     def test_status_of_all__has_a_line_for_each_fabric_and_one_for_left_over_sockets(self):

@@ -271,8 +271,8 @@ class PartedTest(FabemuCase):
         both = self.pair("--bound", "no-link=100ms")
         self.part()
         for name, error in ("barrier", "Broken pipe"), ("receive", "No route to host"):
-            self.assertEqual([self.line(process) for process in both],
-                             [f"{name}: {error}: no route leads to node {peer}\n" for peer in (2, 0)])
+            expected = [f"{name}: {error}: no route leads to node {peer}\n" for peer in (2, 0)]
+            self.assertEqual([self.line(process) for process in both], expected)
         # also what the barrier has left behind
         self.assertTrue(until(lambda: self.status("u")["report"]["links"]["parted"]))
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)

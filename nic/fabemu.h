@@ -67,7 +67,7 @@ struct fabemu_info {
     double link_bytes_per_s; /* of the emulated link */
     uint32_t hop_limit;      /* switches on the longest route */
     /* incarnation: this process is the Nth that attached to its node, N from 1 */
-    uint64_t seat;
+    uint64_t incarnation;
     uint64_t fabric_id; /* differs at every start of a fabric */
     /* transport=acknowledged: words, conditionals and broadcast puts work; an operation whose
        segment the network drops for good ends with an error */
@@ -93,17 +93,17 @@ struct fabemu_req {
     uint64_t threshold;
     /* receives, probes, puts, gets, atomics: only with this incarnation of the node; 0: see
        "incarnations" below */
-    uint64_t seat;
+    uint64_t incarnation;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
     /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
     int status;
-    uint32_t src_node;  /* receives: the sender's node */
-    uint32_t src_queue; /* receives: the sender's queue */
-    uint64_t src_seat;  /* receives: the sender's incarnation */
-    uint64_t tag;       /* receives: the message's tag */
-    uint64_t data;      /* receives: 64 bits that the sender chose */
-    uint64_t bytes;     /* receives and probes: length of the whole message */
+    uint32_t src_node;        /* receives: the sender's node */
+    uint32_t src_queue;       /* receives: the sender's queue */
+    uint64_t src_incarnation; /* receives: the sender's incarnation */
+    uint64_t tag;             /* receives: the message's tag */
+    uint64_t data;            /* receives: 64 bits that the sender chose */
+    uint64_t bytes;           /* receives and probes: length of the whole message */
 
     uint64_t opaque[24]; /* for the library's use */
 };
@@ -134,11 +134,11 @@ FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req
 FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
 
 /**
- * fabemu_greet - check that the process of @node answers. For a caller that waits for that process
+ * fabemu_ping - check that the process of @node answers. For a caller that waits for that process
  * and has no operation under way with it that could fail. If no answer comes within the bound
  * `silence`, or the network drops the query, fabemu_breaks() increases. Does not block.
  */
-FABEMU_API void fabemu_greet(struct fabemu *fab, uint32_t node);
+FABEMU_API void fabemu_ping(struct fabemu *fab, uint32_t node);
 
 /**
  * fabemu_node_why - print one line about why @node cannot be reached now. Returns false if no
@@ -147,14 +147,14 @@ FABEMU_API void fabemu_greet(struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /**
- * fabemu_losses - how often an unrecoverable drop hit a segment between the process of @node and
+ * fabemu_drops - how often an unrecoverable drop hit a segment between the process of @node and
  * any other process; FABEMU_ANY_NODE: between any two processes. The fabric reports drops to all
  * processes, because a third process may wait for the two. Thread: any.
- * fabemu_node_lost - print one line about the last of these drops, naming the cable. Returns false
+ * fabemu_drop_why - print one line about the last of these drops, naming the cable. Returns false
  * if there was none for the process that is, or last was, at @node.
  */
-FABEMU_API uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node);
-FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes);
+FABEMU_API uint64_t fabemu_drops(const struct fabemu *fab, uint32_t node);
+FABEMU_API bool fabemu_drop_why(struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /* --- the adapter -------------------------------------------------------------------- */
 
@@ -240,8 +240,8 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
 /*
  * A node is given to one process after another. Each is an incarnation of the node; its number
- * (fabemu_info.seat) distinguishes it from earlier and later ones, so (node, incarnation) is an
- * address that is never reused.
+ * (fabemu_info.incarnation) distinguishes it from earlier and later ones, so (node, incarnation) is
+ * an address that is never reused.
  *
  * An operation that names both is with that process only. It ends with -EHOSTUNREACH once that
  * process has left or died.
@@ -289,8 +289,8 @@ struct fabemu_dest {
      */
     bool delivered;
     uint64_t tag;
-    uint64_t data; /* passed to the receiver unchanged */
-    uint64_t seat; /* only to this incarnation; 0: see "incarnations" above */
+    uint64_t data;        /* passed to the receiver unchanged */
+    uint64_t incarnation; /* only to this incarnation; 0: see "incarnations" above */
 };
 
 struct fabemu_iov {
@@ -458,7 +458,7 @@ FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t ke
  * call makes the queue accept notices; from then on the library keeps notices that arrive while no
  * call waits for one. Notices are received in the order of arrival. They never match a message or a
  * receive of one.
- * @req: gets src_node, src_queue and src_seat; the notice's data; the put's bytes; tag 0.
+ * @req: gets src_node, src_queue and src_incarnation; the notice's data; the put's bytes; tag 0.
  * Status: -ECANCELED, cancelled, or the queue was closed.
  */
 FABEMU_API int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req);
@@ -610,10 +610,10 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
 FABEMU_API void fabemu_group_break(struct fabemu_group *group);
 
 /**
- * fabemu_group_lost - the node of the member whose death broke the group; FABEMU_ANY_NODE if it
- * broke otherwise or the node is unknown. Call it after an operation has ended with -EPIPE.
+ * fabemu_group_dead_node - the node of the member whose death broke the group; FABEMU_ANY_NODE if
+ * it broke otherwise or the node is unknown. Call it after an operation has ended with -EPIPE.
  */
-FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
+FABEMU_API uint32_t fabemu_group_dead_node(const struct fabemu_group *group);
 
 /**
  * fabemu_group_gave_up - the node of the member whose dropped segment broke the group, so that it

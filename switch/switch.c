@@ -35,7 +35,7 @@ static const struct switch_kind *switch_kind_of(const struct emu_profile *profil
 
 bool switch_has_clock(const struct emu_profile *profile, bool timed)
 {
-    return switch_machine_of(switch_kind_of(profile), timed)->step;
+    return switch_impl_of(switch_kind_of(profile), timed)->step;
 }
 
 bool switch_combines(const struct emu_profile *profile)
@@ -58,13 +58,13 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
 {
     const struct switch_kind *kind = switch_kind_of(profile);
     bool timed = worker->clock.mode != EMU_CLOCK_RAW;
-    const struct switch_machine *machine = switch_machine_of(kind, timed);
+    const struct switch_impl *impl = switch_impl_of(kind, timed);
     struct switch_dev *sw;
 
-    if (!ports || ports > TOPO_PORTS_MAX || !machine->step || !kind->sane(ports, profile) ||
+    if (!ports || ports > TOPO_PORTS_MAX || !impl->step || !kind->sane(ports, profile) ||
         kind->segments(ports, profile) > SWITCH_SEGMENTS_MAX)
         return -EINVAL;
-    sw = emu_zeros(machine->bytes);
+    sw = emu_zeros(impl->bytes);
     if (!sw)
         return -ENOMEM;
     sw->kind = kind;
@@ -79,8 +79,8 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
         switch_destroy(sw);
         return -ENOMEM;
     }
-    emu_dev_init(&sw->dev, worker, machine->step);
-    sw->dev.fetch = machine->fetch;
+    emu_dev_init(&sw->dev, worker, impl->step);
+    sw->dev.fetch = impl->fetch;
     *ret = sw;
     return 0;
 }

@@ -23,7 +23,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TOP, "tests", "cli"))
-from cli_kit import FabemuCase, main  # noqa: E402
+from cli_helpers import FabemuCase, main  # noqa: E402
 
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.M)
 MARK = re.compile(r"(sh|console)( not run: \w.*)?|text|json")

@@ -67,7 +67,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
 {
     const struct topo_graph *graph = c->graph;
     const struct topo_end *end = &graph->sw[s].end[port];
-    char name[TOPO_SHOWN_BYTES], far[TOPO_SHOWN_BYTES];
+    char name[TOPO_SHOWN_BYTES], remote[TOPO_SHOWN_BYTES];
 
     if (!ends_agree(graph, s, port))
         return check_fail(c, "%s port %u: the remote end of the cable does not match",
@@ -77,7 +77,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
                           "%s port %u: a cable to %s, which has the same level, %u: one must be "
                           "higher",
                           topo_show_switch(graph, s, name), topo_port_number(graph, s, port),
-                          topo_show_switch(graph, end->id, far), graph->sw[s].level);
+                          topo_show_switch(graph, end->id, remote), graph->sw[s].level);
     c->what.cables += end->kind == TOPO_END_SWITCH && end->id > s;
     return 0;
 }

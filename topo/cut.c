@@ -27,7 +27,7 @@ struct cut {
     uint32_t *order;
     uint32_t *nodes;   /* by switch: its nodes */
     uint32_t *begin;   /* by switch: its first neighbour in far[] */
-    uint32_t *far;     /* neighbours of all switches, one per cable */
+    uint32_t *remote;  /* neighbours of all switches, one per cable */
     uint32_t *to;      /* by switch and host: cables from it to that host */
     uint32_t *between; /* by pair of hosts, in both orders: cables */
     uint32_t *has;     /* by host: switches */
@@ -40,16 +40,16 @@ struct cut {
 /* --- neighbours --------------------------------------------------------------------- */
 
 /* The neighbour at a port; for a node's cable, the switch that hosts the node. TOPO_NONE: none. */
-static uint32_t cut_far(const struct topo_graph *graph, uint32_t s, uint32_t port)
+static uint32_t cut_remote(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
-    uint32_t far = TOPO_NONE;
+    uint32_t remote = TOPO_NONE;
 
     if (end->kind == TOPO_END_SWITCH)
-        far = end->id;
+        remote = end->id;
     else if (end->kind == TOPO_END_NODE)
-        far = topo_first_link(graph, end->id)->sw;
-    return far == s ? TOPO_NONE : far;
+        remote = topo_first_link(graph, end->id)->sw;
+    return remote == s ? TOPO_NONE : remote;
 }
 
 uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of, uint32_t hosts,
@@ -61,58 +61,59 @@ uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of
         between[i] = 0;
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t p = 0; p < graph->ports; p++) {
-            uint32_t far = cut_far(graph, s, p);
+            uint32_t remote = cut_remote(graph, s, p);
             bool node = graph->sw[s].end[p].kind == TOPO_END_NODE;
 
-            if (far == TOPO_NONE || host_of[s] == host_of[far] || (!node && far < s))
+            if (remote == TOPO_NONE || host_of[s] == host_of[remote] || (!node && remote < s))
                 continue; /* count a cable between switches once */
             count++;
             if (!between)
                 continue;
-            between[host_of[s] * hosts + host_of[far]]++;
-            between[host_of[far] * hosts + host_of[s]]++;
+            between[host_of[s] * hosts + host_of[remote]]++;
+            between[host_of[remote] * hosts + host_of[s]]++;
         }
     return count;
 }
 
 /* Call @fn for both directions of each cable that can cross. */
-static void cut_each_far(const struct cut *c, void (*fn)(const struct cut *c, uint32_t, uint32_t))
+static void cut_each_remote(const struct cut *c,
+                            void (*fn)(const struct cut *c, uint32_t, uint32_t))
 {
     for (uint32_t s = 0; s < c->graph->switches; s++)
         for (uint32_t p = 0; p < c->graph->ports; p++) {
-            uint32_t far = cut_far(c->graph, s, p);
+            uint32_t remote = cut_remote(c->graph, s, p);
 
-            if (far == TOPO_NONE)
+            if (remote == TOPO_NONE)
                 continue;
-            fn(c, s, far);
+            fn(c, s, remote);
             if (c->graph->sw[s].end[p].kind == TOPO_END_NODE)
-                fn(c, far, s);
+                fn(c, remote, s);
         }
 }
 
-static void cut_count(const struct cut *c, uint32_t s, uint32_t far)
+static void cut_count(const struct cut *c, uint32_t s, uint32_t remote)
 {
-    (void)far;
+    (void)remote;
     c->begin[s + 1]++;
 }
 
 /* Advances begin[] to the end of each list, where the next one begins. */
-static void cut_list(const struct cut *c, uint32_t s, uint32_t far)
+static void cut_list(const struct cut *c, uint32_t s, uint32_t remote)
 {
-    c->far[c->begin[s]++] = far;
+    c->remote[c->begin[s]++] = remote;
 }
 
 static int cut_neighbours(struct cut *c)
 {
     const struct topo_graph *graph = c->graph;
 
-    cut_each_far(c, cut_count);
+    cut_each_remote(c, cut_count);
     for (uint32_t s = 0; s < graph->switches; s++)
         c->begin[s + 1] += c->begin[s];
-    c->far = malloc((c->begin[graph->switches] + 1u) * sizeof *c->far);
-    if (!c->far)
+    c->remote = malloc((c->begin[graph->switches] + 1u) * sizeof *c->remote);
+    if (!c->remote)
         return -ENOMEM;
-    cut_each_far(c, cut_list);
+    cut_each_remote(c, cut_list);
     for (uint32_t s = graph->switches; s; s--)
         c->begin[s] = c->begin[s - 1];
     c->begin[0] = 0;
@@ -187,7 +188,7 @@ static void cut_count_all(struct cut *c)
     for (uint32_t s = 0; s < c->graph->switches; s++) {
         c->has[c->host_of[s]]++;
         for (uint32_t i = c->begin[s]; i < c->begin[s + 1]; i++)
-            c->to[(size_t)s * c->hosts + c->host_of[c->far[i]]]++;
+            c->to[(size_t)s * c->hosts + c->host_of[c->remote[i]]]++;
     }
     c->crossing = topo_cut_cables(c->graph, c->host_of, c->hosts, c->between);
     for (uint32_t i = 0; i < c->hosts * c->hosts; i++)
@@ -215,12 +216,12 @@ static void cut_move(struct cut *c, uint32_t s, uint32_t host)
     uint32_t from = c->host_of[s];
 
     for (uint32_t i = c->begin[s]; i < c->begin[s + 1]; i++) {
-        uint32_t far = c->far[i];
+        uint32_t remote = c->remote[i];
 
-        cut_between(c, from, c->host_of[far], -1);
-        cut_between(c, host, c->host_of[far], 1);
-        c->to[(size_t)far * c->hosts + from]--;
-        c->to[(size_t)far * c->hosts + host]++;
+        cut_between(c, from, c->host_of[remote], -1);
+        cut_between(c, host, c->host_of[remote], 1);
+        c->to[(size_t)remote * c->hosts + from]--;
+        c->to[(size_t)remote * c->hosts + host]++;
     }
     c->has[from]--;
     c->has[host]++;
@@ -385,7 +386,7 @@ static int cut_grow(struct cut *c)
         there[next] = true;
         c->order[i] = next;
         for (uint32_t e = c->begin[next]; e < c->begin[next + 1]; e++)
-            cables[c->far[e]]++;
+            cables[c->remote[e]]++;
     }
     bool failed = !cables || !there;
     free(cables);
@@ -420,7 +421,7 @@ static void cut_free(struct cut *c)
     free(c->host_of);
     free(c->nodes);
     free(c->begin);
-    free(c->far);
+    free(c->remote);
     free(c->to);
     free(c->between);
     free(c->has);

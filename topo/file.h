@@ -38,10 +38,10 @@ struct device {
 struct plug {
     uint32_t device;
     uint32_t port; /* from 1 */
-    uint32_t far_device;
-    uint32_t far_port;
-    const char *far; /* the remote device's name in the text, until all are known */
-    uint32_t far_length;
+    uint32_t remote_device;
+    uint32_t remote_port;
+    const char *remote; /* the remote device's name in the text, until all are known */
+    uint32_t remote_length;
     uint32_t line;
     uint8_t rate; /* topo_rate_scan(); 0: not given */
 };

@@ -20,18 +20,18 @@ static int ends_resolve(struct file *file)
     for (uint32_t i = 0; i < file->plugs; i++) {
         struct plug *plug = &file->plug[i];
 
-        plug->far_device = file_find(file, plug->far, plug->far_length);
-        if (plug->far_device == TOPO_NONE)
+        plug->remote_device = file_find(file, plug->remote, plug->remote_length);
+        if (plug->remote_device == TOPO_NONE)
             return file_fail(file, plug->line,
                              "a cable to \"%.*s\", which no Switch or Ca line "
                              "describes",
-                             (int)plug->far_length, plug->far);
-        if (plug->far_port < 1 || plug->far_port > file->device[plug->far_device].ports)
+                             (int)plug->remote_length, plug->remote);
+        if (plug->remote_port < 1 || plug->remote_port > file->device[plug->remote_device].ports)
             return file_fail(file, plug->line,
                              "a cable to port %u of \"%.*s\", which has ports 1 "
                              "to %u",
-                             plug->far_port, NAME(file, plug->far_device),
-                             file->device[plug->far_device].ports);
+                             plug->remote_port, NAME(file, plug->remote_device),
+                             file->device[plug->remote_device].ports);
     }
     return 0;
 }
@@ -59,10 +59,10 @@ static int ends_mirror(struct file *file)
     for (uint32_t i = 0; i < file->plugs; i++) {
         const struct plug *plug = &both[i];
 
-        both[file->plugs + i] = (struct plug){.device = plug->far_device,
-                                              .port = plug->far_port,
-                                              .far_device = plug->device,
-                                              .far_port = plug->port,
+        both[file->plugs + i] = (struct plug){.device = plug->remote_device,
+                                              .port = plug->remote_port,
+                                              .remote_device = plug->device,
+                                              .remote_port = plug->port,
                                               .line = plug->line,
                                               .rate = plug->rate};
     }
@@ -89,13 +89,15 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
         struct plug *last = kept ? &file->plug[kept - 1] : NULL;
 
         if (last && last->device == plug->device && last->port == plug->port) {
-            if (last->far_device != plug->far_device || last->far_port != plug->far_port)
+            if (last->remote_device != plug->remote_device ||
+                last->remote_port != plug->remote_port)
                 return file_fail(
                     file, plug->line,
                     "port %u of \"%.*s\" is cabled to \"%.*s\"[%u], but line %u has it "
                     "cabled to \"%.*s\"[%u]",
-                    plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
-                    plug->far_port, last->line, NAME(file, last->far_device), last->far_port);
+                    plug->port, NAME(file, plug->device), NAME(file, plug->remote_device),
+                    plug->remote_port, last->line, NAME(file, last->remote_device),
+                    last->remote_port);
             last->rate = lower_rate(last->rate, plug->rate);
             continue;
         }
@@ -106,12 +108,12 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
     for (uint32_t i = 0; i < file->plugs; i++) {
         const struct plug *plug = &file->plug[i];
 
-        if (plug->device == plug->far_device) {
-            parts->loops += plug->port <= plug->far_port;
+        if (plug->device == plug->remote_device) {
+            parts->loops += plug->port <= plug->remote_port;
             continue;
         }
         if (file->device[plug->device].kind != DEVICE_OTHER &&
-            file->device[plug->far_device].kind != DEVICE_OTHER)
+            file->device[plug->remote_device].kind != DEVICE_OTHER)
             file->plug[kept++] = *plug;
     }
     file->plugs = kept;
@@ -156,7 +158,7 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
         return file_fail(file, device->line, "\"%.*s\" has %u cables; an adapter here can have %d",
                          NAME(file, d), cables, TOPO_NODE_LINKS_MAX);
     for (uint32_t i = ends.from; i < ends.to; i++)
-        if (file->device[file->plug[i].far_device].kind != DEVICE_SWITCH)
+        if (file->device[file->plug[i].remote_device].kind != DEVICE_SWITCH)
             return file_fail(file, file->plug[i].line,
                              "a cable between two adapters: there must be "
                              "a switch between them");
@@ -217,10 +219,10 @@ static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i
 }
 
 /* The index of end @i's opposite end. */
-static uint32_t far_end(const struct file *file, uint32_t i)
+static uint32_t remote_end(const struct file *file, uint32_t i)
 {
-    const struct plug key = {.device = file->plug[i].far_device,
-                             .port = file->plug[i].far_port,
+    const struct plug key = {.device = file->plug[i].remote_device,
+                             .port = file->plug[i].remote_port,
                              .line = UINT32_MAX};
     uint32_t low = 0, high = file->plugs;
 
@@ -240,13 +242,13 @@ static void plug_switch(struct topo_graph *graph, const struct file *file, struc
 {
     for (uint32_t i = ends.from; i < ends.to; i++) {
         const struct plug *plug = &file->plug[i];
-        const struct device *far = &file->device[plug->far_device];
+        const struct device *remote = &file->device[plug->remote_device];
         uint32_t sw = file->device[plug->device].number;
 
         graph->sw[sw].end[port[i]].number = (uint8_t)plug->port;
         graph->sw[sw].end[port[i]].rate = plug->rate;
-        if (far->kind == DEVICE_SWITCH && plug->device < plug->far_device)
-            topo_plug_cable(graph, sw, port[i], far->number, port[far_end(file, i)]);
+        if (remote->kind == DEVICE_SWITCH && plug->device < plug->remote_device)
+            topo_plug_cable(graph, sw, port[i], remote->number, port[remote_end(file, i)]);
     }
 }
 
@@ -258,7 +260,8 @@ static void plug_node(struct topo_graph *graph, const struct file *file, struct 
         uint32_t n = file->device[plug->device].number;
         uint32_t link = graph->node[n].links;
 
-        topo_plug_node(graph, n, file->device[plug->far_device].number, port[far_end(file, i)]);
+        topo_plug_node(graph, n, file->device[plug->remote_device].number,
+                       port[remote_end(file, i)]);
         graph->node[n].link[link].number = (uint8_t)plug->port;
     }
 }

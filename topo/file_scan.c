@@ -318,15 +318,15 @@ static int scan_plug(struct file *file, struct cursor *c)
     skip_extras(c);
     if (c->at == c->end || *c->at == '#')
         return 0; /* no cable */
-    if (!take_name(c, &plug.far, &plug.far_length))
+    if (!take_name(c, &plug.remote, &plug.remote_length))
         return file_fail(file, file->line,
                          "no name of 1 to %d characters in quotes; want: [1] "
                          "\"NAME\"[2]",
                          FILE_NAME_MAX);
     skip_spaces(c);
-    if (!take_port(c, &plug.far_port))
+    if (!take_port(c, &plug.remote_port))
         return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
-                         (int)plug.far_length, plug.far);
+                         (int)plug.remote_length, plug.remote);
     int err = read_rate(file, c, &plug.rate);
     if (err)
         return err;

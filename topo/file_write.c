@@ -76,16 +76,16 @@ static void write_switch(FILE *to, const struct topo_graph *graph, uint32_t s)
     write_comment(to, graph, s, 0);
     for (uint32_t port = 0; port < graph->ports; port++) {
         const struct topo_end *end = &graph->sw[s].end[port];
-        uint32_t far = end->kind == TOPO_END_NODE ? graph->switches + end->id : end->id;
+        uint32_t remote = end->kind == TOPO_END_NODE ? graph->switches + end->id : end->id;
 
         if (end->kind == TOPO_END_NONE)
             continue;
         fprintf(to, "[%u]\t", switch_port(graph, s, port));
-        write_name(to, graph, far);
+        write_name(to, graph, remote);
         fprintf(to, "[%u]",
                 end->kind == TOPO_END_SWITCH ? switch_port(graph, end->id, end->port)
                                              : node_port(graph, end->id, end->port));
-        write_comment(to, graph, far, end->rate);
+        write_comment(to, graph, remote, end->rate);
     }
 }
 

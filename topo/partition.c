@@ -87,8 +87,8 @@ uint32_t *topo_order(const struct topo_graph *graph)
     return order;
 }
 
-void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
-                         uint32_t workers, uint32_t *worker_of)
+void topo_partition_of_host(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
+                            uint32_t workers, uint32_t *worker_of)
 {
     uint32_t *order = topo_order(graph);
     uint32_t count = 0, done = 0;
@@ -108,7 +108,7 @@ void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of
 
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of)
 {
-    topo_partition_part(graph, NULL, 0, workers, worker_of);
+    topo_partition_of_host(graph, NULL, 0, workers, worker_of);
 }
 
 #define CROSSINGS_SEGMENTS 100000u
@@ -132,10 +132,10 @@ void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *wo
 
         while (sw != TOPO_NONE) {
             emu_ports ports = topo_route_ports(&graph->sw[sw].route, dst);
-            uint32_t ways = emu_ports_count(ports);
+            uint32_t paths = emu_ports_count(ports);
             const struct topo_end *end =
-                ways ? &graph->sw[sw].end[emu_ports_nth(ports, crossings_below(&state, ways))]
-                     : NULL;
+                paths ? &graph->sw[sw].end[emu_ports_nth(ports, crossings_below(&state, paths))]
+                      : NULL;
 
             if (!end || end->kind != TOPO_END_SWITCH)
                 break;

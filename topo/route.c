@@ -182,7 +182,7 @@ void topo_paths_free(struct paths *paths)
 /* The ports of @cable[from..to) that begin a shortest path; *@hops: its length from here. */
 static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to, uint16_t *hops)
 {
-    uint16_t least = ROUTE_FAR;
+    uint16_t least = ROUTE_UNREACHABLE;
     emu_ports set = EMU_NO_PORTS;
 
     for (; from < to; from++) {
@@ -193,10 +193,10 @@ static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to,
             least = on;
             set = EMU_NO_PORTS;
         }
-        if (on == least && on < ROUTE_FAR - 1)
+        if (on == least && on < ROUTE_UNREACHABLE - 1)
             set |= emu_port(cable->port);
     }
-    *hops = emu_ports_any(set) ? (uint16_t)(least + 1) : ROUTE_FAR;
+    *hops = emu_ports_any(set) ? (uint16_t)(least + 1) : ROUTE_UNREACHABLE;
     return set;
 }
 
@@ -219,7 +219,7 @@ void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
     for (uint32_t i = graph->switches; i--;) { /* up */
         uint32_t s = paths->order[i];
 
-        if (paths->hops[s] != ROUTE_FAR)
+        if (paths->hops[s] != ROUTE_UNREACHABLE)
             continue;
         emu_ports set =
             shortest(paths, paths->first[2 * s + 1], paths->first[2 * s + 2], &paths->hops[s]);
@@ -245,7 +245,7 @@ static void note_hops(struct topo_graph *graph, const struct paths *paths,
     for (uint32_t s = 0; s < graph->switches; s++) {
         if (a_node[s] == TOPO_NONE)
             continue;
-        if (paths->hops[s] == ROUTE_FAR) {
+        if (paths->hops[s] == ROUTE_UNREACHABLE) {
             if (!gap->pairs) {
                 gap->src = a_node[s];
                 for (gap->dst = 0; clusters->where[gap->dst] >> TOPO_MEMBER_BITS != c;)

@@ -5,8 +5,8 @@
 
 #include "topo/graph.h"
 
-#define ROUTE_HERE emu_port(EMU_PORTS_MAX - 1) /* in place of a set: plugged in here */
-#define ROUTE_FAR  UINT16_MAX                  /* a distance: no path */
+#define ROUTE_HERE        emu_port(EMU_PORTS_MAX - 1) /* in place of a set: plugged in here */
+#define ROUTE_UNREACHABLE UINT16_MAX                  /* a distance: no path */
 
 /* Nodes with the same switches. */
 struct cluster {
@@ -38,7 +38,7 @@ struct paths {
     struct cable *cable; /* of switch s: down from first[2 * s], up from first[2 * s + 1] */
     uint32_t *first;     /* 2 * switches + 1 elements */
     emu_ports *down;     /* by switch: ports down, those to nodes included */
-    uint16_t *hops;      /* by switch: to the current cluster; ROUTE_FAR: no path */
+    uint16_t *hops;      /* by switch: to the current cluster; ROUTE_UNREACHABLE: no path */
 };
 
 /** topo_paths_new - sort the cables by @level of their ends. Errors: -ENOMEM. */

@@ -102,7 +102,7 @@ struct topo_node {
 enum topo_up {
     TOPO_UP_KNOWN,    /* by the generator or the file */
     TOPO_UP_DISTANCE, /* guesses of topo_find_levels(), docs/topo.md */
-    TOPO_UP_TURNED,
+    TOPO_UP_FLIPPED,
     TOPO_UP_ANY,
     TOPO_UP_MIDDLE
 };
@@ -394,9 +394,9 @@ void topo_tree_release(struct topo_tree *tree);
  */
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of);
 
-/** topo_partition_part - the same for the switches of @host (topo_cut()); others: TOPO_NONE. */
-void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
-                         uint32_t workers, uint32_t *worker_of);
+/** topo_partition_of_host - the same for the switches of @host (topo_cut()); others: TOPO_NONE. */
+void topo_partition_of_host(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
+                            uint32_t workers, uint32_t *worker_of);
 
 /* Statistics of segments between random nodes: */
 struct topo_crossings {

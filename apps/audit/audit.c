@@ -93,7 +93,7 @@ void fabric_place_engine(struct fabric_place *place, uint32_t number)
     place->port = EMU_NO_PORT;
 }
 
-int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
+int fabric_audit_host(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
 {
     uint64_t begin_ns = emu_now_ns();
     int err = 0;
@@ -101,11 +101,11 @@ int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes, struc
     memset(ret, 0, sizeof *ret);
     ret->switches = fabric_own_switches(&fabric->config);
     ret->cables = fabric_own_cables(fabric, &ret->crossing);
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     fabric_check_devices(fabric, now_ps, ret);
-    fabric_go(fabric);
+    fabric_resume(fabric);
     if (!fabric_is_virtual(fabric))
-        ret->held_ns = emu_now_ns() - begin_ns;
+        ret->paused_ns = emu_now_ns() - begin_ns;
     if (routes)
         err = fabric_audit_routes(fabric, ret);
     if (!err)
@@ -117,7 +117,7 @@ int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes, struc
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
 {
     uint64_t begin_ns = emu_now_ns();
-    int err = fabric_audit_part(fabric, now_ps, routes, ret);
+    int err = fabric_audit_host(fabric, now_ps, routes, ret);
 
     if (!err && fabric->mirror)
         err = fabric->mirror->audit(fabric->mirror->ctx, routes, ret);
@@ -143,8 +143,8 @@ static uint64_t node_held(const struct fabric *fabric, uint32_t n)
 {
     uint64_t held = 0;
 
-    if (fabric->edge[n])
-        held += emu_hostif_bufs(fabric->edge[n]);
+    if (fabric->hostif[n])
+        held += emu_hostif_bufs(fabric->hostif[n]);
     if (fabric->local[n])
         held += emu_link_bufs(fabric->local[n]);
     return held;
@@ -165,7 +165,7 @@ static uint64_t fabric_held(struct fabric *fabric)
         held += fabric->links.faults[i] ? emu_faults_bufs(fabric->links.faults[i]) : 0;
     for (uint32_t g = 0; g < fabric->slots; g++)
         held += fabric->group[g] ? group_held(fabric, fabric->group[g]) : 0;
-    for (const struct fabric_group *group = fabric->gone; group; group = group->next)
+    for (const struct fabric_group *group = fabric->retired; group; group = group->next)
         held += group_held(fabric, group);
     if (fabric->has_host_links && fabric->config.hosts->ops->held)
         held += fabric->config.hosts->ops->held(fabric->config.hosts->ctx);

@@ -28,23 +28,23 @@ struct fabric_audit {
     uint32_t cables;
     uint32_t crossing; /* cables between hosts, whose credits are not added up */
     uint32_t groups;
-    uint64_t routes;     /* pairs of a switch with nodes and a destination */
-    uint64_t parted;     /* such pairs without a route, since links are out */
-    uint64_t buffers;    /* references to pool buffers */
-    uint32_t treeless;   /* groups without a tree, since links are out */
-    uint64_t held_ns;    /* time for which the workers were held; clock virtual: 0 */
-    uint64_t elapsed_ns; /* duration of the audit */
+    uint64_t routes;      /* pairs of a switch with nodes and a destination */
+    uint64_t partitioned; /* such pairs without a route, since links are out */
+    uint64_t buffers;     /* references to pool buffers */
+    uint32_t treeless;    /* groups without a tree, since links are out */
+    uint64_t paused_ns;   /* time for which the workers were held; clock virtual: 0 */
+    uint64_t elapsed_ns;  /* duration of the audit */
 };
 
 /**
  * fabric_audit - check everything. On clock virtual @now_ps is the time reached.
  * @routes: also the tables: no worker is held for them, but in a large network they take longest.
  * On several hosts each checks its partition, and the coordinator's fabric adds the results
- * (struct fabric_mirror). fabric_audit_part() - check only this host's.
+ * (struct fabric_mirror). fabric_audit_host() - check only this host's.
  * Errors: -ENOMEM. Thread: manager; clock virtual: between two advances.
  */
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret);
-int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes,
+int fabric_audit_host(struct fabric *fabric, uint64_t now_ps, bool routes,
                       struct fabric_audit *ret);
 
 /**

@@ -265,7 +265,7 @@ static void audit_accounts(struct groups_audit *a)
 {
     const struct fabric *fabric = a->fabric;
 
-    for (const struct fabric_group *gone = fabric->gone; gone; gone = gone->next)
+    for (const struct fabric_group *gone = fabric->retired; gone; gone = gone->next)
         a->bufs += gone->bufs;
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++) {
         uint32_t has = fabric->sw[s] ? switch_groups_count(fabric->sw[s]) : a->groups[s];

@@ -30,9 +30,9 @@ struct json_object *audit_json_of(const struct fabric_audit *audit)
     json_add_number(all, "groups", audit->groups);
     json_add_number(all, "routes", audit->routes);
     json_add_number(all, "buffers", audit->buffers);
-    json_add_number(all, "parted", audit->parted);
+    json_add_number(all, "partitioned", audit->partitioned);
     json_add_number(all, "treeless", audit->treeless);
-    json_add_number(all, "held_ns", audit->held_ns);
+    json_add_number(all, "paused_ns", audit->paused_ns);
     json_add_number(all, "elapsed_ns", audit->elapsed_ns);
     return all;
 }
@@ -78,7 +78,7 @@ void audit_print_wrong(FILE *out, const char *before, struct json_object *audit)
 void audit_print(FILE *out, const char *name, struct json_object *audit)
 {
     long long found = number(audit, "found");
-    long long parted = number(audit, "parted"), treeless = number(audit, "treeless");
+    long long partitioned = number(audit, "partitioned"), treeless = number(audit, "treeless");
 
     if (found)
         fprintf(out, "%s: %lld error%s\n", name, found, plural(found));
@@ -92,14 +92,14 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
         number(audit, "switches"), number(audit, "cables"), number(audit, "routes"),
         number(audit, "groups"), plural(number(audit, "groups")), number(audit, "buffers"),
         plural(number(audit, "buffers")));
-    if (parted || treeless)
-        fprintf(out, "  links out    %lld route%s and %lld tree%s are impossible\n", parted,
-                plural(parted), treeless, plural(treeless));
+    if (partitioned || treeless)
+        fprintf(out, "  links out    %lld route%s and %lld tree%s are impossible\n", partitioned,
+                plural(partitioned), treeless, plural(treeless));
     if (number(audit, "between_hosts"))
         fprintf(out,
                 "  hosts        %lld cables are between hosts: their credits are not added up\n",
                 number(audit, "between_hosts"));
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
     fprintf(out, "; of that the workers were held for %s\n",
-            duration_of_ns((double)number(audit, "held_ns")).text);
+            duration_of_ns((double)number(audit, "paused_ns")).text);
 }

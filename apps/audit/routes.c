@@ -128,7 +128,7 @@ static void routes_to(const struct routes_audit *a)
         else if (route_exists(a, s))
             route_wrong(a, s, EMU_NO_PORT, "is missing");
         else
-            a->audit->parted++;
+            a->audit->partitioned++;
     }
     a->audit->routes += a->from_count;
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "apps/base/env.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 static bool is_file(const char *path)
 {
@@ -75,11 +75,11 @@ int command_check(const char *name)
     else if (access(name, F_OK) == 0)
         err = EACCES;
     if (err == ENOENT) {
-        say("%s: not found; %s", name, what_to_do(name));
+        print_message("%s: not found; %s", name, what_to_do(name));
         return EXIT_NOT_FOUND;
     }
     if (err) {
-        say("%s: not executable; is it a program? (chmod +x makes a file one)", name);
+        print_message("%s: not executable; is it a program? (chmod +x makes a file one)", name);
         return EXIT_CANNOT_RUN;
     }
     return 0;
@@ -127,6 +127,6 @@ pid_t command_start(char **argv, const struct command_signals *signals)
     sigaction(SIGXFSZ, &signals->file_size, NULL);
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);
     execvp(argv[0], argv);
-    say("cannot execute %s: %s", argv[0], strerror(errno));
+    print_message("cannot execute %s: %s", argv[0], strerror(errno));
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }

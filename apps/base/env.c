@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/base/procs.h"
 #include "emu/util/plugin.h"
 
@@ -91,7 +91,8 @@ static void check_list(const char *name, const char *needs)
     const char *value = users(name);
 
     if (value && !list_allows(value, needs))
-        say("%s=%s, which you have set, keeps programs off the fabric: it has to allow %s; unset "
+        print_message(
+            "%s=%s, which you have set, keeps programs off the fabric: it has to allow %s; unset "
             "it, or set it to %s",
             name, value, needs, needs);
 }
@@ -197,7 +198,8 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         if (!values[i][strspn(values[i], plain)])
             continue;
-        say("mpirun cannot pass '%s' to the other hosts, since it has characters other than "
+        print_message(
+            "mpirun cannot pass '%s' to the other hosts, since it has characters other than "
             "letters, digits and /._-:,%%+@=; run mpirun -x FABEMU_SOCKET -x FI_PROVIDER "
             "-x FI_PROVIDER_PATH",
             values[i]);
@@ -218,7 +220,8 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
 
     check_list("FI_PROVIDER", "fabemu");
     if (!prepend(path, sizeof path, "FI_PROVIDER_PATH", dir, "")) {
-        say("FI_PROVIDER_PATH is longer than %zu bytes, which keeps programs off the fabric: "
+        print_message(
+            "FI_PROVIDER_PATH is longer than %zu bytes, which keeps programs off the fabric: "
             "shorten it",
             sizeof path);
         return;
@@ -248,9 +251,9 @@ int env_each(const char *socket_path,
         set_unless_users(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
     if (!emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
-        say("%s is not built: collectives will not run in the switches; build it with "
-            "scripts/build",
-            COMPONENT);
+        print_message("%s is not built: collectives will not run in the switches; build it with "
+                      "scripts/build",
+                      COMPONENT);
     else if (prepend(path, sizeof path, "OMPI_MCA_mca_base_component_path", dir,
                      COMPONENTS_DEFAULT))
         each(context, "OMPI_MCA_mca_base_component_path", path);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/now.h"
 
 #define WAITING_MAX ((size_t)1 << 18) /* bytes */
@@ -48,7 +48,7 @@ static void file_watch(struct lines *file, bool wanted)
 static void file_fails(struct lines *file, int err)
 {
     file->failed = err != -EPIPE;
-    say("%s are no longer written: %s", file->what, strerror(-err));
+    print_message("%s are no longer written: %s", file->what, strerror(-err));
     file_watch(file, false);
     emu_json_free(&file->out);
     file->fd = -1;
@@ -132,8 +132,8 @@ void lines_close(struct lines *file)
     lines_drain(file);
     file->all_left_out += count_waiting(file);
     if (file->all_left_out)
-        say("%s: %" PRIu64 " lines were left out; who reads them was too slow", file->what,
-            file->all_left_out);
+        print_message("%s: %" PRIu64 " lines were left out; who reads them was too slow",
+                      file->what, file->all_left_out);
     if (file->fd >= 0)
         file_watch(file, false);
     emu_json_free(&file->out);

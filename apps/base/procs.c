@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/now.h"
 #include "emu/util/printable.h"
 
@@ -116,18 +116,18 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
     fclose(file);
 }
 
-bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes)
+bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes)
 {
-    struct pollfd end = {end_fd, POLLIN, 0};
+    struct pollfd end = {pidfd, POLLIN, 0};
     struct proc proc;
 
-    if (end_fd >= 0 && poll(&end, 1, 0) == 0) {
+    if (pidfd >= 0 && poll(&end, 1, 0) == 0) {
         snprintf(how, how_bytes,
                  exits ? "exited without detaching" /* but has not ended yet */
                        : "closed its connection without detaching");
         return false;
     }
-    if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
+    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
         snprintf(how, how_bytes,
                  exits ? "exited without detaching"
                        : "ended without detaching: it was killed, or called _exit()");
@@ -249,7 +249,7 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
 static void frozen_sweep(struct procs_frozen *frozen)
 {
     for (uint32_t i = frozen->count; i--;) {
-        struct pollfd end = {frozen->at[i].end_fd, POLLIN, 0};
+        struct pollfd end = {frozen->at[i].pidfd, POLLIN, 0};
 
         if (poll(&end, 1, 0) <= 0)
             continue;
@@ -261,7 +261,7 @@ static void frozen_sweep(struct procs_frozen *frozen)
 int procs_freeze(struct procs_frozen *frozen, pid_t pid)
 {
     struct procs_frozen_one *at;
-    int end_fd;
+    int pidfd;
 
     frozen_sweep(frozen);
     for (uint32_t i = 0; i < frozen->count; i++)
@@ -271,20 +271,20 @@ int procs_freeze(struct procs_frozen *frozen, pid_t pid)
     if (!at)
         return -ENOMEM;
     frozen->at = at;
-    end_fd = pidfd_open(pid, 0);
-    if (end_fd < 0)
+    pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0)
         return -errno;
-    at[frozen->count++] = (struct procs_frozen_one){.pid = pid, .end_fd = end_fd};
+    at[frozen->count++] = (struct procs_frozen_one){.pid = pid, .pidfd = pidfd};
     return 1;
 }
 
 void procs_thaw(struct procs_frozen *frozen)
 {
     while (frozen->count) {
-        int end_fd = frozen->at[--frozen->count].end_fd;
+        int pidfd = frozen->at[--frozen->count].pidfd;
 
-        pidfd_send_signal(end_fd, SIGCONT, NULL, 0);
-        close(end_fd);
+        pidfd_send_signal(pidfd, SIGCONT, NULL, 0);
+        close(pidfd);
     }
     free(frozen->at);
     frozen->at = NULL;

@@ -22,11 +22,11 @@ int procs_check(char *error, size_t error_bytes);
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
- * procs_how_it_ended - how @pid, which closed its connection, ended: as well as can be seen.
- * @end_fd: its pidfd, -1 when there is none any more. @exits: it had said that it exits. Returns
+ * procs_exit_reason - how @pid, which closed its connection, ended: as well as can be seen.
+ * @pidfd: its pidfd, -1 when there is none any more. @exits: it had said that it exits. Returns
  * false while it lives. Never waits.
  */
-bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes);
+bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 
 /** procs_is_stopped - is @pid stopped, by a signal or a debugger? False where it is not seen. */
 bool procs_is_stopped(pid_t pid);
@@ -57,7 +57,7 @@ bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
 struct procs_frozen {
     struct procs_frozen_one {
         pid_t pid;
-        int end_fd; /* pidfd: its number may be another's some day */
+        int pidfd; /* pidfd: its number may be another's some day */
     } * at;
     uint32_t count;
 };

@@ -194,12 +194,12 @@ static void waits_renew(struct waits *waits, const struct threads *now)
     waits->count = now->count;
 }
 
-int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
+int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret)
 {
     struct threads now;
     int err = threads_now(&now, waits);
 
-    *ret = (struct waits_more){0};
+    *ret = (struct waits_delta){0};
     if (err)
         return err;
     for (size_t i = 0; i < now.count; i++) {

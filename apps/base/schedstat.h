@@ -29,7 +29,7 @@ void waits_close(struct waits *waits);
 
 #define WAITS_SHARED_NS UINT64_C(10000000) /* a few time slices of other threads */
 
-struct waits_more {
+struct waits_delta {
     uint64_t ns;      /* waited by all of its threads together since the last look */
     uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
     /*
@@ -40,12 +40,12 @@ struct waits_more {
 };
 
 /**
- * waits_look - what has come since the last look, or since it was opened.
+ * waits_sample - what has come since the last look, or since it was opened.
  * @since_ns: how long ago that was. A wait that has not ended counts if it is as old as the last
  * look. A thread that has ended since the last look is not seen.
  * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it
  * all.
  */
-int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret);
+int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret);
 
 #endif

@@ -11,36 +11,36 @@
 #define FIRST_BYTES  4096u
 #define NUMBER_BYTES 20u /* digits of 2^64 - 1 */
 
-void telemetry_text_free(struct telemetry_text *text)
+void text_buf_free(struct text_buf *text)
 {
     free(text->at);
-    *text = (struct telemetry_text){0};
+    *text = (struct text_buf){0};
 }
 
-char *telemetry_text_room(struct telemetry_text *text, size_t bytes)
+char *text_buf_reserve(struct text_buf *text, size_t bytes)
 {
-    size_t room = text->room ? text->room : FIRST_BYTES;
+    size_t capacity = text->capacity ? text->capacity : FIRST_BYTES;
     char *at;
 
     if (text->failed)
         return NULL;
-    if (text->bytes + bytes <= text->room)
+    if (text->bytes + bytes <= text->capacity)
         return text->at + text->bytes;
-    while (room < text->bytes + bytes)
-        room *= 2;
-    at = realloc(text->at, room);
+    while (capacity < text->bytes + bytes)
+        capacity *= 2;
+    at = realloc(text->at, capacity);
     if (!at) {
         text->failed = true;
         return NULL;
     }
     text->at = at;
-    text->room = room;
+    text->capacity = capacity;
     return at + text->bytes;
 }
 
-void telemetry_put(struct telemetry_text *text, const char *at, size_t bytes)
+void text_put(struct text_buf *text, const char *at, size_t bytes)
 {
-    char *to = telemetry_text_room(text, bytes);
+    char *to = text_buf_reserve(text, bytes);
 
     if (!to)
         return;
@@ -48,9 +48,9 @@ void telemetry_put(struct telemetry_text *text, const char *at, size_t bytes)
     text->bytes += bytes;
 }
 
-void telemetry_puts(struct telemetry_text *text, const char *string)
+void text_puts(struct text_buf *text, const char *string)
 {
-    telemetry_put(text, string, strlen(string));
+    text_put(text, string, strlen(string));
 }
 
 /* Two digits a division. Returns where the digits end, NUMBER_BYTES behind @to at most. */
@@ -73,9 +73,9 @@ static char *digits(char *to, uint64_t number)
     return to + (sizeof text - at);
 }
 
-void telemetry_number(struct telemetry_text *text, uint64_t number)
+void text_number(struct text_buf *text, uint64_t number)
 {
-    char *to = telemetry_text_room(text, NUMBER_BYTES);
+    char *to = text_buf_reserve(text, NUMBER_BYTES);
 
     if (to)
         text->bytes = (size_t)(digits(to, number) - text->at);
@@ -89,43 +89,43 @@ static char *signed_digits(char *to, int64_t number)
     return digits(to + 1, -(uint64_t)number);
 }
 
-static void put_character(struct telemetry_text *text, char character)
+static void put_character(struct text_buf *text, char character)
 {
     char pair[2] = {'\\', character};
 
     if (character < ' ' || character > '~')
         pair[1] = '?';
     if (character == '"' || character == '\\')
-        telemetry_put(text, pair, 2);
+        text_put(text, pair, 2);
     else
-        telemetry_put(text, pair + 1, 1);
+        text_put(text, pair + 1, 1);
 }
 
-void telemetry_string(struct telemetry_text *text, const char *string)
+void text_string(struct text_buf *text, const char *string)
 {
-    telemetry_put(text, "\"", 1);
+    text_put(text, "\"", 1);
     for (; *string; string++)
         put_character(text, *string);
-    telemetry_put(text, "\"", 1);
+    text_put(text, "\"", 1);
 }
 
-void telemetry_json(struct telemetry_text *text, struct json_object *value)
+void text_json(struct text_buf *text, struct json_object *value)
 {
-    telemetry_puts(text, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
-                                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+    text_puts(text, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                              JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-void telemetry_comma(struct telemetry_text *text)
+void text_comma(struct text_buf *text)
 {
     char last = text->bytes ? text->at[text->bytes - 1] : '{';
 
     if (last != '{' && last != '[' && last != ',')
-        telemetry_put(text, ",", 1);
+        text_put(text, ",", 1);
 }
 
-void telemetry_row(struct telemetry_text *text, const int64_t *numbers, size_t count)
+void text_row(struct text_buf *text, const int64_t *numbers, size_t count)
 {
-    char *to = telemetry_text_room(text, 2 + count * (NUMBER_BYTES + 2));
+    char *to = text_buf_reserve(text, 2 + count * (NUMBER_BYTES + 2));
 
     if (!to)
         return;
@@ -139,21 +139,21 @@ void telemetry_row(struct telemetry_text *text, const int64_t *numbers, size_t c
     text->bytes = (size_t)(to - text->at);
 }
 
-void telemetry_field(struct telemetry_text *text, const char *name)
+void text_field(struct text_buf *text, const char *name)
 {
-    telemetry_comma(text);
-    telemetry_string(text, name);
-    telemetry_put(text, ":", 1);
+    text_comma(text);
+    text_string(text, name);
+    text_put(text, ":", 1);
 }
 
-void telemetry_field_number(struct telemetry_text *text, const char *name, uint64_t number)
+void text_field_number(struct text_buf *text, const char *name, uint64_t number)
 {
-    telemetry_field(text, name);
-    telemetry_number(text, number);
+    text_field(text, name);
+    text_number(text, number);
 }
 
-void telemetry_field_string(struct telemetry_text *text, const char *name, const char *string)
+void text_field_string(struct text_buf *text, const char *name, const char *string)
 {
-    telemetry_field(text, name);
-    telemetry_string(text, string);
+    text_field(text, name);
+    text_string(text, string);
 }

@@ -14,52 +14,52 @@
 
 struct json_object;
 
-struct telemetry_text {
+struct text_buf {
     char *at; /* not ended by a 0 */
     size_t bytes;
-    size_t room;
+    size_t capacity;
     bool failed; /* there was no memory: what is there is not whole */
 };
 
-/** telemetry_text_free - what it holds; it is empty then. */
-void telemetry_text_free(struct telemetry_text *text);
+/** text_buf_free - what it holds; it is empty then. */
+void text_buf_free(struct text_buf *text);
 
-/** telemetry_text_clear - it is empty, and keeps its memory. */
-static inline void telemetry_text_clear(struct telemetry_text *text)
+/** text_buf_clear - it is empty, and keeps its memory. */
+static inline void text_buf_clear(struct text_buf *text)
 {
     text->bytes = 0;
     text->failed = false;
 }
 
-/** telemetry_text_room - room for so many bytes more, or NULL: there is no memory. */
-char *telemetry_text_room(struct telemetry_text *text, size_t bytes);
+/** text_buf_reserve - room for so many bytes more, or NULL: there is no memory. */
+char *text_buf_reserve(struct text_buf *text, size_t bytes);
 
-/** telemetry_put - bytes as they are. telemetry_puts() - the same of a string. */
-void telemetry_put(struct telemetry_text *text, const char *at, size_t bytes);
-void telemetry_puts(struct telemetry_text *text, const char *string);
+/** text_put - bytes as they are. text_puts() - the same of a string. */
+void text_put(struct text_buf *text, const char *at, size_t bytes);
+void text_puts(struct text_buf *text, const char *string);
 
-/** telemetry_number - a number, in decimal digits. */
-void telemetry_number(struct telemetry_text *text, uint64_t number);
+/** text_number - a number, in decimal digits. */
+void text_number(struct text_buf *text, uint64_t number);
 
-/** telemetry_string - @string in quotes, as JSON has it; what is not ASCII is shown as '?'. */
-void telemetry_string(struct telemetry_text *text, const char *string);
+/** text_string - @string in quotes, as JSON has it; what is not ASCII is shown as '?'. */
+void text_string(struct text_buf *text, const char *string);
 
-/** telemetry_json - a JSON value, on one line. */
-void telemetry_json(struct telemetry_text *text, struct json_object *value);
+/** text_json - a JSON value, on one line. */
+void text_json(struct text_buf *text, struct json_object *value);
 
-/** telemetry_comma - a comma, but not behind what begins a list or an object. */
-void telemetry_comma(struct telemetry_text *text);
+/** text_comma - a comma, but not behind what begins a list or an object. */
+void text_comma(struct text_buf *text);
 
-/** telemetry_row - [A,B,…]: an element of a list of lists of numbers. */
-void telemetry_row(struct telemetry_text *text, const int64_t *numbers, size_t count);
+/** text_row - [A,B,…]: an element of a list of lists of numbers. */
+void text_row(struct text_buf *text, const int64_t *numbers, size_t count);
 
-/** telemetry_field - ,"name": of an object, with a comma where one is wanted. */
-void telemetry_field(struct telemetry_text *text, const char *name);
+/** text_field - ,"name": of an object, with a comma where one is wanted. */
+void text_field(struct text_buf *text, const char *name);
 
-/** telemetry_field_number - "name":NUMBER, as telemetry_field(). */
-void telemetry_field_number(struct telemetry_text *text, const char *name, uint64_t number);
+/** text_field_number - "name":NUMBER, as text_field(). */
+void text_field_number(struct text_buf *text, const char *name, uint64_t number);
 
-/** telemetry_field_string - "name":"STRING", as telemetry_field(). */
-void telemetry_field_string(struct telemetry_text *text, const char *name, const char *string);
+/** text_field_string - "name":"STRING", as text_field(). */
+void text_field_string(struct text_buf *text, const char *name, const char *string);
 
 #endif

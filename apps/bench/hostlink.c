@@ -212,7 +212,7 @@ struct host {
     struct end end[CABLES];
 };
 
-struct hosts {
+struct coordinator {
     struct host host[2]; /* the first one sends, the second one receives */
     struct lane_frame *frame;
     struct lane_frame *free[FRAMES];
@@ -220,7 +220,7 @@ struct hosts {
     struct emu_profile profile;
 };
 
-static bool host_link(struct hosts *hosts, uint32_t h)
+static bool host_link(struct coordinator *hosts, uint32_t h)
 {
     struct host *host = &hosts->host[h];
     struct emu_hostlink_peer peer = {.session = {.fabric = 1,
@@ -247,7 +247,7 @@ static bool host_link(struct hosts *hosts, uint32_t h)
     return true;
 }
 
-static bool host_open(struct hosts *hosts, uint32_t h)
+static bool host_open(struct coordinator *hosts, uint32_t h)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
     struct host *host = &hosts->host[h];
@@ -268,7 +268,7 @@ static bool host_open(struct hosts *hosts, uint32_t h)
     return host_link(hosts, h);
 }
 
-static void hosts_close(struct hosts *hosts)
+static void hosts_close(struct coordinator *hosts)
 {
     for (uint32_t h = 0; hosts && h < 2; h++) {
         struct host *host = &hosts->host[h];
@@ -286,9 +286,9 @@ static void hosts_close(struct hosts *hosts)
 }
 
 /* Errors: NULL without memory, or if the session between the two is not up within MEET_NS. */
-static struct hosts *hosts_open(void)
+static struct coordinator *hosts_open(void)
 {
-    struct hosts *hosts = emu_zeros(sizeof *hosts);
+    struct coordinator *hosts = emu_zeros(sizeof *hosts);
     uint64_t until_ns = emu_now_ns() + MEET_NS;
     char error[128];
     bool up = false;
@@ -317,13 +317,13 @@ static struct hosts *hosts_open(void)
     return NULL;
 }
 
-static uint64_t hosts_moved(const struct hosts *hosts)
+static uint64_t hosts_moved(const struct coordinator *hosts)
 {
     return emu_count_read(&emu_hostlink_counts(hosts->host[1].link, 0)->entries_received);
 }
 
 /* One sample: ns per segment at the sending end, ns[0], and at the receiving end, ns[1]. */
-static void hosts_sample(struct hosts *hosts, uint64_t sample_ns, double ns[2])
+static void coordinator_sample_request(struct coordinator *hosts, uint64_t sample_ns, double ns[2])
 {
     uint64_t spent_ns[2] = {0}, from = hosts_moved(hosts);
 
@@ -389,14 +389,14 @@ static void row(struct bench *bench, const char *name, const struct bench_sample
 void bench_hostlink(struct bench *bench, int unused)
 {
     struct bench_samples sent = {.count = 0}, received = {.count = 0}, bounds = {.count = 0};
-    struct hosts *hosts = hosts_open();
+    struct coordinator *hosts = hosts_open();
     struct bound *bound = emu_zeros(sizeof *bound);
     const char *error = hosts && bound ? NULL : "no link between two hosts";
     double ns[2];
 
     (void)unused;
     for (unsigned left = error ? 0 : bench_repeat(bench, 9, 3); left; left--) {
-        hosts_sample(hosts, bench_sample_ns(bench), ns);
+        coordinator_sample_request(hosts, bench_sample_ns(bench), ns);
         bench_sample(&sent, ns[0]);
         bench_sample(&received, ns[1]);
         bench_sample(&bounds, bound_sample(bound, bench_sample_ns(bench)));

@@ -416,8 +416,8 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
 
 /*
  * Calls of each collective, and uncounted calls before them: enough for the worker to choose its
- * core, which it reconsiders every 256 passes (emu/worker/crowd.h). More ranks make fewer calls, so
- * that each run takes about as long.
+ * core, which it reconsiders every 256 passes (emu/worker/oversub.h). More ranks make fewer calls,
+ * so that each run takes about as long.
  */
 static void collective_calls(bool quick, int ranks, const char *calls[2])
 {

@@ -15,7 +15,7 @@
 
 #include "apps/bench/bench_build.h"
 #include "apps/fabric/origin.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 
 /* --- samples ------------------------------------------------------------------------ */
 
@@ -110,7 +110,7 @@ static struct json_object *conditions_now(void)
 
     cpu_model(text, sizeof text);
     add_text(ret, "cpu", text);
-    json_object_object_add(ret, "cores", json_object_new_int64(emu_place_cores()));
+    json_object_object_add(ret, "cores", json_object_new_int64(emu_affinity_cores()));
     if (uname(&kernel) == 0) {
         snprintf(text, sizeof text, "%s %s", kernel.sysname, kernel.release);
         add_text(ret, "kernel", text);

@@ -17,7 +17,7 @@
 #include "apps/bench/internal.h"
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 
 #define RANKS_MAX   16u
 #define CHUNKS      8u    /* pieces of the shared buffer */
@@ -144,7 +144,7 @@ static double measure(struct shared *shared, call_fn call, uint64_t run_ns)
     unsigned threads = 1;
     double value = -1;
 
-    shared->oversubscribed = emu_place_cores() < shared->ranks;
+    shared->oversubscribed = emu_affinity_cores() < shared->ranks;
     for (; threads < shared->ranks; threads++) {
         arg[threads] = (struct thread_arg){.shared = shared, .call = call, .rank = threads};
         if (pthread_create(&thread[threads], NULL, thread_main, &arg[threads]))

@@ -10,7 +10,7 @@
 
 #include "apps/bench/internal.h"
 #include "apps/traffic/run.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 
 #define SEED          1
 #define WARMUP_PS     20000000u
@@ -105,6 +105,6 @@ void bench_virtual(struct bench *bench, int unused)
 
     (void)unused;
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (cases[i].workers <= emu_place_cores())
+        if (cases[i].workers <= emu_affinity_cores())
             virtual_row(bench, &cases[i]);
 }

@@ -16,7 +16,7 @@
 #include "apps/capture/files.h"
 #include "apps/capture/filter.h"
 #include "apps/capture/writer.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/spawn.h"
 
 #define LOOK_MS 5 /* between two looks at rings that were empty */
@@ -33,7 +33,7 @@ struct capture_thread {
 };
 
 /*
- * The writer has stopped before the fabric ends. Say so now; capture_say() counts the missing
+ * The writer has stopped before the fabric ends. Say so now; capture_print() counts the missing
  * records.
  */
 static void say_stopped(const struct capture_thread *capture, int64_t err)
@@ -41,10 +41,12 @@ static void say_stopped(const struct capture_thread *capture, int64_t err)
     const char *label = capture->plan->files->label;
 
     if (err >= 0)
-        say("capture: %s has reached the limit of --capture-size; later records are only counted",
+        print_message(
+            "capture: %s has reached the limit of --capture-size; later records are only counted",
             label);
     else if (err != -EPIPE)
-        say("capture: cannot write %s (%s); later records are only counted, and the fabric goes on",
+        print_message(
+            "capture: cannot write %s (%s); later records are only counted, and the fabric goes on",
             label, strerror((int)-err));
 }
 
@@ -119,7 +121,8 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
     if (err)
         return err;
     err = fabric_capture_start(fabric,
-                               &(struct fabric_capture){.ways = filter.ways, .filter = filter.tap},
+                               &(struct fabric_capture){.directions_of = filter.directions_of,
+                                                        .filter = filter.tap},
                                &memfd);
     capture_filter_release(&filter);
     if (err)
@@ -155,7 +158,7 @@ int capture_end(struct capture_thread *capture, struct fabric *fabric)
     err = capture->err == -EPIPE ? 0 : capture->err; /* its reader has seen enough */
     if (err && !capture->plan->files->err)
         capture->plan->files->err = err;
-    capture_say(capture->plan->files, &capture->written, err);
+    capture_print(capture->plan->files, &capture->written, err);
     close(capture->end_fd);
     free(capture);
     return err;

@@ -19,7 +19,7 @@ local OP = {[0] = "sum", "min", "max", "prod", "land", "lor", "lxor", "band", "b
 local TYPE = {[0] = "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "f32_i32",
               "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64"}
 local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "short", "put_notice",
-             "put_notice_rts", "cts", "fin", "result", "ack", "bye", "data", "hello"}
+             "put_notice_rts", "cts", "fin", "result", "ack", "disconnect", "data", "hello"}
 local TEST = {[0] = "equal", "reached"}
 local UNTIL = {[0] = "once", "until", "take back"}
 local FRAME = {"hello", "reply", "confirm", "data", "ack"}
@@ -71,7 +71,7 @@ field(fabemu, "answer.number", u32, "All before this number have come", DEC)
 field(fabemu, "note", u32, "Note", HEX)
 field(fabemu, "crc32", u32, "CRC-32 of the payload", HEX)
 field(fabemu, "crc32.status", u8, "CRC-32 is", DEC, STATUS)
-field(fabemu, "crc32.life", u16, "Life of the source", DEC)
+field(fabemu, "crc32.incarnation", u16, "Incarnation of the source", DEC)
 
 -- The segment: emu/packet/seg.h.
 field(fabemu, "dst", u32, "Destination node", DEC)
@@ -140,10 +140,10 @@ field(fabemu, "nic.value", u64, "Value before", HEX)
 field(fabemu, "nic.status", ProtoField.int32, "Status", DEC)
 field(fabemu, "nic.want", u8, "Wants an answer", DEC)
 field(fabemu, "nic.epoch", u32, "Epoch", DEC)
-field(fabemu, "nic.life", u64, "Process", DEC)
+field(fabemu, "nic.incarnation", u64, "Process", DEC)
 field(fabemu, "nic.known", u64, "Other's process, as known", DEC)
 field(fabemu, "nic.sent", u32, "Requests sent", DEC)
-field(fabemu, "nic.bye", u8, "Goodbye", DEC, {[0] = "ask", "answer", "unknown", "done"})
+field(fabemu, "nic.disconnect", u8, "Disconnect", DEC, {[0] = "ask", "answer", "unknown", "done"})
 field(fabemu, "nic.done", u8, "Said to be done", DEC)
 field(fabemu, "nic.asked", u16, "Questions", DEC)
 field(fabemu, "nic.came", u16, "Questions that came", DEC)
@@ -285,8 +285,9 @@ local function crc32_word(from, to)
 end
 
 -- A packet's CRC-32 is over the segments that its parts carry, its tag, and a last word: where to,
--- and in the upper 15 bits which life of its source. Parts of a packet stand behind each other at
--- their interface and channel; judged, by the frame of a last part, is whether it is right.
+-- and in the upper 15 bits which incarnation of its source. Parts of a packet stand behind each
+-- other at their interface and channel; judged, by the frame of a last part, is whether it is
+-- right.
 local under_way, judged = {}, {}
 local interface = Field.new("frame.interface_id")
 
@@ -319,7 +320,8 @@ local function carried(tvb)
     return 32 + bytes <= tvb:len() and tvb:raw(32, bytes) or nil
 end
 
--- Takes a part of a packet, a descriptor at 16. Returns of a last one the status, and the life.
+-- Takes a part of a packet, a descriptor at 16. Returns of a last one the status, and the
+-- incarnation.
 local function packet_take(tvb, carries)
     local id, last = interface(), tvb(31, 1):uint() == 1
     local place = (id and id.value or 0) * 256 + tvb(30, 1):uint()
@@ -346,15 +348,15 @@ end
 -- Each part is taken once, in the order of the file, however often it is shown.
 local function add_crc32(tree, tvb, pinfo, carries)
     if not pinfo.visited then
-        local status, life = packet_take(tvb, carries)
-        judged[pinfo.number] = status and {status = status, life = life}
+        local status, incarnation = packet_take(tvb, carries)
+        judged[pinfo.number] = status and {status = status, incarnation = incarnation}
     end
     local is = judged[pinfo.number]
     if is then
         add_status(tree, "crc32.status", tvb(12, 4), is.status, damaged)
     end
-    if is and is.life then
-        tree:add(f["crc32.life"], tvb(12, 4), is.life):set_generated()
+    if is and is.incarnation then
+        tree:add(f["crc32.incarnation"], tvb(12, 4), is.incarnation):set_generated()
     end
 end
 
@@ -380,11 +382,12 @@ local SAYS = {
     [12] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
     [13] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
     [14] = {{}, 16},
-    [15] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.done", 21, 1}, {"nic.asked", 22, 2},
-             {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.life", 32, 8}}, 40},
+    [15] = {{{"nic.sent", 16, 4}, {"nic.disconnect", 20, 1}, {"nic.done", 21, 1},
+             {"nic.asked", 22, 2}, {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.incarnation", 32, 8}}, 40},
 }
 local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
-local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.life", 8, 8}, {"nic.known", 16, 8}}
+local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.incarnation", 8, 8},
+               {"nic.known", 16, 8}}
 
 -- A unicast's payload. Returns its name, or nil.
 local function adapters(tree, tvb, at)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 static bool is_ring(const struct capture_files *files)
 {
@@ -113,15 +113,16 @@ static void say_need(const struct capture_files *files, size_t record_bytes)
     const char *only = most > free_bytes / count ? "only " : "";
     struct amount there = amount_of_bytes(free_bytes);
     if (most == UINT64_MAX)
-        say("capture: each record takes up to %zu bytes of %s, and the disk has %s left; "
-            "--capture-size sets a limit",
-            record_bytes, files->label, there.text);
+        print_message("capture: each record takes up to %zu bytes of %s, and the disk has %s left; "
+                      "--capture-size sets a limit",
+                      record_bytes, files->label, there.text);
     else if (count == 1)
-        say("capture: %s takes up to %s, and the disk has %s%s left", files->label,
-            amount_of_bytes(most).text, only, there.text);
+        print_message("capture: %s takes up to %s, and the disk has %s%s left", files->label,
+                      amount_of_bytes(most).text, only, there.text);
     else
-        say("capture: %s take up to %s in %u files, and the disk has %s%s left", files->label,
-            amount_of_bytes(most * count).text, files->limits.count, only, there.text);
+        print_message("capture: %s take up to %s in %u files, and the disk has %s%s left",
+                      files->label, amount_of_bytes(most * count).text, files->limits.count, only,
+                      there.text);
 }
 
 int capture_files_begin(struct capture_files *files, size_t record_bytes)

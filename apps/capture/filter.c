@@ -14,7 +14,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/fault/fault.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/nearest.h"
 
 #define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
@@ -27,7 +27,7 @@ enum term { TERM_LINKS, TERM_NODES, TERM_AIM, TERM_DIRECTION, TERM_WHAT, TERM_UN
 struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
-    uint8_t *ways;
+    uint8_t *directions_of;
     bool placed;                  /* some place was named */
     unsigned directions;          /* bits: 1 down, 2 up; 0: both */
     unsigned what;                /* 0: not said */
@@ -40,8 +40,8 @@ enum { DIRECTION_DOWN = 1, DIRECTION_UP = 2 };
 
 /* --- places ------------------------------------------------------------------------- */
 
-/* The cable at a port; which of its ways goes from there (@way: as seen from the port). */
-static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_way way)
+/* The cable at a port; which of its ways goes from there (@direction: as seen from the port). */
+static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_direction direction)
 {
     uint32_t i = fabric_cable_at(r->fabric, sw, port);
     const struct fabric_cable *cable;
@@ -51,10 +51,11 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
         return;
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == sw && cable->at.port == port;
-    if (way == FAULT_BOTH)
-        r->ways[i] = WAYS_BOTH;
+    if (direction == FAULT_BOTH)
+        r->directions_of[i] = WAYS_BOTH;
     else
-        r->ways[i] |= (way == FAULT_OUT) == first ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
+        r->directions_of[i] |= (direction == FAULT_OUT) == first ? FABRIC_CAPTURE_OUT
+                                                                 : FABRIC_CAPTURE_IN;
 }
 
 /* Taps are put on at the sending end, so where that is on another host nothing would be heard. */
@@ -82,11 +83,11 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == target->id && cable->at.port == target->port;
     for (int back = 0; back <= link; back++) { /* from there, and to there */
-        bool out = first != back, asked = target->way != (back ? FAULT_OUT : FAULT_IN);
+        bool out = first != back, asked = target->direction != (back ? FAULT_OUT : FAULT_IN);
 
         if (!asked || fabric_cable_ends_here(r->fabric, i, !out))
             continue;
-        fabric_cable_way_name(r->fabric, i, out, name);
+        fabric_direction_name(r->fabric, i, out, name);
         return is_elsewhere(r, term, name);
     }
     return 0;
@@ -151,7 +152,7 @@ static int read_place(struct reading *r, const char *kind, const char *term)
         if (node)
             add_node(r, target->id);
         else
-            add_cable(r, target->id, target->port, target->way);
+            add_cable(r, target->id, target->port, target->direction);
     }
     fault_targets_release(&targets);
     r->placed = true;
@@ -261,12 +262,12 @@ static void keep_directions(struct reading *r)
     for (uint32_t i = 0; r->directions && i < fabric_cable_count(r->fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(r->fabric, i);
         bool out_is_up = cable->kind == TOPO_END_SWITCH &&
-                         r->graph->sw[cable->far.sw].level > r->graph->sw[cable->at.sw].level;
+                         r->graph->sw[cable->peer.sw].level > r->graph->sw[cable->at.sw].level;
         uint8_t up = out_is_up ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
         uint8_t keep = (uint8_t)((r->directions & DIRECTION_UP ? up : 0) |
                                  (r->directions & DIRECTION_DOWN ? WAYS_BOTH ^ up : 0));
 
-        r->ways[i] &= keep;
+        r->directions_of[i] &= keep;
     }
 }
 
@@ -316,7 +317,7 @@ static int settle(struct reading *r, struct emu_tap_filter *tap)
         tap->aim.packets & (EMU_FAULT_ACK | EMU_FAULT_NACK))
         tap->what |= 1u << EMU_TAP_REPLY; /* packet=ack */
     if (!r->placed)
-        memset(r->ways, WAYS_BOTH, fabric_cable_count(r->fabric));
+        memset(r->directions_of, WAYS_BOTH, fabric_cable_count(r->fabric));
     keep_directions(r);
     return 0;
 }
@@ -335,8 +336,8 @@ int capture_filter_read(struct capture_filter *ret, const char *text, uint32_t s
     if (strlen(text) >= sizeof copy)
         return fail(-EINVAL, error, error_bytes, "a capture's filter has at most %u characters",
                     CAPTURE_TEXT_BYTES - 1);
-    r.ways = calloc(fabric_cable_count(fabric) + 1u, 1);
-    if (!r.ways)
+    r.directions_of = calloc(fabric_cable_count(fabric) + 1u, 1);
+    if (!r.directions_of)
         return fail(-ENOMEM, error, error_bytes, "out of memory");
     memcpy(copy, text, strlen(text) + 1);
     for (char *term; !err && (term = strsep(&rest, " \t\n"));)
@@ -344,16 +345,16 @@ int capture_filter_read(struct capture_filter *ret, const char *text, uint32_t s
     if (!err)
         err = settle(&r, &ret->tap);
     if (err) {
-        free(r.ways);
+        free(r.directions_of);
         return err;
     }
-    ret->ways = r.ways;
+    ret->directions_of = r.directions_of;
     ret->tap.snap_bytes = snap_bytes;
     return 0;
 }
 
 void capture_filter_release(struct capture_filter *filter)
 {
-    free(filter->ways);
-    filter->ways = NULL;
+    free(filter->directions_of);
+    filter->directions_of = NULL;
 }

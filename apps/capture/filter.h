@@ -12,7 +12,7 @@
 #define CAPTURE_ERROR_BYTES 896u  /* room for a line about what is wrong */
 
 struct capture_filter {
-    uint8_t *ways; /* by cable; freed by capture_filter_release() */
+    uint8_t *directions_of; /* by cable; freed by capture_filter_release() */
     struct emu_tap_filter tap;
 };
 

@@ -130,7 +130,7 @@ static size_t block_begin(struct pcapng *file, uint32_t kind)
 {
     size_t at;
 
-    if (file->used + BLOCK_MOST > PCAPNG_ROOM)
+    if (file->used + BLOCK_MOST > PCAPNG_BUF_BYTES)
         pcapng_flush(file);
     at = file->used;
     put_u32(file, kind);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PCAPNG_ROOM      65536u
+#define PCAPNG_BUF_BYTES 65536u
 #define PCAPNG_USER0     147u  /* LINKTYPE_USER0 */
 #define PCAPNG_NANOS     9u    /* times are in 10^-9 s, */
 #define PCAPNG_PICOS     12u   /* or in 10^-12 s */
@@ -37,7 +37,7 @@ struct pcapng {
     uint64_t unwritten; /* packets that were in buf when a write failed */
     size_t used;        /* of buf */
     uint64_t waiting;   /* packets in buf */
-    uint8_t buf[PCAPNG_ROOM];
+    uint8_t buf[PCAPNG_BUF_BYTES];
 };
 
 /** pcapng_open - the section header. @by: which program writes it. */

@@ -15,7 +15,7 @@
 
 #include "apps/capture/files.h"
 #include "apps/capture/pcapng.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/link/tap_area.h"
 #include "emu/util/now.h"
 
@@ -31,16 +31,16 @@ struct source {
 };
 
 /* What the file says of an interface by now. */
-struct told {
+struct comm_samples {
     uint64_t missed, written;
 };
 
 struct capture_writer {
     struct emu_tap_area *area;
-    size_t bytes;          /* of it */
-    struct source *source; /* area->rings of them */
-    struct told *told;     /* by interface */
-    struct source **busy;  /* those that are not empty, as of this step */
+    size_t bytes;              /* of it */
+    struct source *source;     /* area->rings of them */
+    struct comm_samples *told; /* by interface */
+    struct source **busy;      /* those that are not empty, as of this step */
     uint32_t busies;
     uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
     uint64_t most;
@@ -261,7 +261,7 @@ static void write_packet(struct capture_writer *writer, const struct pcapng_pack
 
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
 {
-    struct told *told = &writer->told[record->iface];
+    struct comm_samples *told = &writer->told[record->iface];
     struct pcapng_packet packet = {.iface = record->iface,
                                    .time = record->time + writer->offset_ns,
                                    .data = record->data,
@@ -349,7 +349,8 @@ int capture_writer_close(struct capture_writer *writer, struct capture_written *
     return err;
 }
 
-void capture_say(const struct capture_files *files, const struct capture_written *written, int err)
+void capture_print(const struct capture_files *files, const struct capture_written *written,
+                   int err)
 {
     unsigned long long records = written->records, after = written->after;
     char fast[160] = "", old[64] = "", late[96] = "";
@@ -365,9 +366,11 @@ void capture_say(const struct capture_files *files, const struct capture_written
     if (written->full)
         snprintf(late, sizeof late, "; %llu later ones are not, because of --capture-size", after);
     if (err)
-        say("capture: %s could not be written any more (%s): %llu records are there, and %llu "
+        print_message(
+            "capture: %s could not be written any more (%s): %llu records are there, and %llu "
             "later ones are not%s%s",
             files->label, strerror(-err), records, after, fast, old);
     else
-        say("capture: %llu records are in %s%s%s%s", records, files->label, fast, old, late);
+        print_message("capture: %llu records are in %s%s%s%s", records, files->label, fast, old,
+                      late);
 }

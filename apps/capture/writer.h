@@ -49,7 +49,8 @@ bool capture_writer_ended(const struct capture_writer *writer);
  */
 int capture_writer_close(struct capture_writer *writer, struct capture_written *ret);
 
-/** capture_say - a line to the user of how it ended; @err: as capture_writer_close() said. */
-void capture_say(const struct capture_files *files, const struct capture_written *written, int err);
+/** capture_print - a line to the user of how it ended; @err: as capture_writer_close() said. */
+void capture_print(const struct capture_files *files, const struct capture_written *written,
+                   int err);
 
 #endif

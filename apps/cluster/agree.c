@@ -15,7 +15,7 @@
 #include "apps/cluster/cluster.h"
 #include "apps/fabric/counters.h"
 #include "apps/fault/fault.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/random.h"
 
 /* --- the canonical text ------------------------------------------------------------- */

@@ -56,10 +56,10 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
  * process and not be taken by it; the rest waits at the daemon, which leaves out snapshots
  * meanwhile. Its host tells what it has taken after so many bytes.
  */
-#define HOSTS_PIECE_BYTES    ((size_t)32 << 10)
-#define HOSTS_UNDER_WAY_MOST ((size_t)128 << 10)
-#define HOSTS_TAKEN_BYTES    ((size_t)32 << 10)
-static_assert(HOSTS_TAKEN_BYTES < HOSTS_UNDER_WAY_MOST, "what is not told holds up nothing");
+#define HOSTS_PIECE_BYTES  ((size_t)32 << 10)
+#define HOSTS_UNACKED_MOST ((size_t)128 << 10)
+#define HOSTS_ACK_BYTES    ((size_t)32 << 10)
+static_assert(HOSTS_ACK_BYTES < HOSTS_UNACKED_MOST, "what is not told holds up nothing");
 
 static inline bool hosts_is_full(const struct conn *control)
 {
@@ -80,7 +80,7 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
     /* no events: the end is always told, and what a liar sends is not */
     struct epoll_event event = {.data.ptr = (void *)(uintptr_t)link};
 
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, link->end_fd, &event) < 0 ? -errno : 0;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, link->closed_fd, &event) < 0 ? -errno : 0;
 }
 
 /* Copies a text of @message, which another host has sent; no text: "". */
@@ -110,11 +110,11 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 #define HOSTS_STALL 5u /* numbers for each link that stands still */
 
 /*
- * numbers.c: bytes as hexadecimal digits; NULL: no memory. hosts_bytes() - what digits say,
+ * numbers.c: bytes as hexadecimal digits; NULL: no memory. hosts_from_hex() - what digits say,
  * at most @most bytes. Returns how many; 0: none.
  */
-struct json_object *hosts_digits(const void *from, size_t bytes);
-size_t hosts_bytes(struct json_object *digits, void *to, size_t most);
+struct json_object *hosts_to_hex(const void *from, size_t bytes);
+size_t hosts_from_hex(struct json_object *digits, void *to, size_t most);
 
 /* numbers.c: append a set of ports to a list of numbers: EMU_PORT_WORDS of them. */
 void hosts_ports_add(struct json_object *list, emu_ports set);
@@ -129,14 +129,14 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 /* A hit that is told: its bytes, as digits, in "log" of the reply to "hits"; at most so many. */
 #define HOSTS_HITS_MOST 4096u
 
-/* Losses in a reply to "losses", at most; a line has room for many times as many. */
-#define HOSTS_LOSSES_MOST 4096u
+/* Losses in a reply to "unrecoverable", at most; a line has room for many times as many. */
+#define HOSTS_DROPS_MOST 4096u
 
-/* What a group is, in admit.c's and begin.c's bits. */
-#define HOSTS_COMBINES 1u
-#define HOSTS_FAILED   2u
-#define HOSTS_TREELESS 4u
-#define HOSTS_PARTED   8u
+/* What a group is, in admit.c's and rejoin.c's bits. */
+#define HOSTS_COMBINES    1u
+#define HOSTS_FAILED      2u
+#define HOSTS_TREELESS    4u
+#define HOSTS_PARTITIONED 8u
 
 #define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* for each switch of a group's tree */
 

@@ -5,7 +5,7 @@
  *
  * The governor's daemon is the daemon of the whole fabric. To it a process on another host is a
  * client like its own: the host there passes the client's lines on over the control channel
- * (coordinator.c, follower.c), so attaching, groups, deaths, status and reports are in one place,
+ * (coordinator.c, agent.c), so attaching, groups, deaths, status and reports are in one place,
  * and ask nobody where a process is. The fabrics of all hosts are replicas (apps/fabric/hosts.h,
  * struct fabric_mirror): what the governor does to its own it has all others do, each with its
  * devices, and goes on when all have done it.
@@ -29,8 +29,8 @@
  *                     {"client":C,"text":TEXT,"more":1}       a piece of a snapshot, or of what
  *                                                             is long; its last without "more"
  *                     {"client":C,"end":true}                 close its connection
- *                     {"call":N,"do":NAME,…}                  obey (follower.c, look.c, befall.c
- *                                                             and begin.c have tables); 0: nobody
+ *                     {"call":N,"do":NAME,…}                  obey (agent.c, queries.c, faults.c
+ *                                                             and rejoin.c have tables); 0: nobody
  *                                                             waits for it
  */
 #ifndef APPS_CLUSTER_HOSTS_H
@@ -48,14 +48,14 @@ struct hosts_link {
     /*
      * a socket whose other end is closed when the session ends; borrowed, nothing is read from it
      */
-    int end_fd;
+    int closed_fd;
 };
 
 /* What other hosts tell of their parts, piece by piece, whenever they are asked. */
-enum hosts_told {
-    HOSTS_COUNTED,  /* counters, for telemetry_heard() */
-    HOSTS_FINISHED, /* what processes have finished, for timeline_heard() */
-    HOSTS_TOLDS
+enum hosts_sample_kind {
+    HOSTS_SAMPLE_COUNTERS, /* counters, for telemetry_receive() */
+    HOSTS_SAMPLE_FINISHED, /* what processes have finished, for timeline_receive() */
+    HOSTS_SAMPLE_KINDS
 };
 
 #endif

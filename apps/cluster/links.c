@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "apps/control/conn.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/hostif/bounds.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/port/open.h"
@@ -30,10 +30,10 @@
 /* A pair of ports, seen from here: a peer of the host link over that port. */
 struct pair {
     uint32_t host;
-    uint32_t number;         /* of the pairs that join the two hosts */
-    uint32_t pairs;          /* of these */
-    char knock[KNOCK_BYTES]; /* who was refused while that host was there, as told last */
-    bool warned;             /* links_warn() has said why the host is not met */
+    uint32_t number;             /* of the pairs that join the two hosts */
+    uint32_t pairs;              /* of these */
+    char duplicate[KNOCK_BYTES]; /* who was refused while that host was there, as told last */
+    bool warned;                 /* links_warn() has said why the host is not met */
 };
 
 struct port {
@@ -185,7 +185,7 @@ static int peer_control(struct links *links, const struct pair *which,
         links->watched[links->watches++] = (struct hosts_link){.host = which->host,
                                                                .number = which->number,
                                                                .of = which->pairs,
-                                                               .end_fd = pair[0]};
+                                                               .closed_fd = pair[0]};
     peer->control_fd = pair[1];
     return 0;
 }
@@ -357,7 +357,7 @@ void links_close(struct links *links)
         if (links->control[h] >= 0)
             close(links->control[h]);
     for (uint32_t i = 0; i < links->watches; i++)
-        close(links->watched[i].end_fd);
+        close(links->watched[i].closed_fd);
     free(links);
 }
 
@@ -407,7 +407,7 @@ bool links_why(const void *ctx, char *text, size_t bytes)
     return may_come;
 }
 
-bool links_agents_why(const void *ctx, bool (*failed)(uint32_t host, char *text, size_t bytes),
+bool links_launch_why(const void *ctx, bool (*failed)(uint32_t host, char *text, size_t bytes),
                       char *text, size_t bytes)
 {
     const struct links *links = ctx;
@@ -470,17 +470,17 @@ static int watch_again(struct links *links, struct port *port, uint32_t i)
     char none;
     int fd;
 
-    if (!watched || recv(watched->end_fd, &none, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+    if (!watched || recv(watched->closed_fd, &none, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
         return 0;
     fd = peer_socket(port->link, i);
     if (fd < 0)
         return fd;
-    close(watched->end_fd);
-    watched->end_fd = fd;
+    close(watched->closed_fd);
+    watched->closed_fd = fd;
     return 0;
 }
 
-int links_mend(void *ctx, uint32_t host)
+int links_rejoin(void *ctx, uint32_t host)
 {
     struct links *links = ctx;
     int up = 1, err = 0;
@@ -527,8 +527,8 @@ void links_warn(void *ctx)
                 continue;
             pair->warned = true;
             emu_session_why(session, why, sizeof why);
-            say("host %s: %s; waiting for it (--bound start)",
-                links->cluster->host[pair->host].name, why);
+            print_message("host %s: %s; waiting for it (--bound start)",
+                          links->cluster->host[pair->host].name, why);
         }
 }
 
@@ -538,14 +538,15 @@ static bool is_news(struct port *port, uint32_t i)
     struct pair *pair = &port->pair[i];
     char who[KNOCK_BYTES] = "";
 
-    if (pair->number || !emu_session_knock(emu_hostlink_session(port->link, i), who, sizeof who) ||
-        strcmp(who, pair->knock) == 0)
+    if (pair->number ||
+        !emu_session_impostor(emu_hostlink_session(port->link, i), who, sizeof who) ||
+        strcmp(who, pair->duplicate) == 0)
         return false;
-    memcpy(pair->knock, who, sizeof pair->knock);
+    memcpy(pair->duplicate, who, sizeof pair->duplicate);
     return true;
 }
 
-const char *links_knock(void *ctx, uint32_t *host)
+const char *links_duplicate(void *ctx, uint32_t *host)
 {
     struct links *links = ctx;
 
@@ -553,19 +554,19 @@ const char *links_knock(void *ctx, uint32_t *host)
         for (uint32_t i = 0; i < links->port[p].pairs; i++)
             if (is_news(&links->port[p], i)) {
                 *host = links->port[p].pair[i].host;
-                return links->port[p].pair[i].knock;
+                return links->port[p].pair[i].duplicate;
             }
     return NULL;
 }
 
-void links_say_knocks(void *ctx)
+void links_print_duplicates(void *ctx)
 {
     const struct links *links = ctx;
     const char *who;
     uint32_t host;
 
-    while ((who = links_knock(ctx, &host)) != NULL)
-        say(LINKS_KNOCK, links->cluster->host[host].name, who);
+    while ((who = links_duplicate(ctx, &host)) != NULL)
+        print_message(LINKS_DUPLICATE, links->cluster->host[host].name, who);
 }
 
 /* --- report -------------------------------------------------------------------------------- */

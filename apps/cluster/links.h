@@ -68,12 +68,12 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_agents_why - has an agent ended with an error, of a host that a link does not carry
+ * links_launch_why - has an agent ended with an error, of a host that a link does not carry
  * segments to? Then @text is a line for the user. @failed: did the agent that this process has
  * started for @host end with an error? If so, it writes which and how. Thread: who started them.
  */
 #define LINKS_HOW_BYTES 112
-bool links_agents_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
+bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
                       char *text, size_t bytes);
 
 /**
@@ -83,11 +83,11 @@ bool links_agents_why(const void *links, bool (*failed)(uint32_t host, char *tex
 int links_control_again(void *links, uint32_t host);
 
 /**
- * links_mend - the host links to @host may come up again, once it says so, too; sockets of those
+ * links_rejoin - the host links to @host may come up again, once it says so, too; sockets of those
  * that are watched, and have ended, are new ones (links_watched()). Returns 1: they all carry
  * segments; 0: not yet; -errno. @links: struct links. Thread: who watches.
  */
-int links_mend(void *links, uint32_t host);
+int links_rejoin(void *links, uint32_t host);
 
 /**
  * links_refused - does somebody who says that he is @host not get in? Then @text says why. @links:
@@ -103,14 +103,14 @@ bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 void links_warn(void *links);
 
 /**
- * links_knock - was somebody refused who said that he was another host, while that one was there?
- * Who, and why, which is told once, and is good until the next call; NULL: nobody else. @links:
- * struct links. Thread: one.
- * links_say_knocks - all of them, as lines for the user: LINKS_KNOCK.
+ * links_duplicate - was somebody refused who said that he was another host, while that one was
+ * there? Who, and why, which is told once, and is good until the next call; NULL: nobody else.
+ * @links: struct links. Thread: one.
+ * links_print_duplicates - all of them, as lines for the user: LINKS_DUPLICATE.
  */
-#define LINKS_KNOCK "another one was refused that says it is host %s, which goes on: %s"
-const char *links_knock(void *links, uint32_t *host);
-void links_say_knocks(void *links);
+#define LINKS_DUPLICATE "another one was refused that says it is host %s, which goes on: %s"
+const char *links_duplicate(void *links, uint32_t *host);
+void links_print_duplicates(void *links);
 
 /** links_report - an array: of each host link what passed, was lost, was refused. */
 struct json_object *links_report(const struct links *links);

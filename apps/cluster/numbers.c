@@ -55,7 +55,7 @@ static void digits_add(char *to, const void *from, size_t bytes)
     }
 }
 
-struct json_object *hosts_digits(const void *from, size_t bytes)
+struct json_object *hosts_to_hex(const void *from, size_t bytes)
 {
     char *text = malloc(2 * bytes + 1);
     struct json_object *ret = NULL;
@@ -73,7 +73,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-size_t hosts_bytes(struct json_object *digits, void *to, size_t most)
+size_t hosts_from_hex(struct json_object *digits, void *to, size_t most)
 {
     const char *text = json_object_get_string(digits);
     size_t bytes = json_object_is_type(digits, json_type_string)
@@ -116,9 +116,9 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 /* --- what processes of each host have communicated -------------------------------- */
 
-#define OF_PAIR 4u /* numbers of each */
-#define CELLS   (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
-#define TOLDS   (EMU_COMM_KINDS * EMU_COMM_SIZES)
+#define OF_PAIR   4u /* numbers of each */
+#define CELLS     (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
+#define COMM_SUMS (EMU_COMM_KINDS * EMU_COMM_SIZES)
 
 static void put(struct json_object *list, uint64_t number)
 {
@@ -144,15 +144,15 @@ static const struct number of_cell[] = {
 };
 #define OF_CELL (sizeof of_cell / sizeof of_cell[0])
 
-static const struct number of_told[] = {
-    {offsetof(struct fabric_told, calls), ADDED},
-    {offsetof(struct fabric_told, weight), ADDED_REAL},
-    {offsetof(struct fabric_told, wait_ns), ADDED_REAL},
-    {offsetof(struct fabric_told, network_ns), ADDED_REAL},
-    {offsetof(struct fabric_told, wait_most_ns), LARGEST},
-    {offsetof(struct fabric_told, network_most_ns), LARGEST},
+static const struct number comm_sum_numbers[] = {
+    {offsetof(struct fabric_comm_sum, calls), ADDED},
+    {offsetof(struct fabric_comm_sum, weight), ADDED_REAL},
+    {offsetof(struct fabric_comm_sum, wait_ns), ADDED_REAL},
+    {offsetof(struct fabric_comm_sum, network_ns), ADDED_REAL},
+    {offsetof(struct fabric_comm_sum, wait_most_ns), LARGEST},
+    {offsetof(struct fabric_comm_sum, network_most_ns), LARGEST},
 };
-#define OF_TOLD (sizeof of_told / sizeof of_told[0])
+#define COMM_SUM_NUMBERS (sizeof comm_sum_numbers / sizeof comm_sum_numbers[0])
 
 static void put_cell(struct json_object *list, const void *cell, const struct number *of,
                      size_t count)
@@ -161,7 +161,7 @@ static void put_cell(struct json_object *list, const void *cell, const struct nu
         const void *at = (const char *)cell + of[i].offset;
 
         put(list,
-            of[i].how == ADDED_REAL ? told_whole(*(const double *)at) : *(const uint64_t *)at);
+            of[i].how == ADDED_REAL ? comm_count_of(*(const double *)at) : *(const uint64_t *)at);
     }
 }
 
@@ -191,12 +191,12 @@ static struct json_object *cells_list(const struct fabric_comm *comm)
     return list;
 }
 
-static struct json_object *told_list(const struct fabric_comm *comm)
+static struct json_object *comm_sums_list(const struct fabric_comm *comm)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t i = 0; i < TOLDS; i++)
-        put_cell(list, &comm->told[0][0] + i, of_told, OF_TOLD);
+    for (uint32_t i = 0; i < COMM_SUMS; i++)
+        put_cell(list, &comm->sampled[0][0] + i, comm_sum_numbers, COMM_SUM_NUMBERS);
     return list;
 }
 
@@ -245,10 +245,10 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
         json_add_number(ret, "next", next);
     if (!from) {
         json_object_object_add(ret, "cells", cells_list(&comm));
-        json_object_object_add(ret, "told", told_list(&comm));
+        json_object_object_add(ret, "sampled", comm_sums_list(&comm));
         json_add_number(ret, "more_messages", comm.more_messages);
         json_add_number(ret, "more_bytes", comm.more_bytes);
-        json_add_number(ret, "untold", comm.untold);
+        json_add_number(ret, "unreported", comm.unreported);
     }
     fabric_comm_free(&comm);
     return ret;
@@ -272,23 +272,24 @@ static void cells_add(struct fabric_comm *sum, struct json_object *list)
         add_cell(&sum->cell[0][0][0] + i, list, OF_CELL * i, of_cell, OF_CELL);
 }
 
-static void told_add_list(struct fabric_comm *sum, struct json_object *list)
+static void comm_sums_add(struct fabric_comm *sum, struct json_object *list)
 {
-    for (uint32_t i = 0; list && i < TOLDS; i++)
-        add_cell(&sum->told[0][0] + i, list, OF_TOLD * i, of_told, OF_TOLD);
+    for (uint32_t i = 0; list && i < COMM_SUMS; i++)
+        add_cell(&sum->sampled[0][0] + i, list, COMM_SUM_NUMBERS * i, comm_sum_numbers,
+                 COMM_SUM_NUMBERS);
 }
 
 /* What there is no room for is counted together. */
 static void pairs_add(struct fabric_comm *sum, struct json_object *list)
 {
     size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;
-    size_t room = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
+    size_t capacity = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
     struct fabric_pair *pair;
 
     if (!count || count > HOSTS_PAIRS_MOST)
         return;
-    room = room < count ? room : count;
-    pair = room ? realloc(sum->pair, (sum->pairs + room) * sizeof *pair) : NULL;
+    capacity = capacity < count ? capacity : count;
+    pair = capacity ? realloc(sum->pair, (sum->pairs + capacity) * sizeof *pair) : NULL;
     if (pair)
         sum->pair = pair;
     for (size_t i = 0; i < count; i++) {
@@ -298,12 +299,12 @@ static void pairs_add(struct fabric_comm *sum, struct json_object *list)
 
         if (from >= sum->nodes || to >= sum->nodes)
             continue;
-        if (pair && room) {
+        if (pair && capacity) {
             sum->pair[sum->pairs++] = (struct fabric_pair){.from = (uint32_t)from,
                                                            .to = (uint32_t)to,
                                                            .messages = messages,
                                                            .bytes = bytes};
-            room--;
+            capacity--;
         } else {
             sum->more_messages += messages;
             sum->more_bytes += bytes;
@@ -314,9 +315,9 @@ static void pairs_add(struct fabric_comm *sum, struct json_object *list)
 void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
 {
     cells_add(sum, list_of(comm, "cells", OF_CELL * CELLS, OF_CELL));
-    told_add_list(sum, list_of(comm, "told", OF_TOLD * TOLDS, OF_TOLD));
+    comm_sums_add(sum, list_of(comm, "sampled", COMM_SUM_NUMBERS * COMM_SUMS, COMM_SUM_NUMBERS));
     pairs_add(sum, list_of(comm, "pairs", 0, OF_PAIR));
     sum->more_messages += (uint64_t)emu_json_number(comm, "more_messages", 0);
     sum->more_bytes += (uint64_t)emu_json_number(comm, "more_bytes", 0);
-    sum->untold += (uint64_t)emu_json_number(comm, "untold", 0);
+    sum->unreported += (uint64_t)emu_json_number(comm, "unreported", 0);
 }

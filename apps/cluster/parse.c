@@ -11,7 +11,7 @@
 #include "apps/cluster/cluster.h"
 #include "apps/base/quantity.h"
 #include "apps/fault/fault.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word, in a message */

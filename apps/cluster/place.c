@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "apps/cluster/cluster.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/random.h"
 
 uint32_t cluster_host(const struct cluster *cluster, const char *name)

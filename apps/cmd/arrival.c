@@ -6,7 +6,7 @@
 
 #include "apps/base/command.h"
 #include "apps/base/amount.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 
@@ -14,7 +14,7 @@
 
 static void wait_begins(struct arrival *a)
 {
-    *a = (struct arrival){.waits = true, .since_ms = emu_now_ms(), .said = -1};
+    *a = (struct arrival){.waits = true, .since_ms = emu_now_ms(), .printed = -1};
     a->next_ms = a->since_ms + FIRST_MS;
 }
 
@@ -35,9 +35,9 @@ void arrival_event(struct arrival *a, struct json_object *event)
     a->ranks = ranks;
     if (!a->waits || attached < ranks)
         return;
-    if (a->said >= 0 && ranks)
-        say("all %lld processes have attached, after %s", (long long)ranks,
-            duration_of_ns((double)(emu_now_ms() - a->since_ms) * 1e6).text);
+    if (a->printed >= 0 && ranks)
+        print_message("all %lld processes have attached, after %s", (long long)ranks,
+                      duration_of_ns((double)(emu_now_ms() - a->since_ms) * 1e6).text);
     a->waits = false;
 }
 
@@ -45,20 +45,20 @@ int64_t arrival_due_ms(const struct arrival *a)
 {
     int64_t left_ms = a->next_ms - emu_now_ms();
 
-    if (!a->waits || a->attached == a->said)
+    if (!a->waits || a->attached == a->printed)
         return -1;
     return left_ms > 0 ? left_ms : 0;
 }
 
-void arrival_say(struct arrival *a)
+void arrival_print(struct arrival *a)
 {
     if (arrival_due_ms(a) != 0)
         return;
     if (a->ranks)
-        say("waiting: %lld of %lld processes have attached", (long long)a->attached,
-            (long long)a->ranks);
+        print_message("waiting: %lld of %lld processes have attached", (long long)a->attached,
+                      (long long)a->ranks);
     else
-        say("waiting: no process has attached to the fabric yet");
-    a->said = a->attached;
+        print_message("waiting: no process has attached to the fabric yet");
+    a->printed = a->attached;
     a->next_ms = a->since_ms + 2 * (emu_now_ms() - a->since_ms);
 }

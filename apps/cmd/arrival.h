@@ -21,7 +21,7 @@ struct arrival {
     int64_t next_ms;  /* no line before this time */
     int64_t attached; /* processes that are attached now */
     int64_t ranks;    /* of their job; 0: not known, no process has attached */
-    int64_t said;     /* the number in the last line; -1: there was no line */
+    int64_t printed;  /* the number in the last line; -1: there was no line */
 };
 
 /**
@@ -33,10 +33,10 @@ void arrival_begin(struct arrival *a, const char *command);
 /** arrival_event - an event "attached" of the fabric (docs/control.md). */
 void arrival_event(struct arrival *a, struct json_object *event);
 
-/** arrival_due_ms - milliseconds until arrival_say() has a line to print; -1: it has none. */
+/** arrival_due_ms - milliseconds until arrival_print() has a line to print; -1: it has none. */
 int64_t arrival_due_ms(const struct arrival *a);
 
-/** arrival_say - print the line that is due, if one is. */
-void arrival_say(struct arrival *a);
+/** arrival_print - print the line that is due, if one is. */
+void arrival_print(struct arrival *a);
 
 #endif

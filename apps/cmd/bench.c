@@ -13,7 +13,7 @@
 
 #include "apps/bench/internal.h"
 #include "apps/cmd/options.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 struct benchmark {
     const char *name;
@@ -241,7 +241,7 @@ int bench_main(int argc, char **argv)
     }
     bench_end(bench);
     if (skipped)
-        say("no MPI rows: %s", missing);
+        print_message("no MPI rows: %s", missing);
     /* It is an error if --only names a benchmark and that cannot run. */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -42,7 +42,7 @@ struct span {
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
 {
-    bool same = before && before->look && before->nodes == now->nodes &&
+    bool same = before && before->sample && before->nodes == now->nodes &&
                 before->cables == now->cables && before->switches == now->switches &&
                 before->at < now->at;
     struct span span = {.now = now, .before = same ? before : NULL, .s = telemetry_view_s(now)};
@@ -242,19 +242,19 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
     const struct telemetry_view_cable *cable = &span->now->cable[c];
     const struct telemetry_view_cable none = {0};
     const struct telemetry_view_cable *was = span->before ? &span->before->cable[c] : &none;
-    double out = rate(span, cable->way[1].segments, was->way[1].segments);
-    double in = rate(span, cable->way[0].segments, was->way[0].segments);
-    double stalls = rate(span, cable->way[0].stalls + cable->way[1].stalls,
-                         was->way[0].stalls + was->way[1].stalls);
-    double queue = (double)(cable->way[0].queue + cable->way[1].queue);
-    double errors = (double)(cable->way[0].errors + cable->way[1].errors);
+    double out = rate(span, cable->direction[1].segments, was->direction[1].segments);
+    double in = rate(span, cable->direction[0].segments, was->direction[0].segments);
+    double stalls = rate(span, cable->direction[0].stalls + cable->direction[1].stalls,
+                         was->direction[0].stalls + was->direction[1].stalls);
+    double queue = (double)(cable->direction[0].queue + cable->direction[1].queue);
+    double errors = (double)(cable->direction[0].errors + cable->direction[1].errors);
     struct worth worth = {.traffic = out + in,
                           .waiting = stalls + queue,
                           .errors = errors + (double)cable->outs + 1000000.0 * cable->state};
     char name[64];
 
     snprintf(name, sizeof name, "switch %u:%u - %s %u:%u", cable->sw, cable->port,
-             cable->to_switch ? "switch" : "node", cable->far, cable->far_port);
+             cable->to_switch ? "switch" : "node", cable->peer, cable->peer_port);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
              "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
@@ -263,24 +263,25 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
 }
 
 /* What has left a switch by all of its cables. */
-static struct fabric_way_sample *ways_out(const struct telemetry_view *view)
+static struct fabric_direction_sample *ways_out(const struct telemetry_view *view)
 {
-    struct fabric_way_sample *out = calloc(view->switches + 1u, sizeof *out);
+    struct fabric_direction_sample *out = calloc(view->switches + 1u, sizeof *out);
 
     for (uint32_t c = 0; out && c < 2 * view->cables; c++) {
         const struct telemetry_view_cable *cable = &view->cable[c / 2];
-        const struct fabric_way_sample *way = &cable->way[c % 2];
-        struct fabric_way_sample *sum = &out[c % 2 ? cable->sw : cable->far];
+        const struct fabric_direction_sample *direction = &cable->direction[c % 2];
+        struct fabric_direction_sample *sum = &out[c % 2 ? cable->sw : cable->peer];
 
         if (c % 2 == 0 && !cable->to_switch)
             continue;
-        fabric_counters_add(&fabric_way_counters, sum->value, way->value);
+        fabric_counters_add(&fabric_direction_counters, sum->value, direction->value);
     }
     return out;
 }
 
 static void switch_row(struct telemetry_board *board, const struct span *span, uint32_t s,
-                       const struct fabric_way_sample *out, const struct fabric_way_sample *was)
+                       const struct fabric_direction_sample *out,
+                       const struct fabric_direction_sample *was)
 {
     const struct telemetry_view_switch *sw = &span->now->sw[s];
     const struct telemetry_view_switch none = {0},
@@ -303,9 +304,9 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
 {
-    struct fabric_way_sample *now = ways_out(span->now);
-    struct fabric_way_sample *was = span->before ? ways_out(span->before)
-                                                 : calloc(span->now->switches + 1u, sizeof *was);
+    struct fabric_direction_sample *now = ways_out(span->now);
+    struct fabric_direction_sample *was =
+        span->before ? ways_out(span->before) : calloc(span->now->switches + 1u, sizeof *was);
 
     for (uint32_t s = 0; now && was && s < span->now->switches; s++)
         switch_row(board, span, s, &now[s], &was[s]);

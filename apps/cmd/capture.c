@@ -21,7 +21,7 @@
 #include "apps/cmd/options.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
@@ -41,7 +41,7 @@ static const struct options_command capture_command = {
 };
 
 /* What is asked for. */
-struct wish {
+struct wanted {
     const char *name; /* of the fabric */
     const char *file;
     char filter[CAPTURE_TEXT_BYTES];
@@ -54,20 +54,20 @@ struct wish {
 static bool read_write(void *into, const char *value, const char **right)
 {
     *right = "the name of a file, or -";
-    ((struct wish *)into)->file = value;
+    ((struct wanted *)into)->file = value;
     return *value != '\0';
 }
 
 static bool read_seconds(void *into, const char *value, const char **right)
 {
     *right = "a number of seconds from 1 to 86400";
-    return options_count(value, 1, 86400, &((struct wish *)into)->seconds);
+    return options_count(value, 1, 86400, &((struct wanted *)into)->seconds);
 }
 
 static bool read_count(void *into, const char *value, const char **right)
 {
     *right = "a number from 1";
-    return options_count(value, 1, UINT64_MAX - 1, &((struct wish *)into)->count);
+    return options_count(value, 1, UINT64_MAX - 1, &((struct wanted *)into)->count);
 }
 
 static const struct options_own capture_own[] = {
@@ -96,23 +96,23 @@ static int signals_open(void)
 }
 
 /* Ask for the rings over @conn. Errors: one line in @error. */
-static int ask_rings(struct conn *conn, const struct wish *wish, int *memfd, char *error,
+static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd, char *error,
                      size_t error_bytes)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};
-    struct json_object *request = ask_request("capture"), *reply;
+    struct json_object *request = query_request("capture"), *reply;
     int err;
 
-    json_add_text(request, "filter", wish->filter);
-    json_add_number(request, "snaplen", wish->snap_bytes);
-    conn->came = &came;
-    err = conn_ask(conn, request, &reply, ANSWER_MS);
-    conn->came = NULL;
+    json_add_text(request, "filter", wanted->filter);
+    json_add_number(request, "snaplen", wanted->snap_bytes);
+    conn->received_fds = &came;
+    err = conn_query(conn, request, &reply, ANSWER_MS);
+    conn->received_fds = NULL;
     if (err)
-        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", wish->name,
+        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", wanted->name,
                     strerror(-err));
     if (!emu_json_true(reply, "ok"))
-        err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wish->name,
+        err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wanted->name,
                    emu_json_text(reply, "error", "it refuses without giving a reason"));
     else if (came.fd[0] < 0)
         err = fail(-EMFILE, error, error_bytes,
@@ -128,15 +128,15 @@ static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
 
-    if (conn->fd >= 0 && conn_ask(conn, ask_request("capture_stop"), &reply, ANSWER_MS) == 0)
+    if (conn->fd >= 0 && conn_query(conn, query_request("capture_stop"), &reply, ANSWER_MS) == 0)
         json_object_put(reply);
 }
 
 /* Until one of the ends. */
-static void write_all(struct capture_writer *writer, struct conn *conn, const struct wish *wish,
+static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
-    int64_t end_ms = wish->seconds ? emu_now_ms() + (int64_t)wish->seconds * 1000 : INT64_MAX;
+    int64_t end_ms = wanted->seconds ? emu_now_ms() + (int64_t)wanted->seconds * 1000 : INT64_MAX;
     int64_t wrote = 0;
 
     while (wrote >= 0 && !capture_writer_ended(writer) && emu_now_ms() < end_ms) {
@@ -158,22 +158,22 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
  * Ask the fabric for the rings of its capture over @conn, and open a writer for their records.
  * Errors: with one line in @error.
  */
-static int begin(struct capture_writer **ret, struct conn *conn, const struct wish *wish,
+static int begin(struct capture_writer **ret, struct conn *conn, const struct wanted *wanted,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
     int socket, memfd = -1;
-    int err = paths_connect(&socket, NULL, wish->name, error, error_bytes);
+    int err = paths_connect(&socket, NULL, wanted->name, error, error_bytes);
 
     if (err)
         return err;
     conn_open(conn, socket, CONN_REPLY_MAX);
-    err = ask_rings(conn, wish, &memfd, error, error_bytes);
+    err = ask_rings(conn, wanted, &memfd, error, error_bytes);
     if (!err) {
-        err = capture_writer_open(ret, memfd, files, wish->count, signal_fd);
+        err = capture_writer_open(ret, memfd, files, wanted->count, signal_fd);
         if (err == -EMSGSIZE)
             capture_files_small(files, error, error_bytes);
         else if (err)
-            fail(err, error, error_bytes, "cannot capture fabric '%s' to %s: %s", wish->name,
+            fail(err, error, error_bytes, "cannot capture fabric '%s' to %s: %s", wanted->name,
                  files->label, strerror(-err));
     }
     if (err)
@@ -182,25 +182,25 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wi
 }
 
 /* Returns the exit status. */
-static int capture(const struct wish *wish, struct capture_files *files, int signal_fd)
+static int capture(const struct wanted *wanted, struct capture_files *files, int signal_fd)
 {
     char error[CAPTURE_ERROR_BYTES + 128];
     struct capture_writer *writer;
     struct capture_written written;
     struct conn conn;
-    int err = begin(&writer, &conn, wish, files, signal_fd, error, sizeof error);
+    int err = begin(&writer, &conn, wanted, files, signal_fd, error, sizeof error);
 
     if (err) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
-    write_all(writer, &conn, wish, signal_fd);
+    write_all(writer, &conn, wanted, signal_fd);
     end_rings(&conn);
     conn_close(&conn);
     err = capture_writer_close(writer, &written);
     if (err == -EPIPE) /* who has seen enough closes the pipe */
         err = 0;
-    capture_say(files, &written, err);
+    capture_print(files, &written, err);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -217,18 +217,18 @@ static void name_short(int argc, char **argv)
 }
 
 /* Operands: a name, if the first is no filter, and filters. False: they are too long. */
-static bool read_operands(struct wish *wish, struct options *options, int argc, char **argv)
+static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
-    char *filter = wish->filter;
+    char *filter = wanted->filter;
     int i = options->operands;
     size_t used = 0;
 
-    wish->snap_bytes = options->snap_bytes;
-    wish->limits = options->capture_limits;
-    wish->name = options->name;
-    if (!wish->name)
-        wish->name = i < argc && !strchr(argv[i], '=') ? argv[i++]
-                                                       : paths_default(options->running);
+    wanted->snap_bytes = options->snap_bytes;
+    wanted->limits = options->capture_limits;
+    wanted->name = options->name;
+    if (!wanted->name)
+        wanted->name = i < argc && !strchr(argv[i], '=') ? argv[i++]
+                                                         : paths_default(options->running);
     for (; i < argc; i++) {
         size_t length = strlen(argv[i]);
 
@@ -246,23 +246,24 @@ static bool read_operands(struct wish *wish, struct options *options, int argc, 
  * Open the files of the capture, or standard output. Another process must not be writing them.
  * Prints errors. Returns the exit status.
  */
-static int open_files(struct capture_files *ret, const struct wish *wish)
+static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
-    uint64_t seconds = wish->seconds;
+    uint64_t seconds = wanted->seconds;
     int64_t until_ms = seconds ? emu_now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
-    int err = capture_files_open(ret, wish->file, &wish->limits, until_ms);
+    int err = capture_files_open(ret, wanted->file, &wanted->limits, until_ms);
 
     if (!err)
         return EXIT_SUCCESS;
-    say("cannot write a capture to %s: %s; choose another -w", ret->label, capture_files_why(err));
+    print_message("cannot write a capture to %s: %s; choose another -w", ret->label,
+                  capture_files_why(err));
     return EXIT_FAILURE;
 }
 
 int capture_main(int argc, char **argv)
 {
-    struct wish wish = {.count = UINT64_MAX};
+    struct wanted wanted = {.count = UINT64_MAX};
     const struct options_owns owns = {capture_own, sizeof capture_own / sizeof capture_own[0],
-                                      &wish};
+                                      &wanted};
     struct capture_files files;
     struct options options;
     int signal_fd, status;
@@ -271,19 +272,19 @@ int capture_main(int argc, char **argv)
     status = options_parse_own(&options, &capture_command, &owns, argc, argv);
     if (status >= 0)
         return status;
-    if (!wish.file)
+    if (!wanted.file)
         return options_usage_error("capture", "no file; give one behind -w, or - for standard "
                                               "output");
-    if (!read_operands(&wish, &options, argc, argv))
+    if (!read_operands(&wanted, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);
-    status = open_files(&files, &wish);
+    status = open_files(&files, &wanted);
     if (status)
         return status;
     signal_fd = signals_open();
     if (signal_fd < 0)
-        say("cannot capture: %s", strerror(-signal_fd));
-    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, &files, signal_fd);
+        print_message("cannot capture: %s", strerror(-signal_fd));
+    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wanted, &files, signal_fd);
     capture_files_close(&files, status);
     return status;
 }

@@ -9,7 +9,7 @@
 #include "apps/fault/fault.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 static const struct options_command cluster_command = {
     .name = "cluster",
@@ -129,7 +129,7 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     char silent[32];
 
     if (cluster_digest(p->cluster, config, digest)) {
-        say("out of memory");
+        print_message("out of memory");
         return EXIT_FAILURE;
     }
     printf("fabric %s over %s, profile %s: %u host%s, gone when silent for %s, %s\n",
@@ -163,7 +163,7 @@ static int check(const struct cluster *cluster, const struct fabric_config *conf
     if (p.host_of && !err)
         err = cluster_place(cluster, p.graph, p.host_of, error, sizeof error);
     if (!p.host_of || err)
-        say("%.100s: %s", file, error);
+        print_message("%.100s: %s", file, error);
     else
         status = print_cluster(&p, config);
     free(p.host_of);
@@ -189,7 +189,7 @@ int cluster_main(int argc, char **argv)
         return options_usage_error("cluster", "it takes one file: --check FILE, and no '%.80s'",
                                    argv[options.operands]);
     if (cluster_read(&cluster, file, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     status = options_fabric(&config, &graph, &options, NULL);

@@ -9,16 +9,16 @@
 
 void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to)
 {
-    if (graph->edges == graph->room) {
+    if (graph->hostifs == graph->room) {
         uint32_t room = graph->room ? 2 * graph->room : 64;
-        struct cycle_edge *edge = realloc(graph->edge, room * sizeof *edge);
+        struct cycle_hostif *hostif = realloc(graph->hostif, room * sizeof *hostif);
 
-        if (!edge)
+        if (!hostif)
             return;
-        graph->edge = edge;
+        graph->hostif = hostif;
         graph->room = room;
     }
-    graph->edge[graph->edges++] = (struct cycle_edge){from, to};
+    graph->hostif[graph->hostifs++] = (struct cycle_hostif){from, to};
     if (from >= graph->vertices)
         graph->vertices = from + 1;
     if (to >= graph->vertices)
@@ -27,7 +27,7 @@ void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to)
 
 static int by_from(const void *a, const void *b)
 {
-    const struct cycle_edge *x = a, *y = b;
+    const struct cycle_hostif *x = a, *y = b;
 
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : (x->to > y->to) - (x->to < y->to);
 }
@@ -58,7 +58,7 @@ static uint32_t search(const struct cycle_graph *graph, struct vertex *vertex, u
             --*length;
             continue;
         }
-        uint32_t to = graph->edge[at->next++].to;
+        uint32_t to = graph->hostif[at->next++].to;
         if (vertex[to].place)
             return vertex[to].place - 1;
         if (vertex[to].done)
@@ -75,10 +75,10 @@ uint32_t cycle_find(struct cycle_graph *graph, uint32_t **ret)
     uint32_t *path = malloc((graph->vertices + 1u) * sizeof *path);
     uint32_t from = 0, length = 0;
 
-    if (graph->edges)
-        qsort(graph->edge, graph->edges, sizeof *graph->edge, by_from);
-    for (uint32_t e = 0; vertex && e < graph->edges; e++) {
-        struct vertex *at = &vertex[graph->edge[e].from];
+    if (graph->hostifs)
+        qsort(graph->hostif, graph->hostifs, sizeof *graph->hostif, by_from);
+    for (uint32_t e = 0; vertex && e < graph->hostifs; e++) {
+        struct vertex *at = &vertex[graph->hostif[e].from];
 
         if (!at->end)
             at->next = e;
@@ -103,6 +103,6 @@ uint32_t cycle_find(struct cycle_graph *graph, uint32_t **ret)
 
 void cycle_release(struct cycle_graph *graph)
 {
-    free(graph->edge);
+    free(graph->hostif);
     *graph = (struct cycle_graph){0};
 }

@@ -10,10 +10,10 @@
 
 /* Owned by one thread. Zeroed: a graph without edges. */
 struct cycle_graph {
-    struct cycle_edge {
+    struct cycle_hostif {
         uint32_t from, to;
-    } * edge;
-    uint32_t edges, room;
+    } * hostif;
+    uint32_t hostifs, room;
     uint32_t vertices; /* above the largest number of a vertex */
 };
 

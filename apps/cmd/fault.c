@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "apps/base/command.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/plan.h"
@@ -34,7 +34,7 @@ static const struct options_command fault_command = {
 };
 
 /* What is asked for: one of them. */
-struct wish {
+struct wanted {
     bool list;
     const char *show;
     const char *check;
@@ -44,27 +44,27 @@ struct wish {
 static bool read_list(void *into, const char *value, const char **right)
 {
     (void)value, (void)right;
-    return ((struct wish *)into)->list = true;
+    return ((struct wanted *)into)->list = true;
 }
 
 static bool read_show(void *into, const char *value, const char **right)
 {
     *right = "the name of a scenario: fabemu fault --list";
-    ((struct wish *)into)->show = value;
+    ((struct wanted *)into)->show = value;
     return fault_scenario_find(value) != NULL;
 }
 
 static bool read_check(void *into, const char *value, const char **right)
 {
     *right = "the name of a scenario or of a file";
-    ((struct wish *)into)->check = value;
+    ((struct wanted *)into)->check = value;
     return *value != '\0';
 }
 
 static bool read_clear(void *into, const char *value, const char **right)
 {
     *right = "the number of a fault";
-    ((struct wish *)into)->clear = value;
+    ((struct wanted *)into)->clear = value;
     return *value != '\0';
 }
 
@@ -102,7 +102,8 @@ static int show(const char *name)
 static void print_target(const struct topo_graph *graph, enum fault_domain domain,
                          const struct fault_target *target)
 {
-    static const char *const ways[] = {[FAULT_BOTH] = "-", [FAULT_OUT] = "->", [FAULT_IN] = "<-"};
+    static const char *const directions[] = {
+        [FAULT_BOTH] = "-", [FAULT_OUT] = "->", [FAULT_IN] = "<-"};
 
     char names[TOPO_CABLE_BYTES];
 
@@ -116,7 +117,7 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
         return;
     }
     const struct topo_end *far = &graph->sw[target->id].end[target->port];
-    printf(" %u:%u%s", target->id, target->port, ways[target->way]);
+    printf(" %u:%u%s", target->id, target->port, directions[target->direction]);
     if (far->kind == TOPO_END_NODE)
         printf("n%u:%u", far->id, far->port);
     else
@@ -157,7 +158,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     puts(text);
     if (fault_check(fault, network, error, sizeof error) ||
         fault_targets_find(&targets, fault, network->graph, seed, text, sizeof text)) {
-        say("out of memory");
+        print_message("out of memory");
         return EXIT_FAILURE;
     }
     print_targets(fault, network->graph, &targets);
@@ -178,7 +179,7 @@ static int check_fabric(const struct fabric_config *config)
     fabric.local_nodes = config->clock == EMU_CLOCK_VIRTUAL ? &inside : NULL;
     if (!fabric_check_config(&fabric, error, sizeof error))
         return 0;
-    say("%s", error);
+    print_message("%s", error);
     return EXIT_USAGE;
 }
 
@@ -208,42 +209,42 @@ static int check(const char *what, const struct fabric_config *config)
 /* --- a running fabric --------------------------------------------------------------- */
 
 /* Asks; on failure says why and returns false. */
-static bool ask(const char *name, struct json_object *request, const struct ask_field *fields,
+static bool ask(const char *name, struct json_object *request, const struct query_field *fields,
                 struct json_object **reply)
 {
     char error[FAULT_ERROR_BYTES + 256];
 
-    int err = ask_fabric(name, request, fields, reply, NULL, error, sizeof error);
+    int err = query_fabric(name, request, fields, reply, NULL, error, sizeof error);
     if (!err)
         return true;
     struct nearest kind = nearest_to(name); /* a misspelt kind was taken for the fabric's name */
     for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
         nearest_try(&kind, fault_name((enum fault_kind)i));
-    say("%s%s", error, nearest_question(&kind, "").text);
+    print_message("%s%s", error, nearest_question(&kind, "").text);
     return false;
 }
 
 static int live_fault(const char *name, char *const *words, int count)
 {
-    struct json_object *request = ask_request("fault"), *reply;
+    struct json_object *request = query_request("fault"), *reply;
     char text[FAULT_TEXT_BYTES] = "";
     size_t used = 0;
 
     for (int i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", words[i]);
     json_add_text(request, "fault", text);
-    if (!ask(name, request, ASK_FIELDS({"fault", json_type_int}), &reply))
+    if (!ask(name, request, QUERY_FIELDS({"fault", json_type_int}), &reply))
         return EXIT_FAILURE;
     printf("fault %lld\n", (long long)emu_json_number(reply, "fault", 0));
     if (*emu_json_text(reply, "note", ""))
-        say("%s", emu_json_text(reply, "note", ""));
+        print_message("%s", emu_json_text(reply, "note", ""));
     json_object_put(reply);
     return EXIT_SUCCESS;
 }
 
 static int live_clear(const char *name, const char *number)
 {
-    struct json_object *request = ask_request("fault_clear"), *reply;
+    struct json_object *request = query_request("fault_clear"), *reply;
     uint64_t id;
 
     if (!options_count(number, 1, UINT32_MAX, &id)) {
@@ -284,7 +285,7 @@ static int live_list(const char *name, bool json)
 {
     struct json_object *reply, *faults;
 
-    if (!ask(name, ask_request("faults"), ASK_FIELDS({"faults", json_type_array}), &reply))
+    if (!ask(name, query_request("faults"), QUERY_FIELDS({"faults", json_type_array}), &reply))
         return EXIT_FAILURE;
     faults = json_object_object_get(reply, "faults");
     if (json)
@@ -334,8 +335,8 @@ static int live(struct options *options, const char *clear, int argc, char **arg
 
 int fault_main(int argc, char **argv)
 {
-    struct wish wish = {0};
-    struct options_owns owns = {fault_own, sizeof fault_own / sizeof fault_own[0], &wish};
+    struct wanted wanted = {0};
+    struct options_owns owns = {fault_own, sizeof fault_own / sizeof fault_own[0], &wanted};
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
@@ -343,19 +344,19 @@ int fault_main(int argc, char **argv)
     int status = options_parse_own(&options, &fault_command, &owns, argc, argv);
     if (status >= 0)
         return status;
-    int alone = wish.list + !!wish.show + !!wish.check; /* these are of no running fabric */
-    if (alone + !!wish.clear > 1 || (alone && options.operands < argc))
+    int alone = wanted.list + !!wanted.show + !!wanted.check; /* these are of no running fabric */
+    if (alone + !!wanted.clear > 1 || (alone && options.operands < argc))
         return fault_and_option();
-    if (!wish.list && !wish.show && !wish.check)
-        return live(&options, wish.clear, argc, argv);
-    if (wish.list)
+    if (!wanted.list && !wanted.show && !wanted.check)
+        return live(&options, wanted.clear, argc, argv);
+    if (wanted.list)
         return list();
-    if (wish.show)
-        return show(wish.show);
+    if (wanted.show)
+        return show(wanted.show);
     status = options_fabric(&config, &graph, &options, NULL);
     if (status)
         return status;
-    status = check(wish.check, &config);
+    status = check(wanted.check, &config);
     topo_free(graph);
     return status;
 }

@@ -17,7 +17,7 @@
 #include "apps/fabric/origin.h"
 #include "apps/cmd/figures_build.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/base/procs.h"
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
@@ -54,12 +54,13 @@ int figures_main(int argc, char **argv)
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
     if (procs_check(error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     exe[bytes > 0 ? bytes : 0] = '\0';
     if (!find_runner(runner, sizeof runner, exe)) {
-        say("the runner is not there: %s; run fabemu from its build folder, or install it",
+        print_message(
+            "the runner is not there: %s; run fabemu from its build folder, or install it",
             FIGURES_SOURCE);
         return EXIT_FAILURE;
     }
@@ -73,7 +74,7 @@ int figures_main(int argc, char **argv)
     json_object_put(origin);
     char **args = calloc((size_t)argc + 7, sizeof *args);
     if (!args || !text) {
-        say("no memory");
+        print_message("no memory");
         return EXIT_FAILURE;
     }
     char *const head[] = {DEBIAN_PYTHON, "-B", runner, "--fabemu", exe, "--origin", text};
@@ -82,8 +83,8 @@ int figures_main(int argc, char **argv)
     execv(args[0], args);
     args[0] = "python3";
     execvp(args[0], args);
-    say("cannot run python3: %s; install it: apt-get install python3 python3-matplotlib",
-        strerror(errno));
+    print_message("cannot run python3: %s; install it: apt-get install python3 python3-matplotlib",
+                  strerror(errno));
     free(args);
     free(text);
     return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

@@ -27,10 +27,10 @@
 
 #include "apps/daemon/daemon.h"
 #include "apps/cluster/links.h"
-#include "apps/cluster/follower/follower.h"
+#include "apps/cluster/agent/agent.h"
 #include "apps/cmd/launch.h"
 #include "apps/base/procs.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/scratch.h"
 #include "emu/util/now.h"
 
@@ -127,7 +127,7 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
 }
 
 /* What a fabric's process serves, and how. */
-struct served {
+struct agent_process {
     struct fabric_config config;
     struct fabric *fabric;
     struct links *links; /* to other hosts; NULL: it is on one */
@@ -141,12 +141,12 @@ static struct json_object *links_now(const void *ctx)
 
 static bool agents_why(const void *links, char *text, size_t bytes)
 {
-    return links_agents_why(links, hosts_agent_failed, text, bytes);
+    return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
 /* The fabric, and on several hosts its ports; where this one governs, the others are started. */
-static int host_begin(struct served *served, const struct host_plan *plan, const char *name,
-                      char *error, size_t error_bytes)
+static int host_begin(struct agent_process *run_served, const struct host_plan *plan,
+                      const char *name, char *error, size_t error_bytes)
 {
     const struct hosts_plan *hosts = plan->hosts;
     int err = 0;
@@ -158,70 +158,70 @@ static int host_begin(struct served *served, const struct host_plan *plan, const
                         strerror(-err));
     }
     if (hosts)
-        err = links_open(&served->links, &hosts->cluster, hosts->self, &served->config,
+        err = links_open(&run_served->links, &hosts->cluster, hosts->self, &run_served->config,
                          hosts->host_of, error, error_bytes);
-    return err ? err : fabric_start(&served->fabric, &served->config, error, error_bytes);
+    return err ? err : fabric_start(&run_served->fabric, &run_served->config, error, error_bytes);
 }
 
-static int serve_all(struct served *served, struct daemon_config *serve,
+static int serve_all(struct agent_process *run_served, struct daemon_config *serve,
                      const struct hosts_plan *plan, char *error, size_t error_bytes)
 {
-    struct hosts_config hosts = {.control = served->control};
+    struct coordinator_config hosts = {.control = run_served->control};
 
     if (plan) {
         hosts.count = plan->cluster.hosts;
         hosts.name = plan->name;
         hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
-        hosts.start_ms = served->config.bounds.start_ms;
+        hosts.start_ms = run_served->config.bounds.start_ms;
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_warn = links_warn;
         hosts.agents_why = agents_why;
         hosts.links_report = links_now;
         hosts.links_again = links_control_again;
-        hosts.links_mend = links_mend;
+        hosts.links_rejoin = links_rejoin;
         hosts.links_refused = links_refused;
-        hosts.links_knock = links_knock;
-        hosts.links_ctx = served->links;
-        hosts.link = links_watched(served->links, &hosts.links);
+        hosts.links_duplicate = links_duplicate;
+        hosts.links_ctx = run_served->links;
+        hosts.link = links_watched(run_served->links, &hosts.links);
         for (uint32_t h = 1; h < hosts.count; h++)
-            served->control[h] = links_control(served->links, h);
+            run_served->control[h] = links_control(run_served->links, h);
         serve->hosts = &hosts;
     }
-    serve->fabric = &served->config;
-    return daemon_serve(served->fabric, serve, error, error_bytes);
+    serve->fabric = &run_served->config;
+    return daemon_serve(run_served->fabric, serve, error, error_bytes);
 }
 
 /* A host that does not govern. Returns the exit status of its process. */
-static int obey_main(struct host const *host, struct served *served,
-                     const struct daemon_config *serve)
+static int agent_main(struct host const *host, struct agent_process *run_served,
+                      const struct daemon_config *serve)
 {
     uint32_t links;
-    const struct hosts_link *link = links_watched(served->links, &links);
-    const struct obey_config obey = {.graph = served->config.graph,
-                                     .control = links_control(served->links, 0),
-                                     .listen_fd = serve->listen_fd,
-                                     .signal_fd = serve->signal_fd,
-                                     .owner_fd = serve->owner_fd,
-                                     .start_ms = served->config.bounds.start_ms,
-                                     .links_up = links_up,
-                                     .links_why = links_why,
-                                     .links_report = links_now,
-                                     .links_mend = links_mend,
-                                     .links_say_knocks = links_say_knocks,
-                                     .links_warn = links_warn,
-                                     .links_ctx = served->links,
-                                     .link = link,
-                                     .links = links,
-                                     .stopped_ms = served->config.bounds.stopped_ms};
-    int end = obey_serve(served->fabric, &obey);
+    const struct hosts_link *link = links_watched(run_served->links, &links);
+    const struct agent_config agent = {.graph = run_served->config.graph,
+                                       .control = links_control(run_served->links, 0),
+                                       .listen_fd = serve->listen_fd,
+                                       .signal_fd = serve->signal_fd,
+                                       .owner_fd = serve->owner_fd,
+                                       .start_ms = run_served->config.bounds.start_ms,
+                                       .links_up = links_up,
+                                       .links_why = links_why,
+                                       .links_report = links_now,
+                                       .links_rejoin = links_rejoin,
+                                       .links_print_duplicates = links_print_duplicates,
+                                       .links_warn = links_warn,
+                                       .links_ctx = run_served->links,
+                                       .link = link,
+                                       .links = links,
+                                       .stopped_ms = run_served->config.bounds.stopped_ms};
+    int end = agent_serve(run_served->fabric, &agent);
 
     close(serve->listen_fd);
     paths_unlink(&host->socket);
-    links_await_close(served->links, CONFIRM_MS);
-    fabric_stop(served->fabric);
-    links_close(served->links);
-    return end == OBEY_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
+    links_await_close(run_served->links, CONFIRM_MS);
+    fabric_stop(run_served->fabric);
+    links_close(run_served->links);
+    return end == AGENT_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* How long to wait at the end for other hosts: the supervisor waits for twice as long. */
@@ -245,21 +245,22 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};
-    struct served served = {.config = *config};
+    struct agent_process run_served = {.config = *config};
     char error[1024] = "";
     char scratch[160];
 
     settle_in();
     serve.signal_fd = termination_fd();
-    int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
-                                  : host_begin(&served, plan, plan->fabric, error, sizeof error);
+    int err = serve.signal_fd < 0
+                  ? cannot_serve(-errno, error, sizeof error)
+                  : host_begin(&run_served, plan, plan->fabric, error, sizeof error);
     if (err) {
         report_failure(owner_fd, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
     if (plan->hosts && plan->hosts->self)
-        return obey_main(host, &served, &serve);
-    int end = serve_all(&served, &serve, plan->hosts, error, sizeof error);
+        return agent_main(host, &run_served, &serve);
+    int end = serve_all(&run_served, &serve, plan->hosts, error, sizeof error);
     if (end < 0) {
         if (!*error)
             cannot_serve(end, error, sizeof error);
@@ -268,17 +269,18 @@ static int host_main(const struct host *host, const struct fabric_config *config
     close(listen_fd);
     paths_unlink(&host->socket);
     if (end == DAEMON_OWNER_GONE && plan->mark) {
-        say("the supervisor of fabric '%s' died; ending what its run had started", config->name);
+        print_message("the supervisor of fabric '%s' died; ending what its run had started",
+                      config->name);
         procs_end_marked(plan->mark);
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
         scratch_remove(scratch);
     }
-    if (served.links)
-        links_await_close(served.links, close_bound_ms(&config->bounds));
+    if (run_served.links)
+        links_await_close(run_served.links, close_bound_ms(&config->bounds));
     if (end == DAEMON_OWNER_GONE)
         _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
-    fabric_stop(served.fabric);
-    links_close(served.links);
+    fabric_stop(run_served.fabric);
+    links_close(run_served.links);
     return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
 }
 
@@ -315,7 +317,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     struct json_object *event;
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
-    if (!err && strcmp(emu_json_text(event, "event", ""), "meets") == 0) {
+    if (!err && strcmp(emu_json_text(event, "event", ""), "handshake") == 0) {
         json_object_put(event); /* this host is built; the other hosts get the same time */
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }

@@ -15,7 +15,7 @@
 #include "apps/cmd/launch.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/host.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 static const struct options_command join_command = {
     .name = "join",
@@ -29,7 +29,7 @@ static const struct options_command join_command = {
 static void say_why(struct host *host, const char *name)
 {
     if (*host->why)
-        say("host %s: %s", name, host->why);
+        print_message("host %s: %s", name, host->why);
     host->why[0] = '\0';
 }
 
@@ -81,15 +81,15 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
     signal(SIGCHLD, SIG_DFL);
     signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (host_start(&host, config, &does, error, sizeof error)) {
-        say("host %s: %s", plan->name[plan->self], error);
+        print_message("host %s: %s", plan->name[plan->self], error);
         return EXIT_FAILURE;
     }
     status = wait_for_end(&host, plan->name[plan->self], signal_fd);
     host_stop(&host);
     say_why(&host, plan->name[plan->self]);
     if (status == EXIT_FAILURE && WIFSIGNALED(host.status))
-        say("host %s: the fabric was killed by signal %d", plan->name[plan->self],
-            WTERMSIG(host.status));
+        print_message("host %s: the fabric was killed by signal %d", plan->name[plan->self],
+                      WTERMSIG(host.status));
     host_release(&host);
     return status;
 }
@@ -113,7 +113,7 @@ int join_main(int argc, char **argv)
     status = options_fabric(&config, &graph, &options, name);
     if (status)
         return status;
-    status = hosts_plan_make(&plan, &options, &config, HOSTS_OBEYS);
+    status = hosts_plan_make(&plan, &options, &config, HOSTS_AGENT);
     if (!status) {
         unsetenv("XDG_RUNTIME_DIR"); /* the same folder on all hosts */
         status = join(&config, &plan);

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "apps/base/command.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
@@ -130,8 +130,8 @@ static void exec_agent(const char *agent, const char *host, char *line)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
-    say("cannot execute %s, which is to start host %s: %s; name another agent: --launch", argv[0],
-        host, strerror(errno));
+    print_message("cannot execute %s, which is to start host %s: %s; name another agent: --launch",
+                  argv[0], host, strerror(errno));
     _exit(127);
 }
 
@@ -154,7 +154,7 @@ static int launch_all(const struct hosts_plan *plan, const char *fabric, char *c
     char line[LINE_BYTES];
     int err;
 
-    for (uint32_t h = 1; plan->agent && h < plan->cluster.hosts; h++) {
+    for (uint32_t h = 1; plan->launcher && h < plan->cluster.hosts; h++) {
         pid_t parent = getpid(), pid;
 
         err = begin_line(line);
@@ -166,13 +166,13 @@ static int launch_all(const struct hosts_plan *plan, const char *fabric, char *c
         if (pid < 0)
             return -errno;
         if (pid > 0) {
-            agents[h] = (struct agent){.command = plan->agent, .pid = pid};
+            agents[h] = (struct agent){.command = plan->launcher, .pid = pid};
             continue;
         }
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(EXIT_FAILURE);
-        exec_agent(plan->agent, plan->name[h], line);
+        exec_agent(plan->launcher, plan->name[h], line);
     }
     return 0;
 }
@@ -187,7 +187,7 @@ int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
     return launch_all(plan, NULL, argv);
 }
 
-bool hosts_agent_failed(uint32_t host, char *text, size_t bytes)
+bool hosts_launch_failed(uint32_t host, char *text, size_t bytes)
 {
     struct agent *agent = &agents[host];
 
@@ -239,16 +239,18 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
 
     hosts_node_name(name, sizeof name);
     if (plan->self == CLUSTER_HOSTS_MAX) {
-        say("%s: there is no host '%s'; name this one as the file does: --host NAME",
-            options->cluster, options->host ? options->host : name);
+        print_message("%s: there is no host '%s'; name this one as the file does: --host NAME",
+                      options->cluster, options->host ? options->host : name);
         return EXIT_USAGE;
     }
-    if (role == HOSTS_GOVERNS && plan->self) {
-        say("%s: its first host, %s, governs the fabric; start it there", options->cluster, first);
+    if (role == HOSTS_COORDINATOR && plan->self) {
+        print_message("%s: its first host, %s, governs the fabric; start it there",
+                      options->cluster, first);
         return EXIT_USAGE;
     }
-    if (role == HOSTS_OBEYS && !plan->self) {
-        say("%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
+    if (role == HOSTS_AGENT && !plan->self) {
+        print_message(
+            "%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
             options->cluster, first);
         return EXIT_USAGE;
     }
@@ -261,9 +263,9 @@ int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
     char error[CLUSTER_ERROR_BYTES];
     int status = 0;
 
-    *ret = (struct hosts_plan){.options = options, .agent = options->launch};
+    *ret = (struct hosts_plan){.options = options, .launcher = options->launch};
     if (cluster_read(&ret->cluster, options->cluster, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_USAGE;
     }
     ret->self = find_self(&ret->cluster, options->host);
@@ -272,7 +274,7 @@ int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
         ret->name[h] = ret->cluster.host[h].name;
     status = ret->host_of ? check_self(ret, options, role) : EXIT_FAILURE;
     if (!status && cluster_place(&ret->cluster, config->graph, ret->host_of, error, sizeof error)) {
-        say("%s: %s", options->cluster, error);
+        print_message("%s: %s", options->cluster, error);
         status = EXIT_USAGE;
     }
     if (status)

@@ -16,17 +16,17 @@
 struct hosts_plan {
     struct cluster cluster;
     uint32_t self;
-    uint32_t *host_of; /* by switch */
-    const char *agent; /* what starts the others (launch.c); NULL: nothing does */
+    uint32_t *host_of;    /* by switch */
+    const char *launcher; /* what starts the others (launch.c); NULL: nothing does */
     const char *name[CLUSTER_HOSTS_MAX];
     const struct options *options; /* that the others get, too */
 };
 
 /* Which host of the file this one must be. */
 enum hosts_role {
-    HOSTS_GOVERNS, /* the first */
-    HOSTS_OBEYS,   /* another one */
-    HOSTS_ANY      /* any: all do the same */
+    HOSTS_COORDINATOR, /* the first */
+    HOSTS_AGENT,       /* another one */
+    HOSTS_ANY          /* any: all do the same */
 };
 
 /**
@@ -50,10 +50,10 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric);
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 
 /**
- * hosts_agent_failed - has the agent that this process has started for @host ended with an error?
+ * hosts_launch_failed - has the agent that this process has started for @host ended with an error?
  * Then @text says which, and how. One that ends with 0 may have left it to others.
  */
-bool hosts_agent_failed(uint32_t host, char *text, size_t bytes);
+bool hosts_launch_failed(uint32_t host, char *text, size_t bytes);
 
 /**
  * hosts_launched_end - wait, two seconds at most, until the agents that this process has started

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/launch.h"
 #include "apps/cmd/options.h"
@@ -77,10 +77,11 @@ static void open_standard(void)
 static int check_output(int status)
 {
     if (fflush(stdout))
-        say("standard output: %s", strerror(errno));
+        print_message("standard output: %s", strerror(errno));
     else if (ferror(stdout)) /* an earlier write failed: try again, for the reason */
-        say("standard output: %s",
-            write(STDOUT_FILENO, "\n", 1) < 0 ? strerror(errno) : "not all could be written");
+        print_message("standard output: %s", write(STDOUT_FILENO, "\n", 1) < 0
+                                                 ? strerror(errno)
+                                                 : "not all could be written");
     else
         return status;
     return status ? status : EXIT_FAILURE;

@@ -17,7 +17,7 @@
 
 #include "apps/base/bounds.h"
 #include "apps/base/quantity.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/capture/capture.h"
 #include "apps/cmd/rates.h"
 #include "apps/control/paths.h"
@@ -391,7 +391,7 @@ int options_usage_error(const char *command, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    say("%s; try: fabemu%s%s --help", what, *command ? " " : "", command);
+    print_message("%s; try: fabemu%s%s --help", what, *command ? " " : "", command);
     return EXIT_USAGE;
 }
 
@@ -717,28 +717,29 @@ int options_parse_own(struct options *ret, const struct options_command *command
     return check_together(ret, command);
 }
 
-void options_say_idle(const struct options *options, const struct fabric_config *config)
+void options_print_idle(const struct options *options, const struct fabric_config *config)
 {
     char text[512];
     const char *what;
 
     if (config->clock != EMU_CLOCK_RAW && rates_print(config, text, sizeof text))
-        say("cables: %s", text);
+        print_message("cables: %s", text);
     if (config->graph->up > TOPO_UP_DISTANCE)
-        say("routes: the cables form no tree, so routes may lead through few switches; up is %s",
+        print_message(
+            "routes: the cables form no tree, so routes may lead through few switches; up is %s",
             topo_up_text(config->graph->up));
 
     for (unsigned i = 0; i < options->set_count; i++) {
         what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);
         if (what)
-            say("%s plays no part here: it is for %s", options->sets[i], what);
+            print_message("%s plays no part here: it is for %s", options->sets[i], what);
     }
     for (size_t i = 0; i < OF_PROFILE; i++) {
         what = emu_profile_idle(&config->profile, config->clock, of_profile[i].field);
         if (what && gives_bound(options, i))
-            say("--bound %s plays no part here: it is for %s", of_profile[i].name, what);
+            print_message("--bound %s plays no part here: it is for %s", of_profile[i].name, what);
     }
     if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
-        say("--threads %u: this network has %u switches, and a switch one thread at most",
-            config->threads, config->graph->switches);
+        print_message("--threads %u: this network has %u switches, and a switch one thread at most",
+                      config->threads, config->graph->switches);
 }

@@ -140,10 +140,10 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);
 
 /**
- * options_say_idle - print which of the given fields, bounds and threads have no effect in
+ * options_print_idle - print which of the given fields, bounds and threads have no effect in
  * @config's machine on its clock. They are no error: a script may set them for several machines. On
  * clocks on which a byte takes time, also print the rates of a file's cables.
  */
-void options_say_idle(const struct options *options, const struct fabric_config *config);
+void options_print_idle(const struct options *options, const struct fabric_config *config);
 
 #endif

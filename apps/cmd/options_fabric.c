@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "apps/base/bounds.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/rates.h"
 #include "apps/control/paths.h"
@@ -30,7 +30,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
 
     ret->profile_from = options->profile ? "option" : machine ? "network" : "default";
     if (emu_profile_load(&ret->profile, name, error, sizeof error)) {
-        say("--profile: %s", error);
+        print_message("--profile: %s", error);
         return EXIT_USAGE;
     }
     rates_apply(ret, options);
@@ -39,7 +39,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     ret->set_count = options->set_count;
     if (emu_profile_set_all(&ret->profile, options->sets, options->set_count, error,
                             sizeof error)) {
-        say("--set: %s", error);
+        print_message("--set: %s", error);
         return EXIT_USAGE;
     }
     return 0;
@@ -57,7 +57,8 @@ static void exec_wide(const struct options *options)
     size_t count = 0;
 
     if (stat(options->topo, &st) == 0 && !S_ISREG(st.st_mode)) {
-        say("--topo %s: the network has switches of more than %d ports, so fabemu reads it twice, "
+        print_message(
+            "--topo %s: the network has switches of more than %d ports, so fabemu reads it twice, "
             "but a pipe can be read only once: write the network to a file",
             options->topo, TOPO_PORTS_MAX);
         exit(EXIT_USAGE);
@@ -71,7 +72,7 @@ static void exec_wide(const struct options *options)
     memcpy(argv + 1, options->argv, count * sizeof *argv);
     snprintf(path, sizeof path, "%s/%s", dir, WIDE);
     execv(path, argv);
-    say("cannot run %s: %s", path, strerror(errno));
+    print_message("cannot run %s: %s", path, strerror(errno));
     exit(EXIT_FAILURE);
 }
 
@@ -87,20 +88,20 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                                   .began_s = time(NULL),
                                   .bounds = emu_bounds_filled(options->bounds)};
     if (name && paths_check_name(name, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_USAGE;
     }
     snprintf(ret->name, sizeof ret->name, "%s", name ? name : "");
     if (!options->topo && topo_spec_for_nodes(options->nodes ? options->nodes : DEFAULT_NODES, spec,
                                               sizeof spec, error, sizeof error)) {
-        say("--nodes: %s", error);
+        print_message("--nodes: %s", error);
         return EXIT_USAGE;
     }
     int err = topo_parse(graph, options->topo ? options->topo : spec, error, sizeof error);
     if (err == -EOVERFLOW)
         exec_wide(options);
     if (err) {
-        say("--topo: %s", error);
+        print_message("--topo: %s", error);
         return err == -EINVAL || err == -E2BIG ? EXIT_USAGE : EXIT_FAILURE;
     }
     ret->graph = *graph;

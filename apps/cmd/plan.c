@@ -12,7 +12,7 @@
 
 #include "apps/base/command.h"
 #include "apps/base/output.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
 
@@ -30,11 +30,11 @@ static int schedule_check(const struct fault_schedule *schedule, const struct fa
         int err = fault_check(&line->fault, &network, text, sizeof text);
 
         if (err) {
-            say("%.100s, line %u: %s", name, line->number, text);
+            print_message("%.100s, line %u: %s", name, line->number, text);
             return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
         }
         if (notes && *text && strcmp(text, last) != 0)
-            say("%.100s, line %u: %s", name, line->number, text);
+            print_message("%.100s, line %u: %s", name, line->number, text);
         memcpy(last, text, sizeof last);
     }
     return 0;
@@ -47,7 +47,7 @@ int plan_schedule(struct fault_schedule *ret, const char *name, const struct fab
     int err = fault_schedule_read(ret, name, error, sizeof error);
 
     if (err) {
-        say("%s", error);
+        print_message("%s", error);
         return err == -EIO || err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     return schedule_check(ret, config, name, notes);
@@ -66,7 +66,7 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
     }
     status = options_fabric(ret, graph, options, name);
     if (!status)
-        options_say_idle(options, ret);
+        options_print_idle(options, ret);
     return status;
 }
 
@@ -76,7 +76,8 @@ static int file_open(struct output *ret, const char *path, const char *what, con
 
     if (!err)
         return 0;
-    say("cannot write %s to %s: %s; choose another %s", what, path, output_why(err), option);
+    print_message("cannot write %s to %s: %s; choose another %s", what, path, output_why(err),
+                  option);
     return EXIT_FAILURE;
 }
 
@@ -101,7 +102,7 @@ static int timeline_open(struct timeline_plan *ret, struct output *output, const
     else if (output->made && !timeline_blank(output->fd))
         wrong = strerror(errno);
     if (wrong) {
-        say("cannot write a timeline to %s: %s; choose another --timeline", path, wrong);
+        print_message("cannot write a timeline to %s: %s; choose another --timeline", path, wrong);
         return EXIT_FAILURE;
     }
     ret->path = is_of_descriptor(path) ? NULL : realpath(path, NULL);
@@ -119,8 +120,8 @@ int plan_capture(struct capture_plan *ret, struct capture_files *files,
     err = capture_files_open(files, options->capture, &options->capture_limits, INT64_MAX);
     if (!err)
         return 0;
-    say("cannot write a capture to %s: %s; choose another --capture", files->label,
-        capture_files_why(err));
+    print_message("cannot write a capture to %s: %s; choose another --capture", files->label,
+                  capture_files_why(err));
     return EXIT_FAILURE;
 }
 
@@ -130,7 +131,7 @@ static int page_open(struct web *web, uint16_t port)
 
     if (!web_open(web, port, error, sizeof error))
         return 0;
-    say("--web: %s", error);
+    print_message("--web: %s", error);
     return EXIT_FAILURE;
 }
 
@@ -141,7 +142,7 @@ static int check_name(const char *name)
 
     if (!paths_free(name, error, sizeof error))
         return 0;
-    say("%s", error);
+    print_message("%s", error);
     return EXIT_FAILURE;
 }
 
@@ -179,7 +180,7 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
                                                 .most_bytes = options->timeline_most_bytes,
                                                 .from_bytes = options->timeline_from_bytes};
     if (options->cluster) {
-        status = hosts_plan_make(&ret->hosts, options, config, HOSTS_GOVERNS);
+        status = hosts_plan_make(&ret->hosts, options, config, HOSTS_COORDINATOR);
         ret->host.hosts = &ret->hosts;
         ret->host.fabric = options->name;
     }

@@ -43,7 +43,7 @@
 #include "apps/base/quantity.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/scratch.h"
 #include "apps/cmd/standstill.h"
 #include "apps/web/web.h"
@@ -107,9 +107,9 @@ static void say_death(struct json_object *death, const char *then)
 {
     char node[TOPO_SHOWN_BYTES];
 
-    say("%s (pid %lld, %s) died: %s%s", json_show_node(death, node),
-        (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
-        emu_json_text(death, "how", "?"), then);
+    print_message("%s (pid %lld, %s) died: %s%s", json_show_node(death, node),
+                  (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
+                  emu_json_text(death, "how", "?"), then);
 }
 
 /* Deaths that follow from the run's end are no news. */
@@ -135,11 +135,11 @@ static void on_host_lost(struct run *run, struct json_object *event)
 
     if (run->phase >= ENDING)
         return;
-    say("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
-        emu_json_text(event, "why", "?"),
-        ends                ? "; ending the run"
-        : run->command_done ? ""
-                            : "; the others go on");
+    print_message("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
+                  emu_json_text(event, "why", "?"),
+                  ends                ? "; ending the run"
+                  : run->command_done ? ""
+                                      : "; the others go on");
     if (run->command_done)
         return;
     run->failed = true;
@@ -156,9 +156,10 @@ static void on_standstill(struct run *run, struct json_object *event)
     bool runs = run->phase == RUNNING && !run->command_done;
 
     standstill_event(&run->standstill, event, runs);
-    if (!runs || !run->standstill.said || !run->standstill.ends_run)
+    if (!runs || !run->standstill.printed || !run->standstill.ends_run)
         return;
-    say("ending the run, which stands still (--standstill …:end); exit status %d", EXIT_STANDSTILL);
+    print_message("ending the run, which stands still (--standstill …:end); exit status %d",
+                  EXIT_STANDSTILL);
     run->stood_still = true;
     begin_ending(run);
     kill(run->command, SIGTERM);
@@ -177,20 +178,21 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "host_lost") == 0) {
         on_host_lost(run, event);
     } else if (strcmp(what, "host_back") == 0) {
-        say("host %s is back", emu_json_text(event, "name", "?"));
+        print_message("host %s is back", emu_json_text(event, "name", "?"));
     } else if (strcmp(what, "host_refused") == 0) {
-        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
-            emu_json_text(event, "why", "?"));
-    } else if (strcmp(what, "host_knock") == 0) {
-        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+        print_message("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"));
+    } else if (strcmp(what, "host_duplicate") == 0) {
+        print_message(LINKS_DUPLICATE, emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"));
     } else if (strcmp(what, "refused") == 0) {
         snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
-        say("%s", run->refused);
+        print_message("%s", run->refused);
     } else if (strcmp(what, "outside") == 0) {
-        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
+        print_message("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "cut_off") == 0) {
-        say("%s was cut off: its process does not take its segments (stopped?)",
-            json_show_node(event, node));
+        print_message("%s was cut off: its process does not take its segments (stopped?)",
+                      json_show_node(event, node));
     } else if (strcmp(what, "standstill") == 0) {
         on_standstill(run, event);
     } else if (strcmp(what, "disagreement") == 0) {
@@ -228,12 +230,12 @@ static void on_host_end(struct run *run, int status)
     read_last_events(run);
     host_ended(&run->host);
     if (WIFSIGNALED(status))
-        say("the fabric (pid %d) was killed by signal %d; ending the run", (int)run->host.pid,
-            WTERMSIG(status));
+        print_message("the fabric (pid %d) was killed by signal %d; ending the run",
+                      (int)run->host.pid, WTERMSIG(status));
     else if (run->host.report)
-        say("the fabric was shut down; ending the run");
+        print_message("the fabric was shut down; ending the run");
     else
-        say("the fabric (pid %d) failed; ending the run", (int)run->host.pid);
+        print_message("the fabric (pid %d) failed; ending the run", (int)run->host.pid);
     run->host.pid = 0;
     run->host.status = status;
     run->fabric_lost = true;
@@ -248,8 +250,8 @@ static void on_command_end(struct run *run, int status)
     run->end_ms = emu_now_ms();
     run->command_status = status;
     if (WIFSIGNALED(status) && run->phase == RUNNING)
-        say("the command (pid %d, %s) was killed by signal %d", (int)run->command, run->argv[0],
-            WTERMSIG(status));
+        print_message("the command (pid %d, %s) was killed by signal %d", (int)run->command,
+                      run->argv[0], WTERMSIG(status));
 }
 
 /* Its number may come again, as that of a process of the run's. */
@@ -278,7 +280,7 @@ static void reap_all(struct run *run)
         } else if (pid == run->web->pid) {
             run->web->pid = 0;
             if (run->phase < ENDING)
-                say("the page's server has ended; the run goes on");
+                print_message("the page's server has ended; the run goes on");
         }
     }
 }
@@ -288,9 +290,9 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
     int signal = (int)info->ssi_signo;
 
     if (!run->interrupted)
-        say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
+        print_message("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
     if (!run->interrupted && run->phase == RUNNING)
-        standstill_say(&run->standstill);
+        standstill_print_last(&run->standstill);
     else if (run->interrupted && run->phase == ENDING)
         run->hurried = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
@@ -346,8 +348,8 @@ static bool phase_is_over(const struct run *run)
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
     if (run->phase == LEFTOVER && phase_is_over(run)) {
-        say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
-            count == 1 ? "it" : "them");
+        print_message("the command left %zu process%s behind; ending %s", count,
+                      count == 1 ? "" : "es", count == 1 ? "it" : "them");
         enter(run, ENDING);
         run->hurried = true;
     }
@@ -404,7 +406,7 @@ static bool step(struct run *run, int64_t *timeout_ms)
 
     *timeout_ms = -1;
     if (run->phase == RUNNING && !run->command_done) {
-        arrival_say(&run->arrival);
+        arrival_print(&run->arrival);
         *timeout_ms = arrival_due_ms(&run->arrival);
         return false;
     }
@@ -449,7 +451,7 @@ static void supervise(struct run *run)
  */
 static void await_browser(struct run *run)
 {
-    say("the command starts once a browser has opened the page");
+    print_message("the command starts once a browser has opened the page");
     while (run->phase == RUNNING && run->web->pid > 0 && !web_opened(run->web))
         wait_events(run, run->web->go_fd, -1);
     run->start_ms = emu_now_ms();
@@ -534,13 +536,14 @@ static int finish(struct run *run)
     if (run->host.report) {
         status = finish_report(run, status);
     } else {
-        say("no report: the fabric did not live to give it");
+        print_message("no report: the fabric did not live to give it");
         status = status ? status : EXIT_FAILURE;
     }
     if (run->refused[0])
-        say("%s", run->refused);
+        print_message("%s", run->refused);
     else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
-        say("no process attached to the fabric: nothing that the command ran opened it, through "
+        print_message(
+            "no process attached to the fabric: nothing that the command ran opened it, through "
             "MPI, libfabric or libfabemu; does an option of mpirun's (--mca), a variable (FI_*, "
             "OMPI_MCA_*) or ~/.openmpi/mca-params.conf choose another way?");
     host_release(&run->host);
@@ -609,12 +612,12 @@ static int page_start(struct run *run, const char *name)
         return 0;
     int err = web_start(run->web, name, error, sizeof error);
     if (err) {
-        say("%s", error);
+        print_message("%s", error);
         return err;
     }
     run->before[run->befores++] = run->web->pid;
     web_address(run->web, address);
-    say("page %s", address);
+    print_message("page %s", address);
     return 0;
 }
 
@@ -625,7 +628,7 @@ static void begin_command(struct run *run, const struct command_signals *signals
         run->command = command_start(run->argv, signals);
     run->command_done = run->command <= 0;
     if (run->command < 0) {
-        say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
+        print_message("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
         run->failed = true;
     }
     arrival_begin(&run->arrival, run->argv[0]);
@@ -647,13 +650,13 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     if (page_start(run, config->name) ||
         host_start(&run->host, config, &plan->host, error, sizeof error)) {
         if (*error)
-            say("%s", error);
+            print_message("%s", error);
         web_stop(run->web);
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
     plan->begun = true;
     if (isatty(STDERR_FILENO)) /* a user who may want to attach to it: fabemu top, web, fault, … */
-        say("fabric %s", config->name);
+        print_message("fabric %s", config->name);
     web_go(run->web);
     if (plan->web_waits)
         await_browser(run);
@@ -661,12 +664,13 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
-        say("cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
+        print_message(
+            "cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
             run->scratch, strerror(errno));
     hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
     if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
                             run->scratch, error, sizeof error))
-        say("%s", error);
+        print_message("%s", error);
     begin_command(run, signals);
     supervise(run);
     return finish(run);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/cycle.h"
 #include "apps/control/conn.h"
 #include "emu/util/json.h"
@@ -237,13 +237,13 @@ static void print_differing(const struct printing *to, struct json_object *one)
     to->print(line.text);
 }
 
-static void print_clash(const struct printing *to, struct json_object *clash)
+static void print_mismatch(const struct printing *to, struct json_object *mismatch)
 {
     struct line line = {.used = 0};
 
     add(&line, "  the members do not agree:");
-    for (size_t i = 0; i < emu_json_count(clash); i++) {
-        struct json_object *side = emu_json_at(clash, i);
+    for (size_t i = 0; i < emu_json_count(mismatch); i++) {
+        struct json_object *side = emu_json_at(mismatch, i);
         int64_t node = emu_json_number(side, "node", -1);
 
         add(&line, i ? ", and from " : " from ");
@@ -274,7 +274,7 @@ static void print_gap(const struct printing *to, struct json_object *gap)
 
 static void print_collective(const struct printing *to, struct json_object *one)
 {
-    struct json_object *came = json_object_object_get(one, "came");
+    struct json_object *came = json_object_object_get(one, "arrived");
     struct json_object *missing = json_object_object_get(one, "missing");
     struct json_object *differ = json_object_object_get(one, "differ");
     struct json_object *gaps = json_object_object_get(one, "gaps");
@@ -302,8 +302,8 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_differing(to, emu_json_at(differ, i));
     for (size_t i = 0; i < emu_json_count(gaps); i++)
         print_gap(to, emu_json_at(gaps, i));
-    if (!emu_json_count(differ) && json_object_object_get(one, "clash"))
-        print_clash(to, json_object_object_get(one, "clash"));
+    if (!emu_json_count(differ) && json_object_object_get(one, "mismatch"))
+        print_mismatch(to, json_object_object_get(one, "mismatch"));
 }
 
 /* --- calls whose communicators form groups ------------------------------------------ */
@@ -615,7 +615,7 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 #define VERTEX_MOST 0x7fffffff
 
 /* Vertices of the graph are nodes, and behind these collectives and calls. */
-static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
+static void add_hostif(struct cycle_graph *graph, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
         cycle_add(graph, (uint32_t)from, (uint32_t)to);
@@ -626,13 +626,13 @@ static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_obj
                       struct json_object *missing)
 {
     for (size_t i = 0; i < emu_json_count(came); i++)
-        add_edge(graph, json_object_get_int64(emu_json_at(came, i)), vertex);
+        add_hostif(graph, json_object_get_int64(emu_json_at(came, i)), vertex);
     for (size_t i = 0; i < emu_json_count(missing); i++) {
         struct json_object *one = emu_json_at(missing, i);
         bool object = json_object_is_type(one, json_type_object);
 
-        add_edge(graph, vertex,
-                 object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
+        add_hostif(graph, vertex,
+                   object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
     }
 }
 
@@ -669,12 +669,12 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
 
         vertex = node >= vertex ? node + 1 : vertex;
         for (size_t f = 0; f < 2 && !json_object_object_get(process, "call"); f++)
-            add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
+            add_hostif(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
     }
     for (size_t i = 0; i < emu_json_count(collectives); i++) {
         struct json_object *one = emu_json_at(collectives, i);
 
-        add_waits(graph, vertex++, json_object_object_get(one, "came"),
+        add_waits(graph, vertex++, json_object_object_get(one, "arrived"),
                   json_object_object_get(one, "missing"));
     }
     add_calls(graph, to, vertex);
@@ -758,10 +758,10 @@ void standstill_print_time(struct json_object *message, void (*print)(const char
 
 static void say_line(const char *line)
 {
-    say("%s", line);
+    print_message("%s", line);
 }
 
-void standstill_say(const struct standstill *standstill)
+void standstill_print_last(const struct standstill *standstill)
 {
     if (!standstill->last)
         return;
@@ -774,19 +774,19 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
     bool stands = json_object_object_get(event, "standstill");
 
     standstill_release(standstill);
-    if (!stands && standstill->said) {
-        standstill->said = false;
+    if (!stands && standstill->printed) {
+        standstill->printed = false;
         standstill->after_ns *= 2;
     }
     if (!stands)
         return;
     standstill->last = json_object_get(event);
-    if (say_it && !standstill->said && standstill->after_ns &&
+    if (say_it && !standstill->printed && standstill->after_ns &&
         standstill_for_ns(event) - starved_ns(event) >= standstill->after_ns) {
-        standstill->said = true;
-        standstill_say(standstill);
+        standstill->printed = true;
+        standstill_print_last(standstill);
     }
-    if (standstill->said && standstill_for_ns(event) > standstill->longest_ns)
+    if (standstill->printed && standstill_for_ns(event) > standstill->longest_ns)
         standstill->longest_ns = standstill_for_ns(event);
 }
 

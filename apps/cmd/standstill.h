@@ -20,14 +20,14 @@ struct standstill {
     bool ends_run;            /* the run ends after the report */
     struct json_object *last; /* the fabric's last event of it; NULL: something moves */
     int64_t after_ns;         /* it is said after so long; 0: never */
-    bool said;
+    bool printed;
     int64_t longest_ns; /* of all that were said; 0: none was */
 };
 
 /** standstill_event - the fabric's event of that name. @say_it: when it is time. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
-/** standstill_say - say it now, if it is one. */
-void standstill_say(const struct standstill *standstill);
+/** standstill_print_last - say it now, if it is one. */
+void standstill_print_last(const struct standstill *standstill);
 void standstill_release(struct standstill *standstill);
 /** standstill_report - add the field "standstill_ns" to the final report, if one was said. */
 void standstill_report(const struct standstill *standstill, struct json_object *report);

@@ -21,7 +21,7 @@
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/standstill.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/base/text.h"
 #include "apps/telemetry/view.h"
 #include "apps/control/conn.h"
@@ -59,12 +59,12 @@ static const struct options_command down_command = {
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
     struct json_object *reply;
-    int err = ask_fabric(name, ask_request("status"), NULL, &reply, owner, error, error_bytes);
+    int err = query_fabric(name, query_request("status"), NULL, &reply, owner, error, error_bytes);
 
     *pidfd = *owner > 0 ? pidfd_open(*owner, 0) : -1;
     if (!err) {
         json_object_put(reply);
-        err = ask_fabric(name, ask_request("shutdown"), NULL, &reply, NULL, error, error_bytes);
+        err = query_fabric(name, query_request("shutdown"), NULL, &reply, NULL, error, error_bytes);
     } else if (err == -ETIMEDOUT && *pidfd >= 0) {
         if (!paths_supervised_by(name, *owner))
             return fail(err, error, error_bytes,
@@ -90,16 +90,16 @@ int down_main(int argc, char **argv)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
     if (argc == options.operands && !strncmp(name, "run-", 4)) {
-        say("only '%s' of fabemu run runs here; to stop it: fabemu down %s", name, name);
+        print_message("only '%s' of fabemu run runs here; to stop it: fabemu down %s", name, name);
         return EXIT_FAILURE;
     }
     if (ask_down(name, &end.fd, &owner, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     if (end.fd >= 0 && poll(&end, 1, END_MS) == 0) {
-        say("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet", name,
-            (int)owner);
+        print_message("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet",
+                      name, (int)owner);
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
@@ -212,17 +212,17 @@ static void one_status(void *context, const char *name)
     struct status *status = context;
     struct json_object *reply;
     char error[512];
-    int err = ask_fabric(name, ask_request("status"),
-                         ASK_FIELDS({"name", json_type_string}, {"report", json_type_object},
-                                    {"attached", json_type_array}),
-                         &reply, NULL, error, sizeof error);
+    int err = query_fabric(name, query_request("status"),
+                           QUERY_FIELDS({"name", json_type_string}, {"report", json_type_object},
+                                        {"attached", json_type_array}),
+                           &reply, NULL, error, sizeof error);
 
     if (err == -ECONNREFUSED && !status->report) {
         note_left_over(status, name);
         return;
     }
     if (err) {
-        say("%s", error);
+        print_message("%s", error);
         status->failed = true;
         return;
     }
@@ -239,18 +239,18 @@ static void one_status(void *context, const char *name)
 static int print_metrics(const char *name, enum telemetry_names names)
 {
     struct telemetry_view view = {0};
-    struct telemetry_text text = {0};
+    struct text_buf text = {0};
     char error[512];
     int err = telemetry_view_read(&view, name, error, sizeof error);
 
     if (!err)
         telemetry_metrics(&view, names, &text);
     if (err || text.failed)
-        say("%s", err ? error : "out of memory");
+        print_message("%s", err ? error : "out of memory");
     else
         fwrite(text.at, 1, text.bytes, stdout);
     err = err || text.failed;
-    telemetry_text_free(&text);
+    text_buf_free(&text);
     telemetry_view_release(&view);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -276,10 +276,10 @@ int status_main(int argc, char **argv)
     if (status.report)
         one_status(&status, name);
     else if (paths_list(one_status, &status, error, sizeof error))
-        say("%s", error);
+        print_message("%s", error);
     if (status.left_over)
-        say("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
-            status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
+        print_message("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
+                      status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
     if (options.json)
         printf("%s\n",
                json_object_to_json_string_ext(status.array, JSON_C_TO_STRING_PRETTY |
@@ -312,16 +312,17 @@ int check_main(int argc, char **argv)
     int status = parse_name(&options, &name, &check_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
-    if (ask_fabric(name, ask_request("check"), ASK_FIELDS({"check", json_type_object}), &reply,
-                   NULL, error, sizeof error)) {
-        say("%s", error);
+    if (query_fabric(name, query_request("check"), QUERY_FIELDS({"check", json_type_object}),
+                     &reply, NULL, error, sizeof error)) {
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     check = json_object_object_get(reply, "check");
     right = audit_right(check);
-    if (ask_check(name, check, ASK_FIELDS({"right", json_type_boolean}, {"found", json_type_int}),
-                  error, sizeof error))
-        say("%s", error);
+    if (query_check(name, check,
+                    QUERY_FIELDS({"right", json_type_boolean}, {"found", json_type_int}), error,
+                    sizeof error))
+        print_message("%s", error);
     else if (options.json)
         printf("%s\n", json_object_to_json_string_ext(check, JSON_C_TO_STRING_PRETTY |
                                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -374,13 +375,13 @@ int env_main(int argc, char **argv)
         return status;
     if (paths_connect(&fd, NULL, name, error, sizeof error) ||
         paths_of(path, sizeof path, name, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     close(fd);
     hosts_socket_anywhere(anywhere, sizeof anywhere, path);
     if (env_each(anywhere, print_export, NULL, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;

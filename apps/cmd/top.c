@@ -19,10 +19,10 @@
 #include "apps/base/quantity.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/board.h"
 #include "apps/cmd/screen.h"
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
@@ -97,7 +97,7 @@ static const struct options_command top_command = {
 
 static int subscribe(struct top *top, char *error, size_t error_bytes)
 {
-    struct json_object *request = ask_request("subscribe"), *reply = NULL;
+    struct json_object *request = query_request("subscribe"), *reply = NULL;
     int fd, err = paths_connect(&fd, NULL, top->name, error, error_bytes);
 
     if (err) {
@@ -106,7 +106,7 @@ static int subscribe(struct top *top, char *error, size_t error_bytes)
     }
     conn_open(&top->conn, fd, CONN_TELEMETRY_MAX);
     json_add_number(request, "telemetry", top->every_ms);
-    err = conn_ask(&top->conn, request, &reply, ANSWER_MS);
+    err = conn_query(&top->conn, request, &reply, ANSWER_MS);
     if (!err && !emu_json_true(reply, "ok"))
         err = -EPROTO;
     json_object_put(reply);
@@ -166,7 +166,7 @@ static int once(struct top *top)
     char sums[128], settings[256];
     int err = 0;
 
-    while (!err && !top->before.look) {
+    while (!err && !top->before.sample) {
         int64_t left_ms = end_ms - emu_now_ms();
         struct json_object *line;
 
@@ -232,7 +232,7 @@ static int watch(struct top *top, int signals)
             err = on_keys(top); /* a changed size is one, and interrupts the wait */
         if (fds[0].revents & (POLLHUP | POLLERR))
             return 0; /* the terminal is gone */
-        if (!err && top->view.look)
+        if (!err && top->view.sample)
             err = draw(top);
     }
     return err;
@@ -259,7 +259,7 @@ static int interactive(struct top *top)
     screen_close();
     close(signals);
     if (!err && top->ended)
-        say("fabric '%s' has ended", top->name);
+        print_message("fabric '%s' has ended", top->name);
     return err;
 }
 
@@ -272,25 +272,26 @@ static int run(struct top *top)
     int err;
 
     if (!top->once && !screen_there()) {
-        say("top: this build has no ncurses (install libncurses-dev and build anew); --once prints "
+        print_message(
+            "top: this build has no ncurses (install libncurses-dev and build anew); --once prints "
             "one screen");
         return EXIT_FAILURE;
     }
     if (!top->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
-        say("top: this is no terminal; --once prints one screen");
+        print_message("top: this is no terminal; --once prints one screen");
         return EXIT_USAGE;
     }
     top->conn.fd = -1;
     if (subscribe(top, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         return EXIT_FAILURE;
     }
     err = top->once ? once(top) : interactive(top);
     if (err)
-        say("top: %s", err == -ENOTTY
-                           ? "this terminal is not known (TERM); --once prints one screen"
-                       : err == -EPIPE ? "the fabric has ended"
-                                       : strerror(-err));
+        print_message("top: %s", err == -ENOTTY
+                                     ? "this terminal is not known (TERM); --once prints one screen"
+                                 : err == -EPIPE ? "the fabric has ended"
+                                                 : strerror(-err));
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

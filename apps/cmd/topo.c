@@ -13,7 +13,7 @@
 #include "apps/cmd/rates.h"
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/conn.h"
 
 #define SEGMENT_BYTES 256
@@ -326,7 +326,7 @@ static int write_network(const struct topo_graph *graph, const char *name)
     if (to && (standard ? fflush(to) : fclose(to)))
         failed = true;
     if (failed)
-        say("--write %s: %s", name, strerror(errno));
+        print_message("--write %s: %s", name, strerror(errno));
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -338,7 +338,7 @@ static int print_network(const struct fabric_config *config, const struct option
     char error[1280];
 
     if (options->check && topo_check(config->graph, &checked, error, sizeof error)) {
-        say("%s: %s", config->graph->spec, error);
+        print_message("%s: %s", config->graph->spec, error);
         return EXIT_FAILURE;
     }
     if (write && strcmp(write, "-") == 0)

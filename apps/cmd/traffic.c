@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/cluster/meet.h"
+#include "apps/cluster/handshake.h"
 #include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"
 #include "apps/fabric/origin.h"
 #include "apps/base/output.h"
 #include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
 #include "apps/cmd/traffic_options.h"
@@ -135,7 +135,7 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
         return EXIT_SUCCESS;
     if (err == -EINTR)
         return EXIT_INTERRUPTED;
-    say("traffic: %s", error);
+    print_message("traffic: %s", error);
     return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
 }
 
@@ -211,14 +211,15 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
     }
     if (!err)
         return 0;
-    say("cannot write snapshots to %s: %s; choose another --telemetry", path, output_why(err));
+    print_message("cannot write snapshots to %s: %s; choose another --telemetry", path,
+                  output_why(err));
     return EXIT_FAILURE;
 }
 
 static int snapshots_close(FILE *out, struct output *output, int status)
 {
     if (out && out != stdout && fclose(out) && !status) { /* if it is one, it was said why */
-        say("snapshots in %s are not whole: %s", output->path, strerror(errno));
+        print_message("snapshots in %s are not whole: %s", output->path, strerror(errno));
         status = EXIT_FAILURE;
     }
     output_end(output, status);
@@ -238,11 +239,11 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
 {
     char error[EMU_BARRIER_WHY_BYTES];
     int status = hosts_plan_make(&with->plan, options, fabric, HOSTS_ANY);
-    struct hosts_meeting meeting = {.cluster = &with->plan.cluster,
-                                    .self = with->plan.self,
-                                    .name = with->plan.name,
-                                    .agent_failed = hosts_agent_failed,
-                                    .stops = interrupted_amid};
+    struct hosts_handshake_config meeting = {.cluster = &with->plan.cluster,
+                                             .self = with->plan.self,
+                                             .name = with->plan.name,
+                                             .launch_failed = hosts_launch_failed,
+                                             .stops = interrupted_amid};
     int err = 0;
 
     if (status)
@@ -250,12 +251,12 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
     if (!with->plan.self)
         err = hosts_launch_same(&with->plan, argv);
     if (err) {
-        say("cannot start the other hosts: %s", strerror(-err));
+        print_message("cannot start the other hosts: %s", strerror(-err));
         return EXIT_FAILURE;
     }
-    err = hosts_meet(&with->barrier, &meeting, fabric, error, sizeof error);
+    err = hosts_handshake(&with->barrier, &meeting, fabric, error, sizeof error);
     if (err) {
-        say("traffic: %s", error);
+        print_message("traffic: %s", error);
         return EXIT_FAILURE;
     }
     traffic_hosts_init(&with->hosts, with->barrier, fabric->graph, with->plan.host_of);
@@ -290,14 +291,14 @@ static int page_begin(struct with_page *page, const struct options *options,
     if (web_open(&page->web, options->web_port, error, sizeof error) ||
         web_start(&page->web, fabric->name, error, sizeof error) ||
         traffic_live_open(&page->live, fabric, error, sizeof error)) {
-        say("--web: %s", error);
+        print_message("--web: %s", error);
         web_stop(&page->web);
         return EXIT_FAILURE;
     }
     web_go(&page->web);
     web_address(&page->web, address);
-    say("page %s", address);
-    say("simulated time begins once it is open");
+    print_message("page %s", address);
+    print_message("simulated time begins once it is open");
     return 0;
 }
 
@@ -386,7 +387,7 @@ int traffic_main(int argc, char **argv)
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
     if (status)
         return status;
-    options_say_idle(&options, &fabric);
+    options_print_idle(&options, &fabric);
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
     own.page = options.web;

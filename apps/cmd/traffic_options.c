@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "apps/base/quantity.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/traffic/workload/relay.h"
 #include "emu/util/bits.h"
 
@@ -395,7 +395,7 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
     int err = traffic_pattern_parse(&ret->pattern, options->pattern, fabric->graph->nodes, error,
                                     sizeof error);
     if (err) {
-        say("--pattern: %s", error);
+        print_message("--pattern: %s", error);
         return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     int status = check_use(options, &ret->pattern);

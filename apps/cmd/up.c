@@ -26,7 +26,7 @@
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/standstill.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 #define DEFAULT_NAME "default"
 
@@ -56,23 +56,24 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
 
     host_event(host, event);
     if (up->options->foreground && strcmp(what, "node_died") == 0) {
-        say("%s (pid %lld, %s) died: %s", json_show_node(event, node),
-            (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
-            emu_json_text(event, "how", "?"));
+        print_message("%s (pid %lld, %s) died: %s", json_show_node(event, node),
+                      (long long)emu_json_number(event, "pid", 0),
+                      emu_json_text(event, "command", "?"), emu_json_text(event, "how", "?"));
     } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {
-        say("host %s is lost: %s", emu_json_text(event, "name", "?"),
-            emu_json_text(event, "why", "?"));
+        print_message("host %s is lost: %s", emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "host_back") == 0) {
-        say("host %s is back", emu_json_text(event, "name", "?"));
+        print_message("host %s is back", emu_json_text(event, "name", "?"));
     } else if (up->options->foreground && strcmp(what, "host_refused") == 0) {
-        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
-            emu_json_text(event, "why", "?"));
-    } else if (up->options->foreground && strcmp(what, "host_knock") == 0) {
-        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+        print_message("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_duplicate") == 0) {
+        print_message(LINKS_DUPLICATE, emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "outside") == 0) {
-        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
+        print_message("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
-        say("%s", emu_json_text(event, "error", ""));
+        print_message("%s", emu_json_text(event, "error", ""));
     } else if (up->options->foreground && strcmp(what, "standstill") == 0) {
         standstill_event(&up->standstill, event, true);
     } else if (up->options->foreground && strcmp(what, "disagreement") == 0) {
@@ -105,7 +106,7 @@ static void wait_for_end(struct up *up, struct host *host, int signal_fd)
         if (end)
             conn_close(&host->conn);
         if (web_ended(&up->plan->web) && up->options->foreground)
-            say("the page's server has ended; the fabric goes on");
+            print_message("the page's server has ended; the fabric goes on");
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return;
@@ -117,7 +118,7 @@ static void tell(const struct up *up, const char *error)
 {
     if (up->tell_fd < 0) {
         if (*error)
-            say("%s", error);
+            print_message("%s", error);
     } else if (write(up->tell_fd, error, strlen(error) + 1) < 0) {
         return; /* the command is gone: nobody to tell */
     }
@@ -191,7 +192,8 @@ static int supervise(struct up *up)
         report_write(up->plan->report.fd, up->options->report, host.report))
         failed = true;
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
-        say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
+        print_message("fabric '%s' was killed by signal %d", up->config->name,
+                      WTERMSIG(host.status));
     host_release(&host);
     standstill_release(&up->standstill);
     return asked && !failed ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -236,7 +238,7 @@ static int wait_started(const struct up *up, int fd, const char *socket_path)
                  "why");
     else
         error[bytes] = '\0';
-    say("%s", error);
+    print_message("%s", error);
     return EXIT_FAILURE;
 }
 
@@ -245,7 +247,7 @@ static int in_background(struct up *up, const char *socket_path)
     int pipe_fds[2];
 
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        say("no pipe: %s", strerror(errno));
+        print_message("no pipe: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     fflush(NULL);
@@ -259,7 +261,7 @@ static int in_background(struct up *up, const char *socket_path)
     close(pipe_fds[1]);
     int status = EXIT_FAILURE;
     if (pid < 0)
-        say("cannot start a process: %s", strerror(errno));
+        print_message("cannot start a process: %s", strerror(errno));
     else
         status = wait_started(up, pipe_fds[0], socket_path);
     close(pipe_fds[0]);
@@ -295,7 +297,7 @@ int up_main(int argc, char **argv)
     if (status)
         return status;
     if (paths_of(path, sizeof path, config.name, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         status = EXIT_FAILURE;
     }
     if (!status)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/cmd/options.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/cmd/host.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
@@ -94,7 +94,7 @@ static int serve(struct web *web, const char *name)
     int err = web_serve(web, web->recording_fd < 0 ? name : NULL, signal_fd, say_address, error,
                         sizeof error);
     if (err)
-        say("%s", error);
+        print_message("%s", error);
     if (signal_fd >= 0)
         close(signal_fd);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -117,7 +117,7 @@ int web_main(int argc, char **argv)
     const char *what = argc > options.operands ? argv[options.operands]
                                                : paths_default(options.running);
     if (web_open(&web, port, error, sizeof error) || open_what(&web, what, error, sizeof error)) {
-        say("%s", error);
+        print_message("%s", error);
         status = EXIT_FAILURE;
     } else {
         status = serve(&web, what);

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
@@ -57,10 +57,11 @@ size_t conn_excess(const struct conn *conn)
 int conn_fill(struct conn *conn)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};
-    ssize_t got = emu_json_read(&conn->in, conn->fd, conn->came ? &came : NULL, MSG_DONTWAIT);
+    ssize_t got =
+        emu_json_read(&conn->in, conn->fd, conn->received_fds ? &came : NULL, MSG_DONTWAIT);
 
-    if (conn->came && came.fd[0] >= 0)
-        *conn->came = came;
+    if (conn->received_fds && came.fd[0] >= 0)
+        *conn->received_fds = came;
     if (got == 0)
         return -EPIPE;
     return got > 0 || got == -EAGAIN ? 0 : (int)got;
@@ -163,8 +164,8 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
     }
 }
 
-int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
-             int timeout_ms)
+int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
+               int timeout_ms)
 {
     int64_t end_ms = emu_now_ms() + timeout_ms;
     int err = conn_put(conn, request);
@@ -274,13 +275,13 @@ struct json_object *conn_error(int err, const char *error)
     return json_add_text(reply, "error", error);
 }
 
-struct json_object *ask_request(const char *command)
+struct json_object *query_request(const char *command)
 {
     return json_add_text(json_object_new_object(), "cmd", command);
 }
 
-int ask_check(const char *name, struct json_object *object, const struct ask_field *fields,
-              char *error, size_t error_bytes)
+int query_check(const char *name, struct json_object *object, const struct query_field *fields,
+                char *error, size_t error_bytes)
 {
     struct json_object *value;
 
@@ -294,8 +295,8 @@ int ask_check(const char *name, struct json_object *object, const struct ask_fie
     return 0;
 }
 
-int ask_fabric(const char *name, struct json_object *request, const struct ask_field *fields,
-               struct json_object **reply, pid_t *owner, char *error, size_t error_bytes)
+int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
+                 struct json_object **reply, pid_t *owner, char *error, size_t error_bytes)
 {
     struct conn conn;
     int fd;
@@ -306,7 +307,7 @@ int ask_fabric(const char *name, struct json_object *request, const struct ask_f
         return err;
     }
     conn_open(&conn, fd, CONN_REPLY_MAX);
-    err = conn_ask(&conn, request, reply, ANSWER_MS);
+    err = conn_query(&conn, request, reply, ANSWER_MS);
     conn_close(&conn);
     if (err)
         return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
@@ -317,7 +318,7 @@ int ask_fabric(const char *name, struct json_object *request, const struct ask_f
         json_object_put(*reply);
         return -EPROTO;
     }
-    err = ask_check(name, *reply, fields, error, error_bytes);
+    err = query_check(name, *reply, fields, error, error_bytes);
     if (err)
         json_object_put(*reply);
     return err;

@@ -31,10 +31,11 @@ struct conn {
     size_t line_max; /* longer lines are refused */
     struct emu_json_buf in;
     struct emu_json_buf out;
-    size_t line_out;           /* limit of the bytes in `out` of the last line of telemetry */
-    struct emu_json_fds pass;  /* descriptors to send */
-    size_t pass_at;            /* offset in `out` of the line that they go with */
-    struct emu_json_fds *came; /* where received descriptors are put; NULL: they are closed */
+    size_t line_out;          /* limit of the bytes in `out` of the last line of telemetry */
+    struct emu_json_fds pass; /* descriptors to send */
+    size_t pass_at;           /* offset in `out` of the line that they go with */
+    struct emu_json_fds
+        *received_fds; /* where received descriptors are put; NULL: they are closed */
 };
 
 /** conn_open - take over @fd and make it non-blocking. */
@@ -75,11 +76,11 @@ void conn_drain(struct conn *conn, int timeout_ms);
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
- * conn_ask - send @request, put it, and wait for the reply, at most @timeout_ms in all. Skips
+ * conn_query - send @request, put it, and wait for the reply, at most @timeout_ms in all. Skips
  * events that arrive before the reply. A refusal is a reply, too. Errors: as conn_wait().
  */
-int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
-             int timeout_ms);
+int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
+               int timeout_ms);
 
 /* Build an object: each adds a field and returns @message. */
 struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);
@@ -102,27 +103,27 @@ const char *json_show_switch(struct json_object *message, char text[static TOPO_
 /* --- a command sends one request to a running fabric (docs/control.md) ------------------- */
 
 /* A field that a reply must have. */
-struct ask_field {
+struct query_field {
     const char *name;
     enum json_type type;
 };
 
-/* Fields that a reply must have, for ask_fabric() and ask_check(). */
-#define ASK_FIELDS(...) ((const struct ask_field[]){__VA_ARGS__, {NULL, json_type_null}})
+/* Fields that a reply must have, for query_fabric() and query_check(). */
+#define QUERY_FIELDS(...) ((const struct query_field[]){__VA_ARGS__, {NULL, json_type_null}})
 
-/** ask_request - create a request of that name. */
-struct json_object *ask_request(const char *command);
+/** query_request - create a request of that name. */
+struct json_object *query_request(const char *command);
 
 /**
- * ask_fabric - send @request to fabric @name and put it. The caller puts the reply, which has the
+ * query_fabric - send @request to fabric @name and put it. The caller puts the reply, which has the
  * fields @fields; NULL: any. @owner: the process that listens; may be NULL. Errors: one line in
  * @error. -ETIMEDOUT, no answer; -EPROTO, the fabric refuses, or the reply lacks a field.
  */
-int ask_fabric(const char *name, struct json_object *request, const struct ask_field *fields,
-               struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
+int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
+                 struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
 
-/** ask_check - check fields of @object from fabric @name. Errors: -EPROTO, one line in @error. */
-int ask_check(const char *name, struct json_object *object, const struct ask_field *fields,
-              char *error, size_t error_bytes);
+/** query_check - check fields of @object from fabric @name. Errors: -EPROTO, one line in @error. */
+int query_check(const char *name, struct json_object *object, const struct query_field *fields,
+                char *error, size_t error_bytes);
 
 #endif

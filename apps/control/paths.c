@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/base/procs.h"
 
 #define SUFFIX       ".sock"
@@ -246,7 +246,7 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
     if (err)
         return err;
     if (fd == -ECONNREFUSED)
-        say("removed the stale socket of fabric '%s': its process has ended", name);
+        print_message("removed the stale socket of fabric '%s': its process has ended", name);
     unlink(path);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * accept.c - connections to the daemon's control socket: those that the door (door.h) lets in, and
- * those of processes on other hosts.
+ * accept.c - connections to the daemon's control socket: those that the door (admission.h) lets in,
+ * and those of processes on other hosts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,26 +26,27 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     }
     conn_open(&client->conn, fd, CONN_LINE_MAX);
     emu_list_push(&daemon->clients, &client->link);
-    daemon->door.connections++;
+    daemon->admission.connections++;
     return client;
 }
 
 void daemon_client_free(struct client *client)
 {
-    if (client->far)
-        hosts_forget(client->far);
+    if (client->remote)
+        coordinator_process_forget(client->remote);
     json_object_put(client->request);
     free(client);
 }
 
 /* A process is another one on another host, whatever its number. */
-uint32_t daemon_held(void *ctx, uint32_t host, pid_t pid)
+uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct daemon *daemon = ctx;
     uint32_t held = 0;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
-        held += client->pid == pid && (client->far ? hosts_of(client->far) : 0) == host;
+        held += client->pid == pid &&
+                (client->remote ? coordinator_process_host(client->remote) : 0) == host;
     return held;
 }
 
@@ -54,9 +55,9 @@ static void let_in(struct daemon *daemon, int fd, const struct ucred *cred)
     struct client *client = daemon_client_new(daemon, fd, cred->pid);
 
     if (!client) {
-        door_turn_away(fd, -ENOMEM, DOOR_NO_MEMORY);
+        admission_reject(fd, -ENOMEM, ADMISSION_NO_MEMORY);
     } else if (cred->uid != geteuid()) {
-        daemon_reply_error(daemon, client, -EACCES, DOOR_NOT_YOURS);
+        daemon_reply_error(daemon, client, -EACCES, ADMISSION_NOT_YOURS);
         client->closing = true; /* with the first that comes from it */
     }
 }
@@ -64,7 +65,7 @@ static void let_in(struct daemon *daemon, int fd, const struct ucred *cred)
 void daemon_accept(struct daemon *daemon)
 {
     struct ucred cred;
-    int fd = door_accept(&daemon->door, &cred);
+    int fd = admission_accept(&daemon->admission, &cred);
 
     if (fd >= 0)
         let_in(daemon, fd, &cred);

@@ -9,13 +9,13 @@
 #include "apps/capture/capture.h"
 #include "apps/capture/filter.h"
 #include "apps/daemon/client.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 static void refuse(struct daemon *daemon, struct client *client, int err)
 {
     char line[160];
 
-    if (client->far) /* descriptors do not pass to another host */
+    if (client->remote) /* descriptors do not pass to another host */
         fail(err, line, sizeof line,
              "only cables of host %s, which governs, can be captured: "
              "call \"fabemu capture\" there",
@@ -37,7 +37,7 @@ void daemon_capture(struct daemon *daemon, struct client *client, struct json_ob
     struct capture_filter filter;
     int memfd, err;
 
-    if (client->far) {
+    if (client->remote) {
         refuse(daemon, client, -ENOTSUP);
         return;
     }
@@ -50,7 +50,8 @@ void daemon_capture(struct daemon *daemon, struct client *client, struct json_ob
         return;
     }
     err = fabric_capture_start(daemon->fabric,
-                               &(struct fabric_capture){.ways = filter.ways, .filter = filter.tap},
+                               &(struct fabric_capture){.directions_of = filter.directions_of,
+                                                        .filter = filter.tap},
                                &memfd);
     capture_filter_release(&filter);
     if (err) {
@@ -86,7 +87,7 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
     if (!plan || !plan->files)
         return 0;
     if (daemon->config->hosts)
-        say("the capture has the cables of this host alone");
+        print_message("the capture has the cables of this host alone");
     return capture_begin(&daemon->capture, daemon->fabric, daemon->config->fabric->graph, plan,
                          error, error_bytes);
 }

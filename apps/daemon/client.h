@@ -8,7 +8,7 @@
 #include "apps/base/lines.h"
 #include "apps/daemon/daemon.h"
 #include "apps/control/conn.h"
-#include "apps/control/door.h"
+#include "apps/control/admission.h"
 #include "apps/daemon/timeline.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/telemetry.h"
@@ -18,15 +18,16 @@
 /* A connection. Owned by the daemon's one thread. */
 struct client {
     struct conn conn;
-    struct emu_list link;         /* in daemon->clients, then in daemon->dying */
-    pid_t pid;                    /* SO_PEERCRED, or far's */
-    struct hosts_process *far;    /* on another host; NULL: on this one */
-    int64_t node;                 /* that it attached to, -1 none */
-    uint64_t seat;                /* counts the processes of that node, from 1 */
-    int64_t rank;                 /* of the process in its job, as it says; -1: it has none */
-    struct standstill_look *look; /* what it has pending: standstill.c's; NULL: nothing is known */
-    char command[16];             /* name of an attached process */
-    struct waits *waits;          /* its waits for cores; NULL: they cannot be seen */
+    struct emu_list link;               /* in daemon->clients, then in daemon->dying */
+    pid_t pid;                          /* SO_PEERCRED, or far's */
+    struct coordinator_process *remote; /* on another host; NULL: on this one */
+    int64_t node;                       /* that it attached to, -1 none */
+    uint64_t incarnation;               /* counts the processes of that node, from 1 */
+    int64_t rank;                       /* of the process in its job, as it says; -1: it has none */
+    struct standstill_sample
+        *sample;         /* what it has pending: standstill.c's; NULL: nothing is known */
+    char command[16];    /* name of an attached process */
+    struct waits *waits; /* its waits for cores; NULL: they cannot be seen */
     uint64_t waited_ns;
     uint32_t events; /* epoll events asked for */
     bool more;       /* lines may be left over from its last turn */
@@ -50,7 +51,7 @@ struct client {
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
-    int end_fd;        /* pidfd, -1 none */
+    int pidfd;         /* pidfd, -1 none */
     int64_t how_by_ms; /* until then it may show how it ended */
 };
 
@@ -63,16 +64,16 @@ struct daemon_query {
     bool waits;      /* it is under way */
 };
 
-#define DAEMON_LOOKS 256u /* one a second */
+#define DAEMON_SAMPLES 256u /* one a second */
 
 struct daemon {
     struct fabric *fabric;
     const struct daemon_config *config;
     int epoll;
-    int timer;          /* once a second while somebody is attached */
-    bool ticking;       /* the timer is armed */
-    struct door door;   /* its connections are all that there are */
-    uint32_t hop_limit; /* switches on the longest route */
+    int timer;                  /* once a second while somebody is attached */
+    bool ticking;               /* the timer is armed */
+    struct admission admission; /* its connections are all that there are */
+    uint32_t hop_limit;         /* switches on the longest route */
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
     bool shutdown;      /* asked for */
     bool owner_gone;
@@ -81,13 +82,13 @@ struct daemon {
     struct {
         uint64_t at_ns;          /* 0: none yet */
         uint64_t starved_ns;     /* fabric_starved_ns() at that time */
-    } look[DAEMON_LOOKS];        /* a ring of the last samples of daemon/standstill.c */
-    uint32_t looks;              /* number of samples so far */
-    uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
+    } sample[DAEMON_SAMPLES];    /* a ring of the last samples of daemon/standstill.c */
+    uint32_t samples;            /* number of samples so far */
+    uint64_t mismatch_group;     /* 1 + the last group whose members were said to disagree */
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* memory of their buffers, beyond what each may have */
     struct daemon_group *groups; /* all that processes have made */
-    struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
+    struct emu_list exiting; /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
@@ -101,9 +102,9 @@ struct daemon {
     struct lines events;               /* all events go there, too */
     struct lines snapshots;            /* the same, and snapshots */
     struct capture_thread *capture;    /* its own, of --capture; NULL: none */
-    struct hosts *hosts;               /* others that it governs; NULL: none */
-    struct daemon_query query[HOSTS_ASKED];
-    struct fabric_audit *audit; /* of HOSTS_AUDIT: parts that have come; NULL: no memory */
+    struct coordinator *coordinator;   /* others that it governs; NULL: none */
+    struct daemon_query query[COORDINATOR_QUERIES];
+    struct fabric_audit *audit; /* of COORDINATOR_AUDIT: parts that have come; NULL: no memory */
     uint64_t audit_ns;          /* emu_now_ns() when it began */
     struct {
         bool *lost;    /* by cable between hosts: it leads nowhere; NULL: there are none */
@@ -115,16 +116,16 @@ struct daemon {
         uint64_t gone; /* by host, bits: it was lost, and what was combined there is yet to fail; */
         uint64_t back; /* it is back, and has not been let in; */
         uint64_t joins; /* it has, and some of its links are not up yet */
-    } far;              /* daemon/far.c's */
+    } remote;           /* daemon/far.c's */
 
     /* Waits for cores since the last sample. Owner: daemon/waits.c. */
     struct {
         struct waits *fabric; /* this process's; NULL: they cannot be seen */
-        uint64_t look_ns;     /* when the last sample was taken */
+        uint64_t sample_ns;   /* when the last sample was taken */
         uint64_t next_ns;     /* no sample before this time, since one takes time */
         uint64_t ns;          /* of processes that have left since then */
         uint64_t over_ns;     /* the part of ns before the last sample */
-        uint64_t starved_ns;  /* struct waits_more: the largest of all threads */
+        uint64_t starved_ns;  /* struct waits_delta: the largest of all threads */
     } waits;
 };
 
@@ -150,8 +151,8 @@ void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_obj
 /** daemon_hosts_report - all hosts and their links, in @report; of one host alone nothing. */
 void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 
-/** daemon_held - connections of process @pid on @host. @ctx: the daemon. */
-uint32_t daemon_held(void *ctx, uint32_t host, pid_t pid);
+/** daemon_connections_of - connections of process @pid on @host. @ctx: the daemon. */
+uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
 /** daemon_accept - take one connection, or tell the caller why not. */
 void daemon_accept(struct daemon *daemon);
@@ -179,10 +180,10 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_groups_part - groups with members that do not reach each other are broken, if they were
- * not before. Returns the same of them.
+ * daemon_groups_break_unreachable - groups with members that do not reach each other are broken, if
+ * they were not before. Returns the same of them.
  */
-struct json_object **daemon_groups_part(struct daemon *daemon);
+struct json_object **daemon_groups_break_unreachable(struct daemon *daemon);
 
 /** daemon_groups_each - call @each for every group, with the members that have joined it. */
 void daemon_groups_each(struct daemon *daemon,
@@ -207,11 +208,11 @@ void daemon_capture_close(struct daemon *daemon);
 /** daemon_subscribe - the request of whoever wants all events. */
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/** daemon_tell_owner - @event goes to the supervisor, if it is still there; it is put. */
-void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
+/** daemon_notify_owner - @event goes to the supervisor, if it is still there; it is put. */
+void daemon_notify_owner(struct daemon *daemon, struct json_object *event);
 
-/** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
-void daemon_tell_all(struct daemon *daemon, struct json_object *event);
+/** daemon_publish - @event goes to all who have subscribed, and into the file; it is put. */
+void daemon_publish(struct daemon *daemon, struct json_object *event);
 
 /** daemon_event - one of @at_ps, which is said in seconds since the fabric's start: "s". */
 struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
@@ -222,8 +223,8 @@ static inline uint64_t daemon_now_ps(void)
     return emu_now_ns() * 1000u;
 }
 
-/** daemon_is_heard - is there anybody to tell? */
-bool daemon_is_heard(const struct daemon *daemon);
+/** daemon_has_subscribers - is there anybody to tell? */
+bool daemon_has_subscribers(const struct daemon *daemon);
 
 /** daemon_report - the report so far. The caller's to put. */
 struct json_object *daemon_report(struct daemon *daemon);
@@ -263,38 +264,38 @@ void daemon_send_with(struct daemon *daemon, struct client *client, struct json_
                       const int pass[EMU_JSON_FDS]);
 
 /**
- * daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended.
+ * daemon_node_free - @client is no longer attached: free its node. @dead: its process has ended.
  */
-void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
+void daemon_node_free(struct daemon *daemon, struct client *client, bool dead);
 
 /**
- * daemon_tell - what others are to know: everybody, that the process of @dead died; and those who
+ * daemon_notify - what others are to know: everybody, that the process of @dead died; and those who
  * are in @lists, as daemon_groups_quit() gives them, that these groups are broken. Frees @lists.
  */
-void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists);
+void daemon_notify(struct daemon *daemon, const struct client *dead, struct json_object **lists);
 
-/** daemon_tell_broken - the same of groups that the process of node @by is in no more. */
-void daemon_tell_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
+/** daemon_notify_broken - the same of groups that the process of node @by is in no more. */
+void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
 
 /**
- * daemon_parted - tell all attached with whom no way joins them any more (fabric_reaches()), and
- * which of their groups are broken for that.
+ * daemon_notify_unreachable - tell all attached with whom no way joins them any more
+ * (fabric_reaches()), and which of their groups are broken for that.
  */
-void daemon_parted(struct daemon *daemon);
+void daemon_notify_unreachable(struct daemon *daemon);
 
 /** daemon_cut_off - the process at @node does not take its segments: it and others are told. */
 void daemon_cut_off(struct daemon *daemon, uint32_t node);
 
 /**
- * daemon_far_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
- * hosts_open(). daemon_far_settle() - do what is to be done for hosts and host links that were
- * lost, at the end of a round. daemon_far_tick() - once a second: the same of what was posted
- * since. daemon_far_close() - make the other hosts end: hosts_close().
+ * daemon_remote_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
+ * coordinator_open(). daemon_remote_settle() - do what is to be done for hosts and host links that
+ * were lost, at the end of a round. daemon_remote_tick() - once a second: the same of what was
+ * posted since. daemon_remote_close() - make the other hosts end: coordinator_close().
  */
-int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes);
-void daemon_far_settle(struct daemon *daemon);
-void daemon_far_tick(struct daemon *daemon);
-void daemon_far_close(struct daemon *daemon, const char *why);
+int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
+void daemon_remote_settle(struct daemon *daemon);
+void daemon_remote_tick(struct daemon *daemon);
+void daemon_remote_close(struct daemon *daemon, const char *why);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
@@ -303,26 +304,26 @@ void daemon_far_close(struct daemon *daemon, const char *why);
 void daemon_died(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_bury - all that have died and were not seen to yet: their nodes are free when this
+ * daemon_reap - all that have died and were not seen to yet: their nodes are free when this
  * returns. At the end of a round; and when a node is asked for that a dead one may still have.
  */
-void daemon_bury(struct daemon *daemon);
+void daemon_reap(struct daemon *daemon);
 
 /** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
 void daemon_left(struct daemon *daemon, struct client *client);
 
-/** daemon_dying_add - take over @client, which died and is closed, until it is known how. */
-void daemon_dying_add(struct daemon *daemon, struct client *client);
+/** daemon_exiting_add - take over @client, which died and is closed, until it is known how. */
+void daemon_exiting_add(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_dying_tell - for each process whose end is known, in order: record it, tell the owner,
+ * daemon_exiting_report - for each process whose end is known, in order: record it, tell the owner,
  * and free it.
  * @all: as well as it is known. Never waits.
  */
-void daemon_dying_tell(struct daemon *daemon, bool all);
+void daemon_exiting_report(struct daemon *daemon, bool all);
 
-/** daemon_dying_wait_ms - how long to sleep for them at most; -1 when there are none. */
-int daemon_dying_wait_ms(const struct daemon *daemon);
+/** daemon_exiting_wait_ms - how long to sleep for them at most; -1 when there are none. */
+int daemon_exiting_wait_ms(const struct daemon *daemon);
 
 /**
  * daemon_waits_open, daemon_waits_close - begin and end sampling the waits of the fabric's own
@@ -346,8 +347,8 @@ void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead
  */
 void daemon_waits_tick(struct daemon *daemon);
 
-/** daemon_waits_look - look at all, for the record to be as of now. */
-void daemon_waits_look(struct daemon *daemon);
+/** daemon_waits_sample - look at all, for the record to be as of now. */
+void daemon_waits_sample(struct daemon *daemon);
 
 /**
  * daemon_standstill_attach, daemon_standstill_detach - what @client's process has pending is looked

@@ -68,7 +68,7 @@ static bool same_what(const struct emu_pending_what *a, const struct emu_pending
 
 const struct emu_pending_group *standstill_group(const struct client *client, uint32_t id)
 {
-    const struct emu_pending *pending = client && client->look ? &client->look->pending : NULL;
+    const struct emu_pending *pending = client && client->sample ? &client->sample->pending : NULL;
 
     for (uint32_t g = 0; pending && g < pending->groups; g++)
         if (pending->group[g].id == id)
@@ -80,9 +80,9 @@ const struct emu_pending_group *standstill_group(const struct client *client, ui
 
 struct member_look {
     uint32_t node;
-    const struct emu_pending_group *says; /* NULL: it says nothing of this group */
-    const struct fabric_part *part;       /* of the network; NULL: nothing is known there */
-    bool absent;                          /* it says nothing any more */
+    const struct emu_pending_group *says;   /* NULL: it says nothing of this group */
+    const struct fabric_contribution *part; /* of the network; NULL: nothing is known there */
+    bool absent;                            /* it says nothing any more */
 };
 
 /* A group whose oldest collective waits. */
@@ -91,7 +91,7 @@ struct group_look {
     struct member_look *member;
     const struct emu_pending_group *waits; /* of the member that has waited longest for it */
     bool heard;                            /* somebody who is not absent waits for it */
-    const struct emu_clash *clash;         /* of contributions in the network; NULL: none */
+    const struct emu_mismatch *mismatch;   /* of contributions in the network; NULL: none */
     uint64_t now_ns;
 };
 
@@ -178,13 +178,13 @@ static bool has_entered(const struct group_look *group, const struct member_look
  */
 static bool has_come(const struct group_look *group, const struct member_look *member)
 {
-    if (!contributes(group, member) || !member->part || !member->part->known || group->clash)
+    if (!contributes(group, member) || !member->part || !member->part->known || group->mismatch)
         return has_entered(group, member);
-    return member->part->came;
+    return member->part->arrived;
 }
 
 static void add_place(struct json_object *to, const struct topo_graph *graph,
-                      const struct fabric_part *part)
+                      const struct fabric_contribution *part)
 {
     if (!part || !part->known)
         return;
@@ -211,7 +211,7 @@ static struct json_object *missing_build(const struct topo_graph *graph,
 }
 
 /* A contribution, as the network has it. */
-static struct json_object *clash_side(const struct daemon *daemon, const struct emu_hdr *hdr)
+static struct json_object *mismatch_side(const struct daemon *daemon, const struct emu_hdr *hdr)
 {
     struct emu_pending_what what = {.bytes = hdr->len,
                                     .root = EMU_PENDING_ANY,
@@ -228,24 +228,24 @@ static struct json_object *clash_side(const struct daemon *daemon, const struct 
     return one;
 }
 
-static void add_clash(const struct daemon *daemon, const struct emu_clash *clash,
-                      struct json_object *to)
+static void add_mismatch(const struct daemon *daemon, const struct emu_mismatch *mismatch,
+                         struct json_object *to)
 {
     struct json_object *list;
 
-    if (!clash)
+    if (!mismatch)
         return;
     list = json_object_new_array();
-    json_object_array_add(list, clash_side(daemon, &clash->first));
-    json_object_array_add(list, clash_side(daemon, &clash->other));
-    json_object_object_add(to, "clash", list);
+    json_object_array_add(list, mismatch_side(daemon, &mismatch->first));
+    json_object_array_add(list, mismatch_side(daemon, &mismatch->other));
+    json_object_object_add(to, "mismatch", list);
 }
 
 /* Between which hosts it is, if it is. */
 static void add_crossing(const struct daemon *daemon, const struct fabric_gap *gap,
                          struct json_object *to)
 {
-    const struct hosts_config *hosts = daemon->config->hosts;
+    const struct coordinator_config *hosts = daemon->config->hosts;
     uint32_t from = fabric_switch_host(daemon->config->fabric, gap->from);
     uint32_t at = fabric_switch_host(daemon->config->fabric, gap->sw);
 
@@ -288,7 +288,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
                            struct json_object *list)
 {
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
-    struct json_object *came = json_object_new_array(), *missing = json_object_new_array();
+    struct json_object *arrived = json_object_new_array(), *missing = json_object_new_array();
     struct json_object *differ = json_object_new_array();
     uint32_t gaps, lacks = 0;
 
@@ -308,18 +308,18 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
             json_object_array_add(differ, one);
             lacks++;
         } else if (has_come(group, member)) {
-            json_object_array_add(came, json_object_new_int64(member->node));
+            json_object_array_add(arrived, json_object_new_int64(member->node));
         } else {
             json_object_array_add(missing,
                                   missing_build(daemon->config->fabric->graph, group, member));
             lacks += is_surely_missing(group, member);
         }
     }
-    json_object_object_add(ret, "came", came);
+    json_object_object_add(ret, "arrived", arrived);
     json_object_object_add(ret, "missing", missing);
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
-    add_clash(daemon, group->clash, ret);
+    add_mismatch(daemon, group->mismatch, ret);
     if (group->heard || gaps || lacks)
         json_object_array_add(list, ret);
     else
@@ -336,9 +336,10 @@ struct collectives {
 
 /* What the network has of the collective, beside each member. */
 static void parts_look(const struct daemon *daemon, struct group_look *group,
-                       struct fabric_part *part)
+                       struct fabric_contribution *part)
 {
-    uint32_t count = fabric_parts(daemon->fabric, group->id, group->waits->seq, part, group->count);
+    uint32_t count =
+        fabric_contributions(daemon->fabric, group->id, group->waits->seq, part, group->count);
 
     for (uint32_t i = 0; i < group->count; i++)
         for (uint32_t p = 0; p < count && !group->member[i].part; p++)
@@ -350,7 +351,7 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
 {
     struct collectives *all = context;
     struct group_look group = {.id = id, .count = count, .now_ns = all->now_ns};
-    struct fabric_part *part = calloc(count, sizeof *part);
+    struct fabric_contribution *part = calloc(count, sizeof *part);
 
     group.member = calloc(count, sizeof *group.member);
     if (part && group.member && json_object_array_length(all->list) < COLLECTIVES_MAX) {
@@ -359,11 +360,11 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
 
             group.member[i].node = nodes[i];
             group.member[i].says = standstill_group(client, id);
-            group.member[i].absent = client && client->look && client->look->absent;
+            group.member[i].absent = client && client->sample && client->sample->absent;
         }
         if (group_find(&group)) {
             parts_look(all->daemon, &group, part);
-            group.clash = fabric_clash(all->daemon->fabric, id);
+            group.mismatch = fabric_mismatch(all->daemon->fabric, id);
             collective_add(all->daemon, &group, all->list);
         }
     }

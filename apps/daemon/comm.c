@@ -28,7 +28,7 @@ static const char *kind_name(uint32_t kind)
 static const char *network_name(const struct emu_profile *profile, uint32_t kind)
 {
     bool adapters = !emu_profile_switches_combine(profile) && kind != KIND(EMU_MULTICAST) &&
-                    !(kind == KIND(EMU_BARRIER) && emu_profile_barrier_asks(profile));
+                    !(kind == KIND(EMU_BARRIER) && emu_profile_barrier_queries(profile));
 
     return adapters ? "adapters" : "switches";
 }
@@ -38,27 +38,26 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
 {
     struct json_object *ret = json_object_new_object();
 
-    json_add_number(ret, "sum", told_whole(sum_ns));
-    json_add_number(ret, "mean", calls > 0 ? told_whole(sum_ns / calls) : 0);
+    json_add_number(ret, "sum", comm_count_of(sum_ns));
+    json_add_number(ret, "mean", calls > 0 ? comm_count_of(sum_ns / calls) : 0);
     return json_add_number(ret, "longest", longest_ns);
 }
 
 /* What all members told of some says how the time of all is split. */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
-                      const struct fabric_told *told)
+                      const struct fabric_comm_sum *sum)
 {
-    double all_ns = told->wait_ns + told->network_ns;
-    double share = all_ns > 0 ? told->wait_ns / all_ns : 0;
+    double all_ns = sum->wait_ns + sum->network_ns;
+    double share = all_ns > 0 ? sum->wait_ns / all_ns : 0;
 
-    json_add_number(one, "told", told->calls);
-    if (!told->calls)
+    json_add_number(one, "sampled", sum->calls);
+    if (!sum->calls)
         return;
     json_object_object_add(one, "wait_ns",
-                           times(share * (double)cell->ns, (double)cell->calls,
-                                 told->wait_most_ns));
+                           times(share * (double)cell->ns, (double)cell->calls, sum->wait_most_ns));
     json_object_object_add(one, "network_ns",
                            times((1 - share) * (double)cell->ns, (double)cell->calls,
-                                 told->network_most_ns));
+                                 sum->network_most_ns));
 }
 
 static struct json_object *cell_build(const struct fabric_comm *comm, uint32_t where, uint32_t kind,
@@ -78,7 +77,7 @@ static struct json_object *cell_build(const struct fabric_comm *comm, uint32_t w
     json_object_object_add(one, "time_ns",
                            times((double)cell->ns, (double)cell->calls, cell->longest_ns));
     if (where == EMU_COMM_NETWORK)
-        add_split(one, cell, &comm->told[kind][size]);
+        add_split(one, cell, &comm->sampled[kind][size]);
     return one;
 }
 
@@ -209,7 +208,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
         return NULL;
     ret = json_object_new_object();
     json_object_object_add(ret, "collectives", collectives_build(&comm, &config->profile));
-    json_add_number(ret, "untold", comm.untold);
+    json_add_number(ret, "unreported", comm.unreported);
     json_object_object_add(ret, "messages", messages_build(&comm, config->graph));
     fabric_comm_free(&comm);
     return ret;

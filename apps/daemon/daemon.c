@@ -28,7 +28,7 @@
 
 #include "apps/fabric/origin.h"
 #include "apps/base/output.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/audit/audit.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
@@ -156,10 +156,10 @@ static void client_close(struct daemon *daemon, struct client *client)
     daemon_capture_left(daemon, client);
     telemetry_serve_left(client);
     conn_close(&client->conn); /* leaves epoll with it */
-    free(client->look);
-    client->look = NULL;
+    free(client->sample);
+    client->sample = NULL;
     count_excess(daemon, client, 0);
-    daemon->door.connections--;
+    daemon->admission.connections--;
 }
 
 /* The next who died: each tells all others, and may find more that are gone. */
@@ -171,7 +171,7 @@ static struct client *next_dead(const struct daemon *daemon)
     return NULL;
 }
 
-void daemon_bury(struct daemon *daemon)
+void daemon_reap(struct daemon *daemon)
 {
     for (struct client *dead; (dead = next_dead(daemon));)
         daemon_died(daemon, dead);
@@ -179,7 +179,7 @@ void daemon_bury(struct daemon *daemon)
 
 static void free_gone(struct daemon *daemon)
 {
-    daemon_bury(daemon);
+    daemon_reap(daemon);
     for (struct emu_list *at = daemon->clients.next, *next; at != &daemon->clients; at = next) {
         struct client *client = emu_list_entry(at, struct client, link);
 
@@ -188,11 +188,11 @@ static void free_gone(struct daemon *daemon)
             continue;
         client_close(daemon, client);
         if (client->died >= 0)
-            daemon_dying_add(daemon, client);
+            daemon_exiting_add(daemon, client);
         else
             daemon_client_free(client);
     }
-    daemon_dying_tell(daemon, false);
+    daemon_exiting_report(daemon, false);
 }
 
 static int watch(struct daemon *daemon, int fd, const void *what)
@@ -271,7 +271,7 @@ static void serve_left(struct daemon *daemon)
 
 void daemon_tick_when(struct daemon *daemon)
 {
-    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->door.deaf;
+    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->admission.paused;
     struct itimerspec each = {{wanted, 0}, {wanted, 0}};
 
     if (wanted != daemon->ticking)
@@ -289,8 +289,8 @@ static void tick_stopped(struct daemon *daemon)
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (client->node < 0 || client->gone)
             continue;
-        client->stopped = client->far ? hosts_is_stopped(client->far)
-                                      : procs_stopped_for(&client->stop, client->pid, bound_ns);
+        client->stopped = client->remote ? coordinator_process_is_stopped(client->remote)
+                                         : procs_stopped_for(&client->stop, client->pid, bound_ns);
         if (!client->stopped)
             continue;
         daemon_send(daemon, client, conn_event("stopped"));
@@ -305,8 +305,8 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
     daemon->record.cut_off++;
     if (client)
         daemon_send(daemon, client, conn_event("cut_off"));
-    daemon_tell_owner(daemon,
-                      json_add_node(conn_event("cut_off"), daemon->config->fabric->graph, node));
+    daemon_notify_owner(daemon,
+                        json_add_node(conn_event("cut_off"), daemon->config->fabric->graph, node));
 }
 
 static void tick(struct daemon *daemon)
@@ -323,9 +323,9 @@ static void tick(struct daemon *daemon)
     daemon->record.cut_off += count > 64 ? count - 64 : 0; /* nobody says which */
     for (uint32_t i = 0; i < count && i < 64; i++)
         daemon_cut_off(daemon, nodes[i]);
-    daemon_far_tick(daemon);
-    if (daemon->door.deaf) {
-        door_hear(&daemon->door);
+    daemon_remote_tick(daemon);
+    if (daemon->admission.paused) {
+        admission_resume(&daemon->admission);
         daemon_tick_when(daemon);
     }
 }
@@ -334,7 +334,7 @@ static void tick(struct daemon *daemon)
 static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_A_ROUND];
-    int wait_ms = daemon_least_ms(most_ms, daemon_dying_wait_ms(daemon));
+    int wait_ms = daemon_least_ms(most_ms, daemon_exiting_wait_ms(daemon));
     int count =
         epoll_wait(daemon->epoll, events, EVENTS_A_ROUND,
                    daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
@@ -357,9 +357,9 @@ static void serve_round(struct daemon *daemon, int most_ms)
             lines_flush(what);
         } else if (what == &daemon->timeline) {
             timeline_serve_run(daemon);
-        } else if (what == &daemon->hosts) {
-            hosts_serve(daemon->hosts);
-        } else if (what != &daemon->dying && !client->gone) {
+        } else if (what == &daemon->coordinator) {
+            coordinator_serve(daemon->coordinator);
+        } else if (what != &daemon->exiting && !client->gone) {
             if (client->conn.out.bytes)
                 client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
@@ -369,7 +369,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
         }
     }
     daemon_queries_settle(daemon);
-    daemon_far_settle(daemon);
+    daemon_remote_settle(daemon);
     free_gone(daemon);
 }
 
@@ -385,17 +385,18 @@ static int make_id(char *ret, size_t ret_bytes)
 
 bool daemon_signal(const struct client *client, int signal)
 {
-    return client->far ? hosts_signal(client->far, signal) : kill(client->pid, signal) == 0;
+    return client->remote ? coordinator_process_signal(client->remote, signal)
+                          : kill(client->pid, signal) == 0;
 }
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
 {
     /* one on another host is listed there */
-    int listed = stands && !client->far ? procs_freeze(&daemon->frozen, client->pid) : 0;
+    int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 
     if (listed > 0)
-        daemon_tell_owner(daemon, conn_frozen(client->pid));
+        daemon_notify_owner(daemon, conn_frozen(client->pid));
     is_done = listed >= 0 && daemon_signal(client, stands ? SIGSTOP : SIGCONT);
     if (is_done)
         client->frozen = stands;
@@ -410,7 +411,7 @@ static int daemon_open(struct daemon *daemon)
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
     daemon->last_rank = calloc(graph->nodes, sizeof *daemon->last_rank);
     emu_list_init(&daemon->clients);
-    emu_list_init(&daemon->dying);
+    emu_list_init(&daemon->exiting);
     if (!daemon->by_node || !daemon->last_rank)
         err = -ENOMEM;
     else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
@@ -419,8 +420,8 @@ static int daemon_open(struct daemon *daemon)
     if (!err)
         err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
     if (!err) {
-        daemon->door.epoll = daemon->epoll;
-        err = door_open(&daemon->door);
+        daemon->admission.epoll = daemon->epoll;
+        err = admission_open(&daemon->admission);
     }
     if (!err)
         err = watch(daemon, daemon->config->signal_fd, &daemon->config->signal_fd);
@@ -438,7 +439,7 @@ static int daemon_open(struct daemon *daemon)
 /* @why: why the fabric has failed; NULL: it ends in order. */
 static void daemon_close(struct daemon *daemon, const char *why)
 {
-    daemon_dying_tell(daemon, true);
+    daemon_exiting_report(daemon, true);
     telemetry_serve_close(daemon);
     timeline_serve_close(daemon);
     daemon_faults_close(daemon);
@@ -451,14 +452,14 @@ static void daemon_close(struct daemon *daemon, const char *why)
         daemon_client_free(client);
     }
     daemon_capture_close(daemon);
-    daemon_far_close(daemon, why);
+    daemon_remote_close(daemon, why);
     lines_close(&daemon->events);
     lines_close(&daemon->snapshots);
     daemon_groups_free(daemon);
     free(daemon->audit);
     free(daemon->last_rank);
     free(daemon->by_node);
-    door_close(&daemon->door);
+    admission_close(&daemon->admission);
     if (daemon->timer >= 0)
         close(daemon->timer);
     if (daemon->epoll >= 0)
@@ -468,7 +469,7 @@ static void daemon_close(struct daemon *daemon, const char *why)
 static bool is_far_attached(const struct daemon *daemon)
 {
     emu_each_listed (const struct client, client, &daemon->clients, link)
-        if (client->far && client->node >= 0 && !client->gone)
+        if (client->remote && client->node >= 0 && !client->gone)
             return true;
     return false;
 }
@@ -499,11 +500,11 @@ static void say_goodbye(struct daemon *daemon)
             daemon_send(daemon, client, conn_event("shutdown"));
     daemon_queries_end(daemon);
     await_far(daemon);
-    daemon_dying_tell(daemon, true);
+    daemon_exiting_report(daemon, true);
     report = daemon_report(daemon);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);
-    daemon_tell_owner(daemon, ended);
+    daemon_notify_owner(daemon, ended);
     if (daemon->owner)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
@@ -551,17 +552,17 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
                             .config = config,
                             .epoll = -1,
                             .timer = -1,
-                            .door = {.listen_fd = &config->listen_fd,
-                                     .nodes = config->fabric->graph->nodes,
-                                     .spare = -1,
-                                     .held = daemon_held,
-                                     .ctx = &daemon}};
+                            .admission = {.listen_fd = &config->listen_fd,
+                                          .nodes = config->fabric->graph->nodes,
+                                          .spare = -1,
+                                          .connections_of = daemon_connections_of,
+                                          .ctx = &daemon}};
     int err = daemon_open(&daemon);
 
     lines_open(&daemon.events, config->events_fd, daemon.epoll, "events");
     lines_open(&daemon.snapshots, config->record_fd, daemon.epoll, "snapshots");
     if (!err && config->hosts)
-        err = daemon_far_open(&daemon, error, error_bytes);
+        err = daemon_remote_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_capture_open(&daemon, error, error_bytes);
     if (!err)

@@ -58,17 +58,17 @@ struct daemon_record {
 };
 
 struct daemon_config {
-    const struct fabric_config *fabric;   /* what the fabric was started with */
-    int listen_fd;                        /* listening control socket; the caller's to close */
-    int signal_fd;                        /* readable when the fabric is to end; the caller's */
-    int owner_fd;                         /* connection of the supervisor: taken over */
-    pid_t owner;                          /* the supervisor */
-    const struct fault_schedule *faults;  /* from the start; NULL: none */
-    const struct capture_plan *capture;   /* from the start; NULL: none */
-    int events_fd;                        /* where events are written, too; -1 */
-    int record_fd;                        /* where these and snapshots are written; -1 */
-    const struct timeline_plan *timeline; /* from the start; NULL: none */
-    const struct hosts_config *hosts;     /* that this one governs, without `ops`; NULL: none */
+    const struct fabric_config *fabric;     /* what the fabric was started with */
+    int listen_fd;                          /* listening control socket; the caller's to close */
+    int signal_fd;                          /* readable when the fabric is to end; the caller's */
+    int owner_fd;                           /* connection of the supervisor: taken over */
+    pid_t owner;                            /* the supervisor */
+    const struct fault_schedule *faults;    /* from the start; NULL: none */
+    const struct capture_plan *capture;     /* from the start; NULL: none */
+    int events_fd;                          /* where events are written, too; -1 */
+    int record_fd;                          /* where these and snapshots are written; -1 */
+    const struct timeline_plan *timeline;   /* from the start; NULL: none */
+    const struct coordinator_config *hosts; /* that this one governs, without `ops`; NULL: none */
 };
 
 enum daemon_end {

@@ -23,14 +23,14 @@
 
 /* --- at once ------------------------------------------------------------------------ */
 
-void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists)
+void daemon_notify(struct daemon *daemon, const struct client *dead, struct json_object **lists)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
     char why[160];
 
-    if (dead->far)
+    if (dead->remote)
         snprintf(why, sizeof why, "the process at node %lld is gone: %s", (long long)dead->died,
-                 hosts_how(dead->far));
+                 coordinator_process_exit(dead->remote));
     for (uint32_t node = 0; node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
         struct json_object *groups = lists ? lists[node] : NULL;
@@ -41,8 +41,8 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
             continue;
         }
         event = json_add_number(conn_event("node_died"), "node", (uint64_t)dead->died);
-        json_add_number(event, "seat", dead->seat);
-        if (dead->far && hosts_has_lost(dead->far))
+        json_add_number(event, "incarnation", dead->incarnation);
+        if (dead->remote && coordinator_process_is_lost(dead->remote))
             json_add_text(event, "why", why);
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, peer, event);
@@ -50,7 +50,7 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
     free(lists);
 }
 
-void daemon_tell_broken(struct daemon *daemon, uint32_t by, struct json_object **lists)
+void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists)
 {
     for (uint32_t node = 0; lists && node < daemon->config->fabric->graph->nodes; node++) {
         struct client *peer = daemon->by_node[node];
@@ -72,8 +72,8 @@ void daemon_died(struct daemon *daemon, struct client *client)
     struct json_object **shared = daemon_groups_quit(daemon, client);
 
     client->died = client->node;
-    daemon_seat_free(daemon, client, true);
-    daemon_tell(daemon, client, shared);
+    daemon_node_free(daemon, client, true);
+    daemon_notify(daemon, client, shared);
 }
 
 void daemon_left(struct daemon *daemon, struct client *client)
@@ -81,8 +81,8 @@ void daemon_left(struct daemon *daemon, struct client *client)
     struct json_object **shared = daemon_groups_quit(daemon, client);
     uint32_t node = (uint32_t)client->node;
 
-    daemon_seat_free(daemon, client, false);
-    daemon_tell_broken(daemon, node, shared);
+    daemon_node_free(daemon, client, false);
+    daemon_notify_broken(daemon, node, shared);
 }
 
 /* Those attached whom node @node does not reach, or who do not reach it; NULL: all is well. */
@@ -118,9 +118,9 @@ static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
             }
 }
 
-void daemon_parted(struct daemon *daemon)
+void daemon_notify_unreachable(struct daemon *daemon)
 {
-    struct json_object **lists = daemon_groups_part(daemon);
+    struct json_object **lists = daemon_groups_break_unreachable(daemon);
     char why[32 + 2 * TOPO_SHOWN_BYTES];
 
     for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
@@ -133,7 +133,7 @@ void daemon_parted(struct daemon *daemon)
             json_object_put(groups);
             continue;
         }
-        event = conn_event("nodes_parted");
+        event = conn_event("nodes_partitioned");
         if (!nodes) {
             parted_why(daemon, why, sizeof why);
             json_add_text(event, "why", why);
@@ -147,15 +147,15 @@ void daemon_parted(struct daemon *daemon)
 
 /* --- when it is known how ----------------------------------------------------------- */
 
-void daemon_dying_add(struct daemon *daemon, struct client *client)
+void daemon_exiting_add(struct daemon *daemon, struct client *client)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->exiting};
 
-    client->end_fd = client->far ? -1 : pidfd_open(client->pid, 0);
+    client->pidfd = client->remote ? -1 : pidfd_open(client->pid, 0);
     client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
-    if (client->end_fd >= 0) /* if it cannot be watched, the limit is what wakes us */
-        epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->end_fd, &event);
-    emu_list_add(&daemon->dying, &client->link);
+    if (client->pidfd >= 0) /* if it cannot be watched, the limit is what wakes us */
+        epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);
+    emu_list_add(&daemon->exiting, &client->link);
 }
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
@@ -170,28 +170,29 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
     json_add_text(event, "command", death->command);
     json_add_text(event, "how", death->how);
     daemon_host_add(daemon, death->node, event);
-    daemon_tell_owner(daemon, json_object_get(event));
-    daemon_tell_all(daemon, event);
+    daemon_notify_owner(daemon, json_object_get(event));
+    daemon_publish(daemon, event);
 }
 
 static struct client *first_dying(const struct daemon *daemon)
 {
-    return emu_list_entry(daemon->dying.next, struct client, link);
+    return emu_list_entry(daemon->exiting.next, struct client, link);
 }
 
 /* As well as can be seen; false: it is not known yet. */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
-    if (!client->far)
-        return procs_how_it_ended(client->pid, client->end_fd, client->exits, how, how_bytes);
+    if (!client->remote)
+        return procs_exit_reason(client->pid, client->pidfd, client->exits, how, how_bytes);
     snprintf(how, how_bytes, "%s",
-             *hosts_how(client->far) ? hosts_how(client->far) : "not known how");
-    return *hosts_how(client->far);
+             *coordinator_process_exit(client->remote) ? coordinator_process_exit(client->remote)
+                                                       : "not known how");
+    return *coordinator_process_exit(client->remote);
 }
 
-void daemon_dying_tell(struct daemon *daemon, bool all)
+void daemon_exiting_report(struct daemon *daemon, bool all)
 {
-    while (!emu_list_empty(&daemon->dying)) {
+    while (!emu_list_empty(&daemon->exiting)) {
         struct client *client = first_dying(daemon);
         struct daemon_death death = {.node = (uint32_t)client->died, .pid = client->pid};
         bool known = how_it_ended(client, death.how, sizeof death.how);
@@ -204,15 +205,15 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
         snprintf(death.command, sizeof death.command, "%s", client->command);
         record(daemon, &death);
         emu_list_del(&client->link);
-        if (client->end_fd >= 0)
-            close(client->end_fd);
+        if (client->pidfd >= 0)
+            close(client->pidfd);
         daemon_client_free(client);
     }
 }
 
-int daemon_dying_wait_ms(const struct daemon *daemon)
+int daemon_exiting_wait_ms(const struct daemon *daemon)
 {
-    if (emu_list_empty(&daemon->dying))
+    if (emu_list_empty(&daemon->exiting))
         return -1;
     int64_t left_ms = first_dying(daemon)->how_by_ms - emu_now_ms();
 

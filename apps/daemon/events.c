@@ -32,7 +32,7 @@ static bool has_file(const struct daemon *daemon)
     return daemon->events.fd >= 0 || daemon->snapshots.fd >= 0;
 }
 
-void daemon_tell_owner(struct daemon *daemon, struct json_object *event)
+void daemon_notify_owner(struct daemon *daemon, struct json_object *event)
 {
     if (daemon->owner)
         daemon_send(daemon, daemon->owner, event);
@@ -40,7 +40,7 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event)
         json_object_put(event);
 }
 
-void daemon_tell_all(struct daemon *daemon, struct json_object *event)
+void daemon_publish(struct daemon *daemon, struct json_object *event)
 {
     if (has_file(daemon))
         write_event(daemon, event);
@@ -60,7 +60,7 @@ struct json_object *daemon_event(const struct daemon *daemon, const char *what, 
     return event;
 }
 
-bool daemon_is_heard(const struct daemon *daemon)
+bool daemon_has_subscribers(const struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->subscribed && !client->gone)

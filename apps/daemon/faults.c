@@ -17,10 +17,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "apps/daemon/losses.h"
+#include "apps/daemon/drops.h"
 #include "apps/inject/inject.h"
 #include "apps/daemon/report.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/clock.h"
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
@@ -32,32 +32,33 @@
 #define HITS_REPORTED 100u                   /* with their names, the first of them */
 
 struct daemon_faults {
-    struct inject_far far;   /* on several hosts */
-    struct manager *manager; /* NULL: this fabric can do without no link */
+    struct inject_remote remote; /* on several hosts */
+    struct manager *manager;     /* NULL: this fabric can do without no link */
     struct injector *injector;
     int timer;
-    uint64_t look_ps; /* the next look at hits; EMU_NEVER */
+    uint64_t scan_ps; /* the next look at hits; EMU_NEVER */
     struct json_object *hits;
     uint64_t hits_seen;
-    struct daemon_losses losses;
+    struct daemon_drops drops;
     struct { /* what the manager has told */
-        uint64_t lost, up, swapped, failed, out, stuck, parted, tables, treeless, traps, alone;
+        uint64_t lost, up, swapped, failed, out, stuck, partitioned, tables, treeless, traps,
+            no_link;
         uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
     } links;
 };
 
 /* --- names -------------------------------------------------------------------------- */
 
-const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
+const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *direction,
                               char text[static DAEMON_CABLE_BYTES])
 {
     const struct topo_graph *graph = fabric_graph(fabric);
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     bool node = cable->kind == TOPO_END_NODE;
-    uint32_t far = node ? cable->node : cable->far.sw;
-    int used = snprintf(text, DAEMON_ENDS_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
-                        cable->at.port, way, node ? "node" : "switch", far,
-                        node ? cable->link : cable->far.port);
+    uint32_t remote = node ? cable->node : cable->peer.sw;
+    int used = snprintf(text, DAEMON_CABLE_ENDS_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
+                        cable->at.port, direction, node ? "node" : "switch", remote,
+                        node ? cable->link : cable->peer.port);
 
     topo_show_cable(graph, cable->at.sw, cable->at.port, text + used);
     return text;
@@ -85,7 +86,7 @@ static const char *operation(const struct emu_fault_hit *hit)
                                         [NIC_FIN] = "done",
                                         [NIC_RESULT] = "atomic's result",
                                         [NIC_ACK] = "acknowledgment",
-                                        [NIC_BYE] = "goodbye",
+                                        [NIC_DISCONNECT] = "goodbye",
                                         [NIC_DATA] = "data",
                                         [NIC_HELLO] = "hello"};
     uint8_t what = hit->begins[0];
@@ -100,75 +101,80 @@ static const char *operation(const struct emu_fault_hit *hit)
 static void on_manager(void *ctx, const struct manager_event *event)
 {
     static const char *const names[] = {
-        [MANAGER_SAYS_LOST] = "lost",       [MANAGER_SAYS_UP] = "up",
-        [MANAGER_SAYS_SWAPPED] = "swapped", [MANAGER_SAYS_FAILED] = "test failed",
-        [MANAGER_SAYS_OUT] = "taken out",   [MANAGER_SAYS_STUCK] = "stuck",
+        [MANAGER_EVENT_LOST] = "lost",       [MANAGER_EVENT_UP] = "up",
+        [MANAGER_EVENT_SWAPPED] = "swapped", [MANAGER_EVENT_FAILED] = "test failed",
+        [MANAGER_EVENT_OUT] = "taken out",   [MANAGER_EVENT_STUCK] = "stuck",
     };
     struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
-    uint64_t *const counts[] = {
-        [MANAGER_SAYS_LOST] = &f->links.lost,         [MANAGER_SAYS_UP] = &f->links.up,
-        [MANAGER_SAYS_SWAPPED] = &f->links.swapped,   [MANAGER_SAYS_FAILED] = &f->links.failed,
-        [MANAGER_SAYS_OUT] = &f->links.out,           [MANAGER_SAYS_TABLES] = &f->links.tables,
-        [MANAGER_SAYS_TREELESS] = &f->links.treeless, [MANAGER_SAYS_TRAP] = &f->links.traps,
-        [MANAGER_SAYS_PARTED] = &f->links.parted,     [MANAGER_SAYS_STUCK] = &f->links.stuck,
-        [MANAGER_SAYS_ALONE] = &f->links.alone};
-    struct json_object *told;
+    uint64_t *const counts[] = {[MANAGER_EVENT_LOST] = &f->links.lost,
+                                [MANAGER_EVENT_UP] = &f->links.up,
+                                [MANAGER_EVENT_SWAPPED] = &f->links.swapped,
+                                [MANAGER_EVENT_FAILED] = &f->links.failed,
+                                [MANAGER_EVENT_OUT] = &f->links.out,
+                                [MANAGER_EVENT_TABLES] = &f->links.tables,
+                                [MANAGER_EVENT_TREELESS] = &f->links.treeless,
+                                [MANAGER_EVENT_TRAP] = &f->links.traps,
+                                [MANAGER_EVENT_PARTITIONED] = &f->links.partitioned,
+                                [MANAGER_EVENT_STUCK] = &f->links.stuck,
+                                [MANAGER_EVENT_NO_LINK] = &f->links.no_link};
+    struct json_object *reported;
     char text[DAEMON_CABLE_BYTES];
 
     ++*counts[event->what];
-    if (event->what == MANAGER_SAYS_STUCK)
+    if (event->what == MANAGER_EVENT_STUCK)
         injector_taken_out(f->injector, event->cable, event->at_ps);
-    if (event->what == MANAGER_SAYS_TABLES) {
-        told = daemon_event(daemon, "tables", event->at_ps);
+    if (event->what == MANAGER_EVENT_TABLES) {
+        reported = daemon_event(daemon, "tables", event->at_ps);
         f->links.recovery_ps += event->took_ps;
         if (event->took_ps > f->links.recovery_most_ps)
             f->links.recovery_most_ps = event->took_ps;
-        json_add_number(told, "took_ns", event->took_ps / 1000);
-        json_add_number(told, "without_route", event->parted);
-    } else if (event->what == MANAGER_SAYS_TREELESS) {
-        told =
+        json_add_number(reported, "took_ns", event->took_ps / 1000);
+        json_add_number(reported, "without_route", event->partitioned);
+    } else if (event->what == MANAGER_EVENT_TREELESS) {
+        reported =
             json_add_number(daemon_event(daemon, "no_tree", event->at_ps), "group", event->group);
-    } else if (event->what == MANAGER_SAYS_TRAP) {
-        told = json_add_switch(daemon_event(daemon, "trap", event->at_ps),
-                               daemon->config->fabric->graph, event->sw);
-        json_add_number(told, "to", event->to);
-        json_add_number(told, "packets", event->trapped);
-        json_add_number(told, "isolated", event->isolated);
-    } else if (event->what == MANAGER_SAYS_PARTED) {
-        daemon_parted(daemon);
-        told = json_add_number(daemon_event(daemon, "parted", event->at_ps), "without_route",
-                               event->parted);
-    } else if (event->what == MANAGER_SAYS_ALONE) {
-        told = json_add_node(daemon_event(daemon, "alone", event->at_ps),
-                             daemon->config->fabric->graph, event->node);
+    } else if (event->what == MANAGER_EVENT_TRAP) {
+        reported = json_add_switch(daemon_event(daemon, "trap", event->at_ps),
+                                   daemon->config->fabric->graph, event->sw);
+        json_add_number(reported, "to", event->to);
+        json_add_number(reported, "packets", event->trapped);
+        json_add_number(reported, "isolated", event->isolated);
+    } else if (event->what == MANAGER_EVENT_PARTITIONED) {
+        daemon_notify_unreachable(daemon);
+        reported = json_add_number(daemon_event(daemon, "partitioned", event->at_ps),
+                                   "without_route", event->partitioned);
+    } else if (event->what == MANAGER_EVENT_NO_LINK) {
+        reported = json_add_node(daemon_event(daemon, "node_no_link", event->at_ps),
+                                 daemon->config->fabric->graph, event->node);
     } else {
-        told = daemon_event(daemon, "link", event->at_ps);
-        json_add_text(told, "state", names[event->what]);
-        json_add_text(told, "cable", daemon_cable_name(daemon->fabric, event->cable, "-", text));
+        reported = daemon_event(daemon, "link", event->at_ps);
+        json_add_text(reported, "state", names[event->what]);
+        json_add_text(reported, "cable",
+                      daemon_cable_name(daemon->fabric, event->cable, "-", text));
     }
-    if (event->what == MANAGER_SAYS_UP || event->what == MANAGER_SAYS_STUCK)
-        json_add_number(told, "took_ns", event->took_ps / 1000);
-    if (event->what == MANAGER_SAYS_FAILED || event->what == MANAGER_SAYS_OUT) {
-        json_add_number(told, "errors", event->errors);
-        json_add_number(told, "packets", event->packets);
+    if (event->what == MANAGER_EVENT_UP || event->what == MANAGER_EVENT_STUCK)
+        json_add_number(reported, "took_ns", event->took_ps / 1000);
+    if (event->what == MANAGER_EVENT_FAILED || event->what == MANAGER_EVENT_OUT) {
+        json_add_number(reported, "errors", event->errors);
+        json_add_number(reported, "packets", event->packets);
     }
-    json_add_number(told, "links_out", event->links_out);
-    daemon_tell_all(daemon, told);
+    json_add_number(reported, "links_out", event->links_out);
+    daemon_publish(daemon, reported);
 }
 
 static void on_fault(void *ctx, const struct inject_event *event)
 {
     struct daemon *daemon = ctx;
-    struct json_object *told = daemon_event(daemon, "fault", event->at_ps);
+    struct json_object *reported = daemon_event(daemon, "fault", event->at_ps);
     char text[FAULT_TEXT_BYTES];
 
     fault_print(event->fault, text);
-    json_add_number(told, "fault", event->id);
-    json_add_text(told, "text", text);
-    json_add_text(told, "state", event->begins ? "begins" : "over");
-    json_add_number(told, "targets", event->targets);
-    daemon_tell_all(daemon, told);
+    json_add_number(reported, "fault", event->id);
+    json_add_text(reported, "text", text);
+    json_add_text(reported, "state", event->begins ? "begins" : "over");
+    json_add_number(reported, "targets", event->targets);
+    daemon_publish(daemon, reported);
 }
 
 /* The process attached to @node is signalled. */
@@ -202,28 +208,29 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
                                         [EMU_FAULT_SLOW] = "slowed",
                                         [EMU_FAULT_STICK] =
                                             "kept waiting"}; /* of what is seen there is no hit */
-    struct json_object *told = daemon_event(daemon, "hit", hit_ps(daemon, hit));
+    struct json_object *reported = daemon_event(daemon, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
     char text[DAEMON_CABLE_BYTES];
 
-    json_add_number(told, "fault", hit->fault);
-    json_add_text(told, "what", hit->dark ? "lost" : whats[hit->what]);
+    json_add_number(reported, "fault", hit->fault);
+    json_add_text(reported, "what", hit->link_down ? "lost" : whats[hit->what]);
     if (hit->cable >= 2 * fabric_cable_count(daemon->fabric))
-        json_add_number(told, "combine_unit_of_switch",
+        json_add_number(reported, "combine_unit_of_switch",
                         hit->cable - 2 * fabric_cable_count(daemon->fabric));
     else
-        json_add_text(told, "cable",
+        json_add_text(reported, "cable",
                       daemon_cable_name(daemon->fabric, hit->cable / 2,
                                         hit->cable % 2 ? "->" : "<-", text));
-    json_add_text(told, "packet", fault_packet_name(hit->packet));
+    json_add_text(reported, "packet", fault_packet_name(hit->packet));
     if (!hit->known)
-        return told;
-    json_add_text(told, "kind", fault_segment_name(emu_hdr_kind(&hit->hdr)));
-    json_add_number(told, "from", hit->hdr.src);
-    json_add_number(told, emu_hdr_kind(&hit->hdr) == EMU_UNICAST ? "to" : "group", hit->hdr.dst);
+        return reported;
+    json_add_text(reported, "kind", fault_segment_name(emu_hdr_kind(&hit->hdr)));
+    json_add_number(reported, "from", hit->hdr.src);
+    json_add_number(reported, emu_hdr_kind(&hit->hdr) == EMU_UNICAST ? "to" : "group",
+                    hit->hdr.dst);
     if (what)
-        json_add_text(told, "operation", what);
-    return told;
+        json_add_text(reported, "operation", what);
+    return reported;
 }
 
 /* @ctx: the daemon. */
@@ -231,18 +238,18 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 {
     struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
-    struct json_object *told;
+    struct json_object *reported;
     bool keep;
 
-    if (injector_saw(f->injector, hit, daemon_now_ps()) || hit->what >= EMU_FAULT_SEE)
+    if (injector_observe(f->injector, hit, daemon_now_ps()) || hit->what >= EMU_FAULT_SEE)
         return;
     keep = f->hits_seen++ < HITS_REPORTED;
-    if (!keep && !daemon_is_heard(daemon))
+    if (!keep && !daemon_has_subscribers(daemon))
         return;
-    told = hit_of(daemon, hit);
+    reported = hit_of(daemon, hit);
     if (keep)
-        json_object_array_add(f->hits, json_object_get(told));
-    daemon_tell_all(daemon, told);
+        json_object_array_add(f->hits, json_object_get(reported));
+    daemon_publish(daemon, reported);
 }
 
 /* @counts: of other hosts, also what injector_at() is to count. */
@@ -252,8 +259,8 @@ static void hits_look(struct daemon *daemon, bool counts)
 
     while (fabric_hit_take(daemon->fabric, &hit))
         hit_take(daemon, &hit);
-    if (daemon->hosts)
-        hosts_hits(daemon->hosts, counts, hit_take, daemon);
+    if (daemon->coordinator)
+        coordinator_hits(daemon->coordinator, counts, hit_take, daemon);
 }
 
 /* --- times -------------------------------------------------------------------------- */
@@ -264,8 +271,8 @@ static uint64_t due_ps(const struct daemon_faults *f)
     uint64_t manager_ps = f->manager ? manager_due_ps(f->manager) : EMU_NEVER;
 
     at_ps = manager_ps < at_ps ? manager_ps : at_ps;
-    at_ps = f->losses.look_ps < at_ps ? f->losses.look_ps : at_ps;
-    return f->look_ps < at_ps ? f->look_ps : at_ps;
+    at_ps = f->drops.scan_ps < at_ps ? f->drops.scan_ps : at_ps;
+    return f->scan_ps < at_ps ? f->scan_ps : at_ps;
 }
 
 static void timer_arm(const struct daemon_faults *f)
@@ -293,16 +300,16 @@ static void faults_step(struct daemon *daemon)
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
     if (err)
-        say("a fault could not be carried out: %s", strerror(-err));
-    daemon_losses_step(daemon, &f->losses, at_ps);
-    if (at_ps >= f->look_ps) {
+        print_message("a fault could not be carried out: %s", strerror(-err));
+    daemon_drops_step(daemon, &f->drops, at_ps);
+    if (at_ps >= f->scan_ps) {
         hits_look(daemon, false);
-        f->look_ps = at_ps + LOOK_PS;
+        f->scan_ps = at_ps + LOOK_PS;
     }
     if (!injector_is_active(f->injector))
-        f->look_ps = EMU_NEVER; /* nothing is hit */
-    else if (f->look_ps == EMU_NEVER)
-        f->look_ps = at_ps + LOOK_PS;
+        f->scan_ps = EMU_NEVER; /* nothing is hit */
+    else if (f->scan_ps == EMU_NEVER)
+        f->scan_ps = at_ps + LOOK_PS;
     timer_arm(f);
 }
 
@@ -337,23 +344,23 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct inject_config inject = {.network = network_of(daemon),
                                    .seed = fabric->seed,
                                    .origin_ps = daemon->began_ps,
-                                   .look_ps = WATCH_PS,
+                                   .scan_ps = WATCH_PS,
                                    .event = on_fault,
                                    .process = on_process,
                                    .ctx = daemon};
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
     int err = 0;
 
-    manager.alone_ps = bound_ps(fabric->bounds.no_link_ms);
+    manager.no_link_ps = bound_ps(fabric->bounds.no_link_ms);
     manager.stuck_ps = bound_ps(fabric->bounds.stuck_ms);
     manager.event = on_manager;
     manager.ctx = daemon;
-    if (daemon->hosts) {
-        f->far = hosts_inject(daemon->hosts);
-        inject.far = &f->far;
-        inject.look_ps = WATCH_FAR_PS;
+    if (daemon->coordinator) {
+        f->remote = coordinator_inject(daemon->coordinator);
+        inject.remote = &f->remote;
+        inject.scan_ps = WATCH_FAR_PS;
         manager.step_ps = STEP_FAR_PS;
-        manager.carry_ps = STEP_FAR_PS;
+        manager.in_flight_ps = STEP_FAR_PS;
     }
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)
@@ -376,7 +383,7 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
         return fail(-ENOMEM, error, error_bytes, "there is no memory for faults");
     daemon->faults = f;
     f->timer = -1;
-    f->look_ps = EMU_NEVER;
+    f->scan_ps = EMU_NEVER;
     f->hits = json_object_new_array();
     err = faults_make(daemon, f);
     if (!err)
@@ -402,7 +409,7 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
     return 0;
 }
 
-int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes)
+int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes)
 {
     int err = faults_begin(daemon, error, error_bytes);
 
@@ -418,11 +425,11 @@ int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, siz
     return err;
 }
 
-void daemon_faults_mend(struct daemon *daemon, const bool *mended)
+void daemon_faults_rejoin(struct daemon *daemon, const bool *mended)
 {
     for (uint32_t i = 0; daemon->faults && i < fabric_cable_count(daemon->fabric); i++)
         if (mended[i] && fabric_can_fail(daemon->fabric, i))
-            manager_mend(daemon->faults->manager, i, daemon_now_ps());
+            manager_rejoin(daemon->faults->manager, i, daemon_now_ps());
     if (daemon->faults)
         faults_step(daemon);
 }
@@ -440,15 +447,15 @@ static bool is_on_host(void *ctx, uint32_t sw, uint32_t node)
                             : fabric_switch_host(on->config, sw)) == on->host;
 }
 
-int daemon_faults_again(struct daemon *daemon, uint32_t host)
+int daemon_faults_reapply(struct daemon *daemon, uint32_t host)
 {
     struct on_host on = {daemon->config->fabric, host};
 
     if (!daemon->faults)
         return 0;
     if (daemon->faults->manager)
-        manager_renewed(daemon->faults->manager, is_on_host, &on);
-    return injector_again(daemon->faults->injector, host);
+        manager_resync(daemon->faults->manager, is_on_host, &on);
+    return injector_reapply(daemon->faults->injector, host);
 }
 
 void daemon_faults_close(struct daemon *daemon)
@@ -624,7 +631,7 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
     struct json_object *reply = conn_ok();
 
     (void)request;
-    if (daemon->faults && daemon->hosts)
+    if (daemon->faults && daemon->coordinator)
         hits_look(daemon, true); /* what other hosts have counted */
     add_states(daemon, reply);
     daemon_send(daemon, client, reply);
@@ -648,8 +655,8 @@ static struct json_object *links_of(const struct daemon *daemon)
     json_add_number(links, "groups_without_tree", f->links.treeless);
     json_add_number(links, "traps", f->links.traps);
     json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
-    json_add_number(links, "carried", manager_carried(f->manager));
-    json_add_number(links, "parted", fabric_parted(daemon->fabric));
+    json_add_number(links, "rerouted", manager_rerouted(f->manager));
+    json_add_number(links, "partitioned", fabric_dropped_unreachable(daemon->fabric));
     json_add_number(links, "recovery_mean_ns",
                     f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
     json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);
@@ -668,8 +675,8 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     json_add_number(report, "hits_logged", f->hits_seen);
     json_add_number(report, "hits_not_logged",
                     fabric_hits_missed(daemon->fabric) +
-                        (daemon->hosts ? hosts_hits_missed(daemon->hosts) : 0));
+                        (daemon->coordinator ? coordinator_hits_missed(daemon->coordinator) : 0));
     if (f->manager)
         json_object_object_add(report, "links", links_of(daemon));
-    daemon_losses_report(daemon, &f->losses, report);
+    daemon_drops_report(daemon, &f->drops, report);
 }

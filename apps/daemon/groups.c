@@ -10,7 +10,7 @@
  * join fails. So no group waits for a process that knows nothing of it.
  *
  * A group is charged to who made it, while that is attached, then to the first
- * member that is left; nobody gets more than a share (DOOR_SHARE).
+ * member that is left; nobody gets more than a share (ADMISSION_SHARE).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 enum standing {
     INVITED,
@@ -40,9 +40,9 @@ struct daemon_group {
     uint32_t left;   /* members that are not GONE: the fabric knows them as members */
     bool failed;     /* its members were told that nothing of it can end */
     uint32_t count;
-    bool parted;     /* its members have been told that they cannot reach each other */
-    bool broken;     /* told so */
-    int64_t over_by; /* node of the member for which nobody can join it any more; -1: not so */
+    bool partitioned; /* its members have been told that they cannot reach each other */
+    bool broken;      /* told so */
+    int64_t over_by;  /* node of the member for which nobody can join it any more; -1: not so */
     struct member member[];
 };
 
@@ -101,7 +101,7 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     for (uint32_t i = 0; i < count; i++) {
         uint32_t held = daemon->by_node[nodes[i]]->groups;
 
-        if (held && held >= (uint64_t)left * DOOR_SHARE)
+        if (held && held >= (uint64_t)left * ADMISSION_SHARE)
             return fail(
                 -ENOSPC, error, error_bytes,
                 "node %u holds %u groups, and what is left, %u, is for others; it must leave some",
@@ -118,7 +118,7 @@ static void group_tell(struct daemon *daemon, const struct daemon_group *group, 
 {
     struct json_object *event;
 
-    if (!daemon_is_heard(daemon))
+    if (!daemon_has_subscribers(daemon))
         return;
     event = json_add_number(daemon_event(daemon, "group", daemon_now_ps()), "group", group->id);
     json_add_text(event, "state", state);
@@ -127,7 +127,7 @@ static void group_tell(struct daemon *daemon, const struct daemon_group *group, 
         json_add_number(event, "by", (uint64_t)by);
     if (*why)
         json_add_text(event, "why", why);
-    daemon_tell_all(daemon, event);
+    daemon_publish(daemon, event);
 }
 
 /* --- leaving ------------------------------------------------------------------------ */
@@ -224,14 +224,14 @@ static bool group_is_parted(const struct daemon *daemon, const struct daemon_gro
     return false;
 }
 
-struct json_object **daemon_groups_part(struct daemon *daemon)
+struct json_object **daemon_groups_break_unreachable(struct daemon *daemon)
 {
     struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
-        if (group->parted || !group_is_parted(daemon, group))
+        if (group->partitioned || !group_is_parted(daemon, group))
             continue;
-        group->parted = true;
+        group->partitioned = true;
         group_list(group, -1, lists);
         group_break(daemon, group, -1, "two of its members do not reach each other");
     }
@@ -277,7 +277,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
         group_list(group, member->node, lists);
     member_drop(daemon, group, member);
     group_break(daemon, group, member->node, "");
-    daemon_tell_broken(daemon, member->node, lists);
+    daemon_notify_broken(daemon, member->node, lists);
 }
 
 /*

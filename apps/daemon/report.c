@@ -15,7 +15,7 @@
 
 #include "apps/base/amount.h"
 #include "apps/fabric/origin.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "apps/daemon/comm.h"
 #include "apps/telemetry/view.h"
@@ -55,7 +55,7 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
 
     if (emu_profile_switches_combine(profile))
         return switches[coll];
-    if (coll == FABEMU_COLL_BARRIER && emu_profile_barrier_asks(profile))
+    if (coll == FABEMU_COLL_BARRIER && emu_profile_barrier_queries(profile))
         return (struct mechanism){false, "network conditional, broadcast"};
     return adapters[coll];
 }
@@ -112,7 +112,7 @@ static struct json_object *processes(const struct daemon_record *record)
     json_add_number(object, "refused", record->refused);
     json_add_number(object, "cut_off", record->cut_off);
     json_add_number(object, "died", record->died);
-    return json_add_number(object, "unheard", record->unheard);
+    return json_add_number(object, "goodbyes_late", record->unheard);
 }
 
 static struct json_object *transport(const struct fabric_transport *of)
@@ -168,7 +168,7 @@ static struct json_object *programs(const struct daemon_waits *waits, double fac
     json_add_number(all, "late_most_ns", waits->late_ns);
     json_add_number(all, "waited_ns", waits->programs_ns);
     json_add_number(all, "fabric_waited_ns", waits->fabric_ns);
-    json_add_number(all, "edge_full_ns", waits->full_ns);
+    json_add_number(all, "hostif_full_ns", waits->full_ns);
     if (waits->longest_pid) {
         longest = json_add_node(json_object_new_object(), graph, waits->longest_node);
         json_add_number(longest, "pid", (uint64_t)waits->longest_pid);
@@ -378,8 +378,8 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
-    if (number(processes, "unheard"))
-        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "unheard"));
+    if (number(processes, "goodbyes_late"))
+        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "goodbyes_late"));
     fputc('\n', out);
 }
 
@@ -409,9 +409,9 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
                 "               the threads of %s waited longest, %s together (%s, pid %lld)\n",
                 json_show_node(longest, node), lasted(longest, "waited_ns").text,
                 text(longest, "command"), number(longest, "pid"));
-    if (number(programs, "edge_full_ns"))
+    if (number(programs, "hostif_full_ns"))
         fprintf(out, "               segments waited %s for room in processes' edges\n",
-                lasted(programs, "edge_full_ns").text);
+                lasted(programs, "hostif_full_ns").text);
     if (factor < ON_TIME_FACTOR)
         fputs("               the fabric itself was late: see the real-time factor\n", out);
     if (unseen)
@@ -472,27 +472,27 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 }
 
 /* What was lost for good, if anything was. */
-static void print_losses(FILE *out, struct json_object *losses)
+static void print_losses(FILE *out, struct json_object *drops)
 {
-    if (number(losses, "units_out"))
+    if (number(drops, "units_out"))
         fprintf(out,
                 "  units        %lld combine units taken out of service, %lld in it again; %lld "
                 "groups moved\n",
-                number(losses, "units_out"), number(losses, "units_back"),
-                number(losses, "groups_moved"));
-    if (number(losses, "groups_failed") || number(losses, "pairs_told"))
+                number(drops, "units_out"), number(drops, "units_back"),
+                number(drops, "groups_moved"));
+    if (number(drops, "groups_failed") || number(drops, "pairs_reported"))
         fprintf(out,
                 "  lost         %lld groups failed, %lld pairs told of lost segments; %lld parity "
                 "errors, %lld overruns\n",
-                number(losses, "groups_failed"), number(losses, "pairs_told"),
-                number(losses, "states_damaged"), number(losses, "overruns"));
+                number(drops, "groups_failed"), number(drops, "pairs_reported"),
+                number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
 /* Has a fault broken links of a network that had other routes for all pairs of nodes? */
 static bool rerouted(struct json_object *fault, struct json_object *links)
 {
     return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
-           !number(links, "parted");
+           !number(links, "partitioned");
 }
 
 static void print_faults(FILE *out, struct json_object *report)
@@ -515,7 +515,7 @@ static void print_faults(FILE *out, struct json_object *report)
     if (number(past, "faults"))
         fprintf(out, "  faults       %lld more that are over: %lld times, %lld hits\n",
                 number(past, "faults"), number(past, "times"), number(past, "hits"));
-    print_losses(out, member(report, "losses"));
+    print_losses(out, member(report, "unrecoverable"));
     if (!links)
         return;
     fprintf(out, "  links        %lld lost, %lld up again, %lld taken out, %lld out now\n",
@@ -526,9 +526,9 @@ static void print_faults(FILE *out, struct json_object *report)
                 number(links, "new_tables"),
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
-    if (number(links, "trees_moved") || number(links, "carried"))
+    if (number(links, "trees_moved") || number(links, "rerouted"))
         fprintf(out, "  moved        %lld trees; %lld segments carried round links that were out\n",
-                number(links, "trees_moved"), number(links, "carried"));
+                number(links, "trees_moved"), number(links, "rerouted"));
 }
 
 static void print_host(FILE *out, struct json_object *host)
@@ -658,6 +658,6 @@ int report_write(int fd, const char *path, struct json_object *report)
     if (errno == EPIPE)
         return 0; /* the pipe's reader has closed it, which is no failure */
     int err = -errno;
-    say("cannot write the report to %s: %s", path, strerror(-err));
+    print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;
 }

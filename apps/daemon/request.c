@@ -16,7 +16,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/hostif/hostif.h"
 #include "emu/util/printable.h"
 
@@ -35,7 +35,7 @@ static void refuse_full(struct daemon *daemon, struct client *client)
     daemon->record.refused++;
     daemon_reply_error(daemon, client, -ENOSPC, line);
     if (daemon->record.refused == 1)
-        daemon_tell_owner(daemon, json_add_text(conn_event("refused"), "error", line));
+        daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
 }
 
 /* What the user can do about it. */
@@ -55,15 +55,17 @@ static const char *remedy(int err)
     }
 }
 
-static void seat_taken(struct daemon *daemon, struct client *client, const struct fabric_seat *seat)
+static void seat_taken(struct daemon *daemon, struct client *client,
+                       const struct fabric_attachment *incarnation)
 {
-    client->node = seat->node;
-    client->seat = seat->seat;
-    if (client->far)
-        snprintf(client->command, sizeof client->command, "%s", hosts_command(client->far));
+    client->node = incarnation->node;
+    client->incarnation = incarnation->incarnation;
+    if (client->remote)
+        snprintf(client->command, sizeof client->command, "%s",
+                 coordinator_process_command(client->remote));
     else
         procs_name(client->pid, client->command, sizeof client->command);
-    daemon->by_node[seat->node] = client;
+    daemon->by_node[incarnation->node] = client;
     daemon_waits_attach(daemon, client);
     daemon_standstill_attach(daemon, client);
     timeline_serve_attach(daemon, client);
@@ -82,14 +84,14 @@ static void tell_attached(struct daemon *daemon, int64_t ranks)
 
     if (ranks > 0 && ranks <= daemon->config->fabric->graph->nodes)
         json_add_number(event, "ranks", (uint64_t)ranks);
-    daemon_tell_owner(daemon, event);
+    daemon_notify_owner(daemon, event);
 }
 
 /* The node that it asks for, if that is on its host; else any there. */
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
 {
-    uint32_t host = client->far ? hosts_of(client->far) : 0;
+    uint32_t host = client->remote ? coordinator_process_host(client->remote) : 0;
 
     if (want < 0 || want >= config->graph->nodes)
         return -1;
@@ -100,7 +102,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
     const struct fabric_config *config = daemon->config->fabric;
-    struct fabric_seat seat;
+    struct fabric_attachment incarnation;
     int64_t version = emu_json_number(request, "version", 0);
     char line[160];
 
@@ -116,10 +118,12 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
-    daemon_bury(daemon); /* who ended before it asked, in this round */
+    daemon_reap(daemon); /* who ended before it asked, in this round */
     int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
-    int err = client->far ? fabric_attach_far(daemon->fabric, hosts_of(client->far), want, &seat)
-                          : fabric_attach(daemon->fabric, want, &seat);
+    int err = client->remote
+                  ? fabric_attach_remote(daemon->fabric, coordinator_process_host(client->remote),
+                                         want, &incarnation)
+                  : fabric_attach(daemon->fabric, want, &incarnation);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;
@@ -131,15 +135,15 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     client->rank = emu_json_number(request, "rank", -1);
-    seat_taken(daemon, client, &seat);
+    seat_taken(daemon, client, &incarnation);
     tell_attached(daemon, emu_json_number(request, "ranks", 0));
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);
     report_network(reply, config);
     json_add_text(reply, "clock", emu_clock_name(config->clock));
-    json_add_number(reply, "node", seat.node);
-    json_add_number(reply, "seat", client->seat);
+    json_add_number(reply, "node", incarnation.node);
+    json_add_number(reply, "incarnation", client->incarnation);
     json_add_number(reply, "nodes", config->graph->nodes);
     json_object_object_add(reply, "link_bytes_per_s",
                            json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
@@ -147,14 +151,15 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    if (client->far) /* its host has the descriptors */
+    if (client->remote) /* its host has the descriptors */
         daemon_send(daemon, client, reply);
     else
         daemon_send_with(daemon, client, reply,
-                         (const int[EMU_JSON_FDS]){seat.fds.memory, seat.fds.bell, seat.fds.shelf});
+                         (const int[EMU_JSON_FDS]){incarnation.fds.memory, incarnation.fds.bell,
+                                                   incarnation.fds.mcast_buf});
 }
 
-void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
+void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 {
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);
@@ -175,7 +180,7 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    int64_t unheard = emu_json_number(request, "unheard", 0);
+    int64_t unheard = emu_json_number(request, "goodbyes_late", 0);
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
@@ -219,7 +224,8 @@ static void request_outside(struct daemon *daemon, struct client *client,
     if (!client->outside && !record->outside++) {
         copy_printable(record->outside_why, sizeof record->outside_why,
                        emu_json_text(request, "why", ""));
-        daemon_tell_owner(daemon, json_add_text(conn_event("outside"), "why", record->outside_why));
+        daemon_notify_owner(daemon,
+                            json_add_text(conn_event("outside"), "why", record->outside_why));
     }
     client->outside = true;
     daemon_send(daemon, client, conn_ok());
@@ -230,7 +236,7 @@ struct json_object *daemon_report(struct daemon *daemon)
 {
     struct json_object *report;
 
-    daemon_waits_look(daemon);
+    daemon_waits_sample(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_hosts_report(daemon, report); /* the parts of what was just added up */
     daemon_faults_report(daemon, report);
@@ -249,7 +255,7 @@ static void request_status(struct daemon *daemon, struct client *client,
     const struct emu_profile on = emu_profile_on(&config->profile, config->clock);
 
     (void)request;
-    daemon_waits_look(daemon);
+    daemon_waits_sample(daemon);
     daemon_standstill_add(daemon, reply);
     json_add_text(reply, "name", config->name);
     json_add_number(reply, "pid", (uint64_t)getpid());
@@ -286,7 +292,7 @@ static void request_report(struct daemon *daemon, struct client *client,
 /* What other hosts were asked for; NULL: one of them has no memory, or there is none here. */
 static struct json_object *audit_asked(struct daemon *daemon)
 {
-    if (!daemon->audit || hosts_query_error(daemon->hosts, HOSTS_AUDIT))
+    if (!daemon->audit || coordinator_query_error(daemon->coordinator, COORDINATOR_AUDIT))
         return NULL;
     daemon->audit->elapsed_ns = emu_now_ns() - daemon->audit_ns;
     return audit_json_of(daemon->audit);
@@ -294,8 +300,8 @@ static struct json_object *audit_asked(struct daemon *daemon)
 
 static void request_check(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    struct json_object *check = daemon->hosts ? audit_asked(daemon)
-                                              : audit_json(daemon->fabric, true);
+    struct json_object *check = daemon->coordinator ? audit_asked(daemon)
+                                                    : audit_json(daemon->fabric, true);
     struct json_object *reply;
 
     (void)request;
@@ -319,12 +325,12 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 /* --- the table ---------------------------------------------------------------------- */
 
 /* What only looks at all hosts is answered when they are known to answer; else: at once. */
-#define AT_ONCE HOSTS_ASKED
+#define AT_ONCE COORDINATOR_QUERIES
 
 static const struct request {
     const char *command;
     void (*answer)(struct daemon *, struct client *, struct json_object *);
-    enum hosts_asked after;
+    enum coordinator_query_kind after;
     /* clang-format off: a row a line */
 } requests[] = {
     {"attach", request_attach, AT_ONCE},
@@ -335,9 +341,9 @@ static const struct request {
     {"group_join", daemon_group_join, AT_ONCE},
     {"group_leave", daemon_group_leave, AT_ONCE},
     {"group_break", daemon_group_break, AT_ONCE},
-    {"status", request_status, HOSTS_ANSWER},
-    {"report", request_report, HOSTS_ANSWER},
-    {"check", request_check, HOSTS_AUDIT},
+    {"status", request_status, COORDINATOR_ANSWER},
+    {"report", request_report, COORDINATOR_ANSWER},
+    {"check", request_check, COORDINATOR_AUDIT},
     {"shutdown", request_shutdown, AT_ONCE},
     {"subscribe", daemon_subscribe, AT_ONCE},
     {"capture", daemon_capture, AT_ONCE},
@@ -345,7 +351,7 @@ static const struct request {
     {"fault", daemon_fault, AT_ONCE},
     {"fault_clear", daemon_fault_clear, AT_ONCE},
     {"fault_kinds", daemon_fault_kinds, AT_ONCE},
-    {"faults", daemon_fault_list, HOSTS_ANSWER},
+    {"faults", daemon_fault_list, COORDINATOR_ANSWER},
 };
 /* clang-format on */
 
@@ -367,28 +373,28 @@ static void audit_begin(struct daemon *daemon)
         daemon->audit = malloc(sizeof *daemon->audit);
     daemon->audit_ns = emu_now_ns();
     if (daemon->audit &&
-        fabric_audit_part(daemon->fabric, fabric_now_ps(daemon->fabric), true, daemon->audit)) {
+        fabric_audit_host(daemon->fabric, fabric_now_ps(daemon->fabric), true, daemon->audit)) {
         free(daemon->audit);
         daemon->audit = NULL;
     }
     if (daemon->audit)
-        hosts_query_audit(daemon->hosts, true, daemon->audit);
+        coordinator_query_audit(daemon->coordinator, true, daemon->audit);
 }
 
-static void query_begin(struct daemon *daemon, enum hosts_asked of)
+static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
 
     query->number++;
     query->waits = true;
-    if (of == HOSTS_AUDIT)
+    if (of == COORDINATOR_AUDIT)
         audit_begin(daemon);
     else
-        hosts_query_answer(daemon->hosts);
+        coordinator_query_answer(daemon->coordinator);
 }
 
 static void request_waits(struct daemon *daemon, struct client *client, struct json_object *request,
-                          enum hosts_asked of)
+                          enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
 
@@ -400,7 +406,7 @@ static void request_waits(struct daemon *daemon, struct client *client, struct j
 }
 
 /* Those who waited for it have their answers; who has asked since waits for the next one. */
-static void query_ends(struct daemon *daemon, enum hosts_asked of)
+static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
     bool more = false;
@@ -428,24 +434,24 @@ int daemon_queries_wait_ms(struct daemon *daemon)
 {
     int least = -1;
 
-    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
+    for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
         if (daemon->query[of].waits)
-            least = daemon_least_ms(least, hosts_query_wait_ms(daemon->hosts, of));
+            least = daemon_least_ms(least, coordinator_query_wait_ms(daemon->coordinator, of));
     return least;
 }
 
 void daemon_queries_settle(struct daemon *daemon)
 {
-    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
-        if (daemon->query[of].waits && hosts_query_wait_ms(daemon->hosts, of) == 0)
+    for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
+        if (daemon->query[of].waits && coordinator_query_wait_ms(daemon->coordinator, of) == 0)
             query_ends(daemon, of);
 }
 
 void daemon_queries_end(struct daemon *daemon)
 {
-    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
+    for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
         if (daemon->query[of].waits)
-            hosts_query_end(daemon->hosts, of);
+            coordinator_query_end(daemon->coordinator, of);
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (!client->asks || client->gone)
             continue;
@@ -464,7 +470,7 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
     const struct request *row = request_of(request);
     char line[160];
 
-    if (row && row->after != AT_ONCE && daemon->hosts) {
+    if (row && row->after != AT_ONCE && daemon->coordinator) {
         request_waits(daemon, client, request, row->after);
     } else if (row) {
         row->answer(daemon, client, request);

@@ -27,25 +27,25 @@
 void daemon_standstill_attach(struct daemon *daemon, struct client *client)
 {
     daemon->last_rank[client->node] = client->rank;
-    client->look = calloc(1, sizeof *client->look); /* NULL: nothing will be known of it */
-    if (client->look)
-        client->look->attached_ns = emu_now_ns();
+    client->sample = calloc(1, sizeof *client->sample); /* NULL: nothing will be known of it */
+    if (client->sample)
+        client->sample->attached_ns = emu_now_ns();
 }
 
 /* A process has seen that others do something else than it does. */
-static struct json_object *clash_build(const struct client *client)
+static struct json_object *mismatch_build(const struct client *client)
 {
-    const struct emu_pending_clash *clash = &client->look->pending.clash;
+    const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
     struct json_object *one = json_object_new_object(), *mine = json_object_new_object();
     struct json_object *other = json_object_new_object();
 
-    json_add_number(one, "group", clash->group);
-    json_add_text(one, "name", clash->name);
-    json_add_number(one, "number", clash->number);
+    json_add_number(one, "group", mismatch->group);
+    json_add_text(one, "name", mismatch->name);
+    json_add_number(one, "number", mismatch->number);
     json_add_number(mine, "node", (uint64_t)client->node);
-    standstill_what(mine, &clash->mine);
-    json_add_number(other, "node", clash->node);
-    standstill_what(other, &clash->other);
+    standstill_what(mine, &mismatch->mine);
+    json_add_number(other, "node", mismatch->node);
+    standstill_what(other, &mismatch->other);
     json_object_object_add(one, "mine", mine);
     json_object_object_add(one, "other", other);
     return one;
@@ -67,50 +67,50 @@ static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
     return json_add_text(who, "command", client->command);
 }
 
-static bool has_clash(const struct client *client)
+static bool has_mismatch(const struct client *client)
 {
-    const struct emu_pending *pending = &client->look->pending;
+    const struct emu_pending *pending = &client->sample->pending;
 
-    return pending->written_ns && pending->clash.node != EMU_PENDING_ANY;
+    return pending->written_ns && pending->mismatch.node != EMU_PENDING_ANY;
 }
 
-static void clash_tell(struct daemon *daemon, struct client *client)
+static void mismatch_tell(struct daemon *daemon, struct client *client)
 {
-    const struct emu_pending_clash *clash = &client->look->pending.clash;
-    const uint32_t nodes[] = {(uint32_t)client->node, clash->node, clash->mine.root,
-                              clash->other.root};
+    const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
+    const uint32_t nodes[] = {(uint32_t)client->node, mismatch->node, mismatch->mine.root,
+                              mismatch->other.root};
     struct json_object *event, *who;
 
-    if (client->look->clash_told || !has_clash(client))
+    if (client->sample->mismatch_reported || !has_mismatch(client))
         return;
-    client->look->clash_told = true;
-    if (daemon->clash_group == clash->group + UINT64_C(1))
+    client->sample->mismatch_reported = true;
+    if (daemon->mismatch_group == mismatch->group + UINT64_C(1))
         return;
-    daemon->clash_group = clash->group + UINT64_C(1);
+    daemon->mismatch_group = mismatch->group + UINT64_C(1);
     event = conn_event("disagreement");
     who = json_object_new_array();
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
         if (nodes[i] != EMU_PENDING_ANY)
             json_object_array_add(who, who_build(daemon, nodes[i]));
     json_object_object_add(event, "attached", who);
-    json_object_object_add(event, "disagreement", clash_build(client));
-    daemon_tell_all(daemon, json_object_get(event));
-    daemon_tell_owner(daemon, event);
+    json_object_object_add(event, "disagreement", mismatch_build(client));
+    daemon_publish(daemon, json_object_get(event));
+    daemon_notify_owner(daemon, event);
 }
 
 static void client_look(struct daemon *daemon, struct client *client)
 {
-    if (!client->look)
+    if (!client->sample)
         return;
-    fabric_pending(daemon->fabric, (uint32_t)client->node, &client->look->pending);
-    clash_tell(daemon, client);
+    fabric_pending(daemon->fabric, (uint32_t)client->node, &client->sample->pending);
+    mismatch_tell(daemon, client);
 }
 
 void daemon_standstill_detach(struct daemon *daemon, struct client *client)
 {
     client_look(daemon, client);
-    free(client->look);
-    client->look = NULL;
+    free(client->sample);
+    client->sample = NULL;
 }
 
 /* --- does anything move? ------------------------------------------------------------ */
@@ -118,7 +118,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client)
 /* Has it something pending that is older than a look? */
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
-    const struct emu_pending *pending = &client->look->pending;
+    const struct emu_pending *pending = &client->sample->pending;
     uint64_t old_ns = now_ns - STANDSTILL_AGE_NS;
     bool any = false;
 
@@ -140,13 +140,13 @@ static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
     uint64_t now_ns = fabric_starved_ns(daemon->fabric), then_ns = now_ns;
 
-    for (uint32_t back = 1; back <= DAEMON_LOOKS; back++) {
-        uint32_t at = (daemon->looks - back) % DAEMON_LOOKS;
+    for (uint32_t back = 1; back <= DAEMON_SAMPLES; back++) {
+        uint32_t at = (daemon->samples - back) % DAEMON_SAMPLES;
 
-        if (!daemon->look[at].at_ns)
+        if (!daemon->sample[at].at_ns)
             break;
-        then_ns = daemon->look[at].starved_ns;
-        if (daemon->look[at].at_ns <= since_ns)
+        then_ns = daemon->sample[at].starved_ns;
+        if (daemon->sample[at].at_ns <= since_ns)
             break;
     }
     return now_ns - then_ns;
@@ -159,12 +159,12 @@ static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
     bool waits = false;
 
     emu_each_listed (const struct client, client, &daemon->clients, link) {
-        const struct standstill_look *look = client->node >= 0 ? client->look : NULL;
+        const struct standstill_sample *sample = client->node >= 0 ? client->sample : NULL;
         uint64_t quiet_ns;
 
-        if (!look)
+        if (!sample)
             continue;
-        quiet_ns = look->pending.written_ns ? look->pending.quiet_ns : look->attached_ns;
+        quiet_ns = sample->pending.written_ns ? sample->pending.quiet_ns : sample->attached_ns;
         since_ns = quiet_ns > since_ns ? quiet_ns : since_ns;
         waits = waits || client_is_waiting(client, now_ns);
     }
@@ -218,7 +218,7 @@ static void call_add(struct json_object *to, const struct emu_pending_call *call
 /* Stopped by a signal or a debugger? False, too, where that cannot be seen. */
 static bool is_stopped(const struct client *client)
 {
-    return !client->far && procs_is_stopped(client->pid);
+    return !client->remote && procs_is_stopped(client->pid);
 }
 
 static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
@@ -230,16 +230,16 @@ static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
 static void absent_look(struct daemon *daemon, uint64_t now_ns)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        struct standstill_look *look = client->node >= 0 ? client->look : NULL;
+        struct standstill_sample *sample = client->node >= 0 ? client->sample : NULL;
 
-        if (look)
-            look->absent = is_silent(&look->pending, now_ns) || is_stopped(client);
+        if (sample)
+            sample->absent = is_silent(&sample->pending, now_ns) || is_stopped(client);
     }
 }
 
 void daemon_standstill_client(const struct client *client, struct json_object *one)
 {
-    const struct emu_pending *pending = client->look ? &client->look->pending : NULL;
+    const struct emu_pending *pending = client->sample ? &client->sample->pending : NULL;
     bool stopped = is_stopped(client);
     uint64_t now_ns = emu_now_ns();
 
@@ -317,15 +317,15 @@ static struct json_object *links_build(struct daemon *daemon, uint64_t now_ns)
     return list;
 }
 
-static struct json_object *clashes_build(const struct daemon *daemon)
+static struct json_object *mismatches_build(const struct daemon *daemon)
 {
     struct json_object *list = json_object_new_array();
 
     for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
         const struct client *client = daemon->by_node[node];
 
-        if (client && client->look && has_clash(client))
-            json_object_array_add(list, clash_build(client));
+        if (client && client->sample && has_mismatch(client))
+            json_object_array_add(list, mismatch_build(client));
     }
     return list;
 }
@@ -347,14 +347,14 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
         json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
     if (quiet_ns) { /* else nobody waits, and the workers are not held up */
         absent_look(daemon, now_ns);
-        fabric_hold(daemon->fabric);
+        fabric_pause(daemon->fabric);
         collectives = standstill_collectives(daemon, now_ns);
         links = links_build(daemon, now_ns);
-        fabric_go(daemon->fabric);
+        fabric_resume(daemon->fabric);
     }
     json_object_object_add(ret, "collectives", collectives ? collectives : json_object_new_array());
     json_object_object_add(ret, "links", links ? links : json_object_new_array());
-    json_object_object_add(ret, "disagreements", clashes_build(daemon));
+    json_object_object_add(ret, "disagreements", mismatches_build(daemon));
     return ret;
 }
 
@@ -381,8 +381,8 @@ static void standstill_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
         json_object_object_add(event, "attached", attached_build(daemon));
         json_object_object_add(event, "standstill", standstill_build(daemon, now_ns));
     }
-    daemon_tell_all(daemon, json_object_get(event));
-    daemon_tell_owner(daemon, event);
+    daemon_publish(daemon, json_object_get(event));
+    daemon_notify_owner(daemon, event);
 }
 
 void daemon_standstill_tick(struct daemon *daemon)
@@ -393,9 +393,10 @@ void daemon_standstill_tick(struct daemon *daemon)
         if (client->node >= 0)
             client_look(daemon, client);
     since_ns = quiet_since_ns(daemon, now_ns);
-    daemon->look[daemon->looks % DAEMON_LOOKS].at_ns = now_ns;
-    daemon->look[daemon->looks++ % DAEMON_LOOKS].starved_ns = fabric_starved_ns(daemon->fabric);
-    fabric_stalls_look(daemon->fabric, now_ns); /* without memory no links are listed */
+    daemon->sample[daemon->samples % DAEMON_SAMPLES].at_ns = now_ns;
+    daemon->sample[daemon->samples++ % DAEMON_SAMPLES].starved_ns =
+        fabric_starved_ns(daemon->fabric);
+    fabric_stalls_sample(daemon->fabric, now_ns); /* without memory no links are listed */
     standstill_tell(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
                     now_ns);
 }

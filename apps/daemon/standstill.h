@@ -16,11 +16,12 @@
 #define STANDSTILL_AGE_NS 1000000000u
 
 /* What the daemon knows of an attached process. */
-struct standstill_look {
+struct standstill_sample {
     struct emu_pending pending; /* as it was told last; written_ns 0: never */
     uint64_t attached_ns;
-    bool absent;     /* stopped, or silent: what it told last may not be so any more */
-    bool clash_told; /* that it does not agree with others; or others of its group were quicker */
+    bool absent; /* stopped, or silent: what it told last may not be so any more */
+    /* that it does not agree with others; or others of its group were quicker */
+    bool mismatch_reported;
 };
 
 /** standstill_age - how long ago @since_ns was. Pure. */
@@ -37,7 +38,7 @@ const char *standstill_kind(uint8_t kind);
 /** standstill_what - fields that say what a collective is, added to @to. */
 void standstill_what(struct json_object *to, const struct emu_pending_what *what);
 
-/** standstill_collectives - a list of the collectives that wait. Between fabric_hold(), _go(). */
+/** standstill_collectives - a list of the collectives that wait. Between fabric_pause(), _go(). */
 struct json_object *standstill_collectives(struct daemon *daemon, uint64_t now_ns);
 
 #endif

@@ -18,7 +18,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/sample.h"
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
@@ -36,7 +36,7 @@
 
 struct telemetry_serve {
     struct telemetry *telemetry; /* NULL: nobody reads */
-    struct telemetry_text line;
+    struct text_buf line;
     struct telemetry_reader file; /* --record's */
     uint64_t origin_ns;
     int timer;
@@ -52,7 +52,7 @@ static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cab
     const struct daemon *daemon = ctx;
 
     *ret = telemetry_cable_at(daemon_faults_manager(daemon), cable);
-    if (daemon->far.lost && daemon->far.lost[cable])
+    if (daemon->remote.lost && daemon->remote.lost[cable])
         ret->state = TELEMETRY_DOWN;
 }
 
@@ -110,7 +110,7 @@ static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_proc
     who->pid = client->pid;
     who->rank = client->rank;
     snprintf(who->command, sizeof who->command, "%s", client->command);
-    pending = client->look ? &client->look->pending : NULL;
+    pending = client->sample ? &client->sample->pending : NULL;
     if (!pending || !pending->written_ns || !pending->waits)
         return;
     wait_of_op(waits, pending, &pending->send);
@@ -207,12 +207,12 @@ static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
-    if (daemon->hosts && serve->telemetry)
-        hosts_sample_end(daemon->hosts, HOSTS_COUNTED);
+    if (daemon->coordinator && serve->telemetry)
+        coordinator_sample_end(daemon->coordinator, HOSTS_SAMPLE_COUNTERS);
     fabric_watch(daemon->fabric, FABRIC_WATCH_TELEMETRY, false);
     telemetry_destroy(serve->telemetry);
     serve->telemetry = NULL;
-    telemetry_text_free(&serve->line);
+    text_buf_free(&serve->line);
 }
 
 /* For the reader who is due next; or there is none any more. */
@@ -240,12 +240,12 @@ static uint32_t readers_with_open(const struct daemon *daemon)
     uint32_t count = 0;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
-        count += client->telemetry.told.open != NULL;
+        count += client->telemetry.format.open != NULL;
     return count;
 }
 
 /* As it wants it, the reader gets a fold of its own. Errors: with a line in *why. */
-static int reader_open(struct daemon *daemon, const struct telemetry_wish *wish,
+static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
                        struct telemetry_reader *reader, const char **why)
 {
     int err = sampler_open(daemon);
@@ -253,11 +253,11 @@ static int reader_open(struct daemon *daemon, const struct telemetry_wish *wish,
     *why = "there is no memory or descriptor for telemetry";
     if (err)
         return err;
-    if (wish->count && readers_with_open(daemon) >= OPEN_READERS) {
+    if (filter->count && readers_with_open(daemon) >= OPEN_READERS) {
         *why = "too many readers have blocks open";
         return -ENOSPC;
     }
-    return telemetry_wish_meet(wish, daemon->telemetry->telemetry, &reader->told, why);
+    return telemetry_filter_apply(filter, daemon->telemetry->telemetry, &reader->format, why);
 }
 
 static void reader_begin(struct daemon *daemon, struct client *client)
@@ -267,17 +267,17 @@ static void reader_begin(struct daemon *daemon, struct client *client)
     uint64_t every_ns = reader->every_ms * UINT64_C(1000000);
 
     reader->due_ms = next_ms(now_ms(serve), GRID_MS);
-    telemetry_told_shape(&reader->told, serve->telemetry, every_ns, &serve->line);
+    telemetry_format_shape(&reader->format, serve->telemetry, every_ns, &serve->line);
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
 /* What was asked for takes the place of what was; or, where it is wrong, that stays. */
 static bool subscribe(struct daemon *daemon, struct client *client, uint32_t every_ms,
-                      const struct telemetry_wish *wish)
+                      const struct telemetry_filter *filter)
 {
     struct telemetry_reader reader = {.every_ms = every_ms};
     const char *why;
-    int err = every_ms ? reader_open(daemon, wish, &reader, &why) : 0;
+    int err = every_ms ? reader_open(daemon, filter, &reader, &why) : 0;
 
     if (err) {
         daemon_reply_error(daemon, client, err, why);
@@ -297,7 +297,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                                struct json_object *request)
 {
     int64_t every_ms = every_wanted(request);
-    struct telemetry_wish wish;
+    struct telemetry_filter filter;
     const char *why;
     bool done;
     int err;
@@ -307,19 +307,19 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                            "\"telemetry\" must be 0, or a number of ms from 100 to 3600000");
         return false;
     }
-    err = telemetry_wish_read(&wish, request, &why);
+    err = telemetry_filter_read(&filter, request, &why);
     if (err) {
         daemon_reply_error(daemon, client, err, why);
         return false;
     }
-    done = subscribe(daemon, client, (uint32_t)every_ms, &wish);
-    telemetry_wish_free(&wish);
+    done = subscribe(daemon, client, (uint32_t)every_ms, &filter);
+    telemetry_filter_free(&filter);
     return done;
 }
 
 void telemetry_serve_left(struct client *client)
 {
-    telemetry_told_free(&client->telemetry.told);
+    telemetry_format_free(&client->telemetry.format);
 }
 
 /* The last line is still under way to it. */
@@ -333,26 +333,26 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     struct telemetry_serve *serve = daemon->telemetry;
     struct telemetry_reader *reader = &client->telemetry;
 
-    telemetry_told_line(&reader->told, serve->telemetry, reader->seen, reader->skipped,
-                        &serve->line);
+    telemetry_format_line(&reader->format, serve->telemetry, reader->seen, reader->skipped,
+                          &serve->line);
     if (serve->line.failed) {
         reader->skipped++;
         return;
     }
-    reader->seen = telemetry_looks(serve->telemetry);
+    reader->seen = telemetry_samples(serve->telemetry);
     reader->skipped = 0;
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
 /* A look, but not twice for readers that are due together. */
-static void look_once(struct telemetry_serve *serve, bool *looked)
+static void look_once(struct telemetry_serve *serve, bool *sampled)
 {
-    if (!*looked)
-        telemetry_look(serve->telemetry, emu_now_ns());
-    *looked = true;
+    if (!*sampled)
+        telemetry_sample(serve->telemetry, emu_now_ns());
+    *sampled = true;
 }
 
-static void readers_serve(struct daemon *daemon, uint64_t ms, bool *looked)
+static void readers_serve(struct daemon *daemon, uint64_t ms, bool *sampled)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (client->gone || !is_due(&client->telemetry, ms))
@@ -362,7 +362,7 @@ static void readers_serve(struct daemon *daemon, uint64_t ms, bool *looked)
             client->telemetry.skipped++;
             continue;
         }
-        look_once(daemon->telemetry, looked);
+        look_once(daemon->telemetry, sampled);
         reader_serve(daemon, client);
     }
 }
@@ -378,12 +378,12 @@ static void file_serve(struct daemon *daemon)
         serve->file.skipped++;
         return;
     }
-    serve->file.seen = telemetry_looks(serve->telemetry);
+    serve->file.seen = telemetry_samples(serve->telemetry);
     serve->file.skipped = 0;
     lines_put(&daemon->snapshots, serve->line.at, serve->line.bytes);
 }
 
-static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *looked)
+static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *sampled)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
@@ -394,7 +394,7 @@ static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *looked)
         serve->file.skipped++;
         daemon->snapshots.all_left_out++;
     } else {
-        look_once(serve, looked);
+        look_once(serve, sampled);
         file_serve(daemon);
     }
     if (daemon->snapshots.fd < 0)
@@ -433,24 +433,27 @@ static bool hosts_are_asked(struct daemon *daemon, uint64_t ms)
     struct telemetry_serve *serve = daemon->telemetry;
     uint64_t most_ms;
 
-    if (!daemon->hosts || serve->asks || due_ms(daemon) > ms ||
-        !hosts_sample(daemon->hosts, HOSTS_COUNTED))
+    if (!daemon->coordinator || serve->asks || due_ms(daemon) > ms ||
+        !coordinator_sample_request(daemon->coordinator, HOSTS_SAMPLE_COUNTERS))
         return false;
-    most_ms = hosts_sample_is_whole(daemon->hosts, HOSTS_COUNTED) ? HOSTS_MS : HOSTS_FIRST_MS;
+    most_ms = coordinator_sample_is_complete(daemon->coordinator, HOSTS_SAMPLE_COUNTERS)
+                  ? HOSTS_MS
+                  : HOSTS_FIRST_MS;
     serve->asks = true;
     timer_arm(serve, ms + most_ms);
     return true;
 }
 
-bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piece)
+bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
     return !serve || !serve->telemetry ||
-           telemetry_heard(serve->telemetry, piece->host, piece->bytes, piece->count, emu_now_ns());
+           telemetry_receive(serve->telemetry, piece->host, piece->bytes, piece->count,
+                             emu_now_ns());
 }
 
-void telemetry_serve_heard_all(struct daemon *daemon)
+void telemetry_serve_received_all(struct daemon *daemon)
 {
     if (daemon->telemetry && daemon->telemetry->asks)
         timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* at once */
@@ -461,8 +464,8 @@ void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
     if (!daemon->telemetry || !daemon->telemetry->telemetry)
         return;
     telemetry_host_lost(daemon->telemetry->telemetry, host);
-    if (!hosts_sample_waits(daemon->hosts, HOSTS_COUNTED))
-        telemetry_serve_heard_all(daemon);
+    if (!coordinator_sample_waits(daemon->coordinator, HOSTS_SAMPLE_COUNTERS))
+        telemetry_serve_received_all(daemon);
 }
 
 /* --- the whole ---------------------------------------------------------------------- */
@@ -471,7 +474,7 @@ void telemetry_serve_run(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
     uint64_t expired, ms;
-    bool looked = false;
+    bool sampled = false;
 
     if (read(serve->timer, &expired, sizeof expired) < 0)
         return;
@@ -479,8 +482,8 @@ void telemetry_serve_run(struct daemon *daemon)
     if (hosts_are_asked(daemon, ms))
         return;
     serve->asks = false;
-    readers_serve(daemon, ms, &looked);
-    file_serve_due(daemon, ms, &looked);
+    readers_serve(daemon, ms, &sampled);
+    file_serve_due(daemon, ms, &sampled);
     serve_rearm(daemon);
 }
 
@@ -500,7 +503,7 @@ static size_t readers_flush(struct daemon *daemon)
         else
             waits += client->conn.out.bytes;
     }
-    return waits + (daemon->hosts ? hosts_pass(daemon->hosts) : 0);
+    return waits + (daemon->coordinator ? coordinator_forward(daemon->coordinator) : 0);
 }
 
 static void readers_drain(struct daemon *daemon, int64_t end_ms)
@@ -532,13 +535,13 @@ static void serve_last(struct daemon *daemon)
     struct telemetry_serve *serve = daemon->telemetry;
     int64_t end_ms;
 
-    if (daemon->hosts)
-        hosts_sample_last(daemon->hosts, HOSTS_COUNTED);
+    if (daemon->coordinator)
+        coordinator_sample_last(daemon->coordinator, HOSTS_SAMPLE_COUNTERS);
     if (serve->file.every_ms)
         lines_drain(&daemon->snapshots);
     end_ms = emu_now_ms() + LAST_MS;
     readers_drain(daemon, end_ms);
-    telemetry_look(serve->telemetry, emu_now_ns());
+    telemetry_sample(serve->telemetry, emu_now_ns());
     if (serve->file.every_ms)
         file_serve(daemon);
     readers_serve_last(daemon);

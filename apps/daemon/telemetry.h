@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 
 struct client;
 struct daemon;
-struct hosts_piece;
+struct coordinator_piece;
 struct json_object;
 
 /* What the daemon keeps of a connection's wish. */
@@ -29,7 +29,7 @@ struct telemetry_reader {
     uint64_t due_ms;   /* since the fabric's start: the next */
     uint64_t seen;     /* the look that it was told of last; 0: none */
     uint64_t skipped;  /* since then */
-    struct telemetry_told told;
+    struct telemetry_format format;
 };
 
 /**
@@ -55,12 +55,12 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node);
 void telemetry_serve_run(struct daemon *daemon);
 
 /**
- * telemetry_serve_heard - what another host has told of its counters: telemetry_heard(); false: it
- * is wrong. telemetry_serve_heard_all() - no host that was asked is waited for any more.
+ * telemetry_serve_receive - what another host has told of its counters: telemetry_receive(); false:
+ * it is wrong. telemetry_serve_received_all() - no host that was asked is waited for any more.
  * telemetry_serve_host_lost() - the host is.
  */
-bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piece);
-void telemetry_serve_heard_all(struct daemon *daemon);
+bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
+void telemetry_serve_received_all(struct daemon *daemon);
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
 /**

@@ -4,7 +4,7 @@
  *
  * A process has room for EMU_FINISHED_SLOTS that nobody has taken: so many in each EVERY_MS, or
  * some are missed, which is counted. Other hosts are asked for theirs as often, unless they have
- * not answered yet (part.h).
+ * not answered yet (agent.h).
  */
 #include "apps/daemon/timeline.h"
 
@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "apps/fabric/origin.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/daemon/client.h"
 #include "apps/fabric/sample.h"
-#include "apps/timeline/part.h"
+#include "apps/timeline/agent.h"
 #include "apps/timeline/timeline.h"
 #include "emu/util/now.h"
 
@@ -59,13 +59,13 @@ static void serve_free(struct timeline_serve *serve)
 /* Of other hosts' clocks something is known, and their processes tell from now on. */
 static void hosts_begin(struct daemon *daemon, uint64_t from_bytes)
 {
-    if (!daemon->hosts)
+    if (!daemon->coordinator)
         return;
     for (uint32_t h = 0; h < daemon->config->hosts->count; h++)
         hostlink_offset_reset(&daemon->timeline->clock[h]);
-    hosts_sample_messages(daemon->hosts, from_bytes);
+    coordinator_sample_messages(daemon->coordinator, from_bytes);
     for (int round = 0; round < CLOCK_ROUNDS; round++)
-        hosts_sample_last(daemon->hosts, HOSTS_FINISHED);
+        coordinator_sample_last(daemon->coordinator, HOSTS_SAMPLE_FINISHED);
 }
 
 static int serve_make(struct timeline_serve *serve, const struct timeline_config *config)
@@ -80,7 +80,7 @@ static int serve_make(struct timeline_serve *serve, const struct timeline_config
 int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan, char *error,
                         unsigned long error_bytes)
 {
-    const struct hosts_config *hosts = daemon->config->hosts;
+    const struct coordinator_config *hosts = daemon->config->hosts;
     struct json_object *origin = origin_json(daemon->config->fabric);
     const struct timeline_config config = {.fd = plan->fd,
                                            .path = plan->path,
@@ -125,7 +125,7 @@ static void take(struct daemon *daemon, uint32_t node)
     uint32_t count = fabric_finished(daemon->fabric, node, &serve->at[node], ring, &missed);
 
     for (uint32_t i = 0; i < count; i++)
-        timeline_finished(serve->timeline, node, serve->at[node].seat, &ring[i]);
+        timeline_finished(serve->timeline, node, serve->at[node].incarnation, &ring[i]);
     timeline_missed(serve->timeline, missed);
 }
 
@@ -138,8 +138,8 @@ static void take_all(struct daemon *daemon)
 
 static void take_everywhere(struct daemon *daemon)
 {
-    if (daemon->hosts)
-        hosts_sample_last(daemon->hosts, HOSTS_FINISHED);
+    if (daemon->coordinator)
+        coordinator_sample_last(daemon->coordinator, HOSTS_SAMPLE_FINISHED);
     take_all(daemon);
 }
 
@@ -150,24 +150,24 @@ void timeline_serve_run(struct daemon *daemon)
     if (read(daemon->timeline->timer, &expired, sizeof expired) < 0)
         return;
     take_all(daemon);
-    if (daemon->hosts)
-        hosts_sample(daemon->hosts, HOSTS_FINISHED);
+    if (daemon->coordinator)
+        coordinator_sample_request(daemon->coordinator, HOSTS_SAMPLE_FINISHED);
 }
 
-bool timeline_serve_heard(struct daemon *daemon, const struct hosts_piece *piece)
+bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece)
 {
     struct timeline_serve *serve = daemon->timeline;
-    const struct timeline_heard heard = {.config = daemon->config->fabric,
-                                         .host = piece->host,
-                                         .bytes = piece->bytes,
-                                         .count = piece->count,
-                                         .asked_ns = piece->asked_ns,
-                                         .now_ns = emu_now_ns()};
+    const struct timeline_received heard = {.config = daemon->config->fabric,
+                                            .host = piece->host,
+                                            .bytes = piece->bytes,
+                                            .count = piece->count,
+                                            .asked_ns = piece->asked_ns,
+                                            .now_ns = emu_now_ns()};
     bool right;
 
     if (!serve)
         return true;
-    right = timeline_heard(serve->timeline, &serve->clock[piece->host], &heard);
+    right = timeline_receive(serve->timeline, &serve->clock[piece->host], &heard);
     timeline_write(serve->timeline);
     return right;
 }
@@ -184,7 +184,7 @@ void timeline_serve_host_lost(struct daemon *daemon, uint32_t host)
 void timeline_serve_host_back(struct daemon *daemon)
 {
     if (daemon->timeline)
-        hosts_sample(daemon->hosts, HOSTS_FINISHED);
+        coordinator_sample_request(daemon->coordinator, HOSTS_SAMPLE_FINISHED);
 }
 
 static void process_note(struct daemon *daemon, const struct client *client, const char *what)
@@ -233,8 +233,8 @@ void timeline_serve_close(struct daemon *daemon)
     if (!daemon->timeline)
         return;
     take_everywhere(daemon);
-    if (daemon->hosts)
-        hosts_sample_end(daemon->hosts, HOSTS_FINISHED);
+    if (daemon->coordinator)
+        coordinator_sample_end(daemon->coordinator, HOSTS_SAMPLE_FINISHED);
     fabric_watch(daemon->fabric, FABRIC_WATCH_TIMELINE, false);
     if (timeline_failed(daemon->timeline->timeline))
         daemon->unwritten = true;

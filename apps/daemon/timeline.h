@@ -11,7 +11,7 @@
 
 struct client;
 struct daemon;
-struct hosts_piece;
+struct coordinator_piece;
 struct json_object;
 
 /* What the command asks for. */
@@ -38,11 +38,11 @@ void timeline_serve_event(struct daemon *daemon, struct json_object *event);
 void timeline_serve_run(struct daemon *daemon);
 
 /**
- * timeline_serve_heard - what another host has told of what its processes have finished; false: it
- * is wrong. timeline_serve_host_lost() - the host is. timeline_serve_host_back() - another one was
- * let in, and tells before anybody attaches there.
+ * timeline_serve_receive - what another host has told of what its processes have finished; false:
+ * it is wrong. timeline_serve_host_lost() - the host is. timeline_serve_host_back() - another one
+ * was let in, and tells before anybody attaches there.
  */
-bool timeline_serve_heard(struct daemon *daemon, const struct hosts_piece *piece);
+bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host);
 void timeline_serve_host_back(struct daemon *daemon);
 

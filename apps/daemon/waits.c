@@ -34,7 +34,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 }
 
 /* Add the waits of a process, or of the fabric, since the last sample. */
-static void count_more(struct daemon *daemon, const struct waits_more *more)
+static void count_more(struct daemon *daemon, const struct waits_delta *more)
 {
     daemon->waits.ns += more->ns;
     daemon->waits.over_ns += more->over_ns;
@@ -46,9 +46,9 @@ static void count_more(struct daemon *daemon, const struct waits_more *more)
 static void look_at_client(struct daemon *daemon, struct client *client, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
-    struct waits_more more;
+    struct waits_delta more;
 
-    if (!client->waits || waits_look(client->waits, since_ns, &more))
+    if (!client->waits || waits_sample(client->waits, since_ns, &more))
         /* it has just ended, and its connection will say so; or the next look sees it all */
         return;
     count_more(daemon, &more);
@@ -67,12 +67,12 @@ static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
     struct daemon_waits *record = &daemon->record.waits;
     uint64_t all_ns = fabric_full_ns(daemon->fabric);
     uint64_t full_ns = all_ns - lesser(all_ns, record->full_ns);
-    struct waits_more more;
+    struct waits_delta more;
 
     record->full_ns += full_ns;
     daemon->waits.ns += full_ns;
     daemon->waits.over_ns += full_ns - lesser(full_ns, since_ns);
-    if (!daemon->waits.fabric || waits_look(daemon->waits.fabric, since_ns, &more))
+    if (!daemon->waits.fabric || waits_sample(daemon->waits.fabric, since_ns, &more))
         return;
     record->fabric_ns += more.ns;
     count_more(daemon, &more);
@@ -81,12 +81,12 @@ static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
 /* Nobody was attached until now: what the fabric waited does not count. */
 static void waits_begin(struct daemon *daemon)
 {
-    struct waits_more more;
+    struct waits_delta more;
 
     if (daemon->waits.fabric)
-        waits_look(daemon->waits.fabric, 0, &more);
-    daemon->waits.look_ns = emu_now_ns();
-    fabric_starved(daemon->fabric, 0, daemon->waits.look_ns);
+        waits_sample(daemon->waits.fabric, 0, &more);
+    daemon->waits.sample_ns = emu_now_ns();
+    fabric_starved(daemon->fabric, 0, daemon->waits.sample_ns);
     daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
@@ -99,13 +99,13 @@ static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
     record->late_ns += lesser(since_ns, daemon->waits.ns) + daemon->waits.over_ns;
     record->late_ns = lesser(record->late_ns, record->attached_ns);
     fabric_starved(daemon->fabric, emu_starved_ns(since_ns, daemon->waits.starved_ns), at_ns);
-    daemon->waits.look_ns = at_ns;
+    daemon->waits.sample_ns = at_ns;
     daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
-void daemon_waits_look(struct daemon *daemon)
+void daemon_waits_sample(struct daemon *daemon)
 {
-    uint64_t at_ns = emu_now_ns(), since_ns = at_ns - daemon->waits.look_ns;
+    uint64_t at_ns = emu_now_ns(), since_ns = at_ns - daemon->waits.sample_ns;
     uint64_t ran_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 
     if (!fabric_attached(daemon->fabric))
@@ -121,7 +121,7 @@ void daemon_waits_look(struct daemon *daemon)
 void daemon_waits_tick(struct daemon *daemon)
 {
     if (emu_now_ns() >= daemon->waits.next_ns)
-        daemon_waits_look(daemon);
+        daemon_waits_sample(daemon);
     else
         fabric_starved(daemon->fabric, 0, emu_now_ns()); /* the manager has a core */
 }
@@ -132,14 +132,14 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
     client->waited_ns = 0;
     if (fabric_attached(daemon->fabric) == 1)
         waits_begin(daemon);
-    if (client->far || waits_open(&client->waits, client->pid))
+    if (client->remote || waits_open(&client->waits, client->pid))
         daemon->record.waits.unseen++;
 }
 
 /* Of the dead it is not known what they waited since the last look: it may be all that time. */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
-    uint64_t since_ns = emu_now_ns() - daemon->waits.look_ns;
+    uint64_t since_ns = emu_now_ns() - daemon->waits.sample_ns;
 
     look_at_client(daemon, client, since_ns);
     if (dead && client->waits)
@@ -147,7 +147,7 @@ void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead
     waits_close(client->waits);
     client->waits = NULL;
     if (fabric_attached(daemon->fabric) == 1)
-        daemon_waits_look(daemon);
+        daemon_waits_sample(daemon);
 }
 
 void daemon_waits_open(struct daemon *daemon)

@@ -33,7 +33,7 @@ struct fabric_comm_past {
     uint64_t more_messages, more_bytes;
     struct fabric_finished_at *at; /* by node: position in its reports */
     uint64_t *passed;              /* by node: segments sent and delivered when they were read */
-    struct told told;
+    struct comm_samples samples;
 };
 
 static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
@@ -52,37 +52,37 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
 }
 
 /* The next node from @node on that the process has sent to; edge->nodes: none. */
-static uint32_t peer_next(const struct emu_hostif *edge, uint32_t node)
+static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
-    const _Atomic uint64_t *sent = emu_hostif_peers(edge->shared, edge->nodes);
+    const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
 
-    while (node < edge->nodes) {
+    while (node < hostif->nodes) {
         uint64_t word = emu_count_read(&sent[node / 64]) >> node % 64;
 
         if (word) {
             node += (uint32_t)__builtin_ctzll(word);
-            return node < edge->nodes ? node : edge->nodes;
+            return node < hostif->nodes ? node : hostif->nodes;
         }
         node += 64 - node % 64;
     }
-    return edge->nodes;
+    return hostif->nodes;
 }
 
-static uint32_t peers_count(const struct emu_hostif *edge)
+static uint32_t peers_count(const struct emu_hostif *hostif)
 {
     uint32_t count = 0;
 
-    for (uint32_t n = 0; edge && (n = peer_next(edge, n)) < edge->nodes; n++)
+    for (uint32_t n = 0; hostif && (n = peer_next(hostif, n)) < hostif->nodes; n++)
         count++;
     return count;
 }
 
-/* Add up @row and the messages of @edge, which may be NULL, into at most @most pairs. */
+/* Add up @row and the messages of @hostif, which may be NULL, into at most @most pairs. */
 static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
-                        const struct emu_hostif *edge, uint32_t node, uint32_t most)
+                        const struct emu_hostif *hostif, uint32_t node, uint32_t most)
 {
-    uint32_t nodes = edge ? edge->nodes : 0;
-    uint32_t peer = edge ? peer_next(edge, 0) : nodes;
+    uint32_t nodes = hostif ? hostif->nodes : 0;
+    uint32_t peer = hostif ? peer_next(hostif, 0) : nodes;
     uint32_t i = 0, count = 0;
 
     while ((i < row->count || peer < nodes) && count < most) {
@@ -94,21 +94,21 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
         if (i < row->count && row->pair[i].to == to)
             *pair = row->pair[i++];
         if (peer == to && peer < nodes) {
-            const struct emu_comm_peer *sent = emu_hostif_peer(edge->shared, nodes, peer);
+            const struct emu_comm_peer *sent = emu_hostif_peer(hostif->shared, nodes, peer);
 
             pair->messages += emu_count_read(&sent->messages);
             pair->bytes += emu_count_read(&sent->bytes);
-            peer = peer_next(edge, peer + 1);
+            peer = peer_next(hostif, peer + 1);
         }
     }
     return count;
 }
 
-/* Without space for pairs, add all messages of @edge to one sum. */
-static void edge_more(const struct emu_hostif *edge, uint64_t *messages, uint64_t *bytes)
+/* Without space for pairs, add all messages of @hostif to one sum. */
+static void hostif_more(const struct emu_hostif *hostif, uint64_t *messages, uint64_t *bytes)
 {
-    for (uint32_t n = 0; (n = peer_next(edge, n)) < edge->nodes; n++) {
-        const struct emu_comm_peer *sent = emu_hostif_peer(edge->shared, edge->nodes, n);
+    for (uint32_t n = 0; (n = peer_next(hostif, n)) < hostif->nodes; n++) {
+        const struct emu_comm_peer *sent = emu_hostif_peer(hostif->shared, hostif->nodes, n);
 
         *messages += emu_count_read(&sent->messages);
         *bytes += emu_count_read(&sent->bytes);
@@ -127,7 +127,7 @@ static struct fabric_comm_past *past_of(struct fabric *fabric)
     past = fabric->comm = calloc(1, sizeof *past);
     if (!past)
         return NULL;
-    told_open(&past->told, nodes);
+    comm_samples_open(&past->samples, nodes);
     past->row = calloc(nodes, sizeof *past->row);
     past->at = calloc(nodes, sizeof *past->at);
     past->passed = calloc(nodes, sizeof *past->passed);
@@ -144,7 +144,7 @@ void fabric_comm_stop(struct fabric *fabric)
         return;
     for (uint32_t n = 0; past->row && n < fabric->config.graph->nodes; n++)
         free(past->row[n].pair);
-    told_free(&past->told);
+    comm_samples_free(&past->samples);
     free(past->passed);
     free(past->at);
     free(past->row);
@@ -152,25 +152,25 @@ void fabric_comm_stop(struct fabric *fabric)
     fabric->comm = NULL;
 }
 
-static void past_add(struct fabric_comm_past *past, uint32_t node, const struct emu_hostif *edge)
+static void past_add(struct fabric_comm_past *past, uint32_t node, const struct emu_hostif *hostif)
 {
     struct comm_row *row = &past->row[node];
-    uint32_t room = row->count + peers_count(edge);
+    uint32_t capacity = row->count + peers_count(hostif);
     struct fabric_pair *pair = NULL;
 
-    if (room == row->count)
+    if (capacity == row->count)
         return;
-    if (past->pairs - row->count + room <= FABRIC_PAIRS_MOST)
-        pair = malloc(room * sizeof *pair);
+    if (past->pairs - row->count + capacity <= FABRIC_PAIRS_MOST)
+        pair = malloc(capacity * sizeof *pair);
     if (!pair) {
-        edge_more(edge, &past->more_messages, &past->more_bytes);
+        hostif_more(hostif, &past->more_messages, &past->more_bytes);
         return;
     }
     past->pairs -= row->count;
-    room = row_sum(pair, row, edge, node, room);
+    capacity = row_sum(pair, row, hostif, node, capacity);
     free(row->pair);
-    *row = (struct comm_row){pair, room};
-    past->pairs += room;
+    *row = (struct comm_row){pair, capacity};
+    past->pairs += capacity;
 }
 
 static void take_told(struct fabric *fabric, struct fabric_comm_past *past, uint32_t node)
@@ -180,8 +180,8 @@ static void take_told(struct fabric *fabric, struct fabric_comm_past *past, uint
     uint32_t count = fabric_drawn(fabric, node, &past->at[node], ring, &missed);
 
     for (uint32_t i = 0; i < count; i++)
-        told_add(&past->told, node, &ring[i]);
-    past->told.untold += missed;
+        comm_samples_add(&past->samples, node, &ring[i]);
+    past->samples.unreported += missed;
 }
 
 /*
@@ -193,10 +193,11 @@ void fabric_comm_tick(struct fabric *fabric)
     struct fabric_comm_past *past = past_of(fabric);
 
     for (uint32_t n = 0; past && n < fabric->config.graph->nodes; n++) {
-        const struct emu_hostif *edge = fabric->edge[n];
-        uint64_t passed = edge ? emu_count_read(&edge->sent) + emu_count_read(&edge->delivered) : 0;
+        const struct emu_hostif *hostif = fabric->hostif[n];
+        uint64_t passed =
+            hostif ? emu_count_read(&hostif->sent) + emu_count_read(&hostif->delivered) : 0;
 
-        if (!edge || passed == past->passed[n])
+        if (!hostif || passed == past->passed[n])
             continue;
         past->passed[n] = passed;
         take_told(fabric, past, n);
@@ -206,13 +207,13 @@ void fabric_comm_tick(struct fabric *fabric)
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
 {
     struct fabric_comm_past *past = past_of(fabric);
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
 
-    if (!past || !edge)
+    if (!past || !hostif)
         return;
     take_told(fabric, past, node);
-    cells_add(&past->cell[0][0][0], &edge->shared->comm);
-    past_add(past, node, edge);
+    cells_add(&past->cell[0][0][0], &hostif->shared->comm);
+    past_add(past, node, hostif);
 }
 
 /* --- all processes ------------------------------------------------------------------ */
@@ -222,26 +223,26 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
                       struct fabric_comm *ret)
 {
     uint32_t nodes = fabric->config.graph->nodes;
-    uint64_t room = 0;
+    uint64_t capacity = 0;
 
     for (uint32_t n = 0; n < nodes; n++)
-        room += past->row[n].count + peers_count(fabric->edge[n]);
-    if (room > FABRIC_PAIRS_MOST)
-        room = FABRIC_PAIRS_MOST; /* enough for those of past processes */
-    ret->pair = malloc((room ? room : 1) * sizeof *ret->pair);
+        capacity += past->row[n].count + peers_count(fabric->hostif[n]);
+    if (capacity > FABRIC_PAIRS_MOST)
+        capacity = FABRIC_PAIRS_MOST; /* enough for those of past processes */
+    ret->pair = malloc((capacity ? capacity : 1) * sizeof *ret->pair);
     if (!ret->pair)
         return -ENOMEM;
     for (uint32_t n = 0, gone = past->pairs; n < nodes; n++) {
-        const struct emu_hostif *edge = fabric->edge[n];
-        uint64_t left = room - ret->pairs;
+        const struct emu_hostif *hostif = fabric->hostif[n];
+        uint64_t left = capacity - ret->pairs;
 
         gone -= past->row[n].count;
-        if (edge && left < gone + past->row[n].count + peers_count(edge)) {
-            edge_more(edge, &ret->more_messages, &ret->more_bytes);
-            edge = NULL;
+        if (hostif && left < gone + past->row[n].count + peers_count(hostif)) {
+            hostif_more(hostif, &ret->more_messages, &ret->more_bytes);
+            hostif = NULL;
         }
         ret->pairs +=
-            row_sum(ret->pair + ret->pairs, &past->row[n], edge, n, (uint32_t)(left - gone));
+            row_sum(ret->pair + ret->pairs, &past->row[n], hostif, n, (uint32_t)(left - gone));
     }
     return 0;
 }
@@ -255,19 +256,19 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret)
     if (!past)
         return -ENOMEM;
     for (uint32_t n = 0; n < ret->nodes; n++)
-        if (fabric->edge[n])
+        if (fabric->hostif[n])
             take_told(fabric, past, n);
-    told_settle(&past->told);
+    comm_samples_settle(&past->samples);
     if (pairs_read(fabric, past, ret))
         return -ENOMEM;
     memcpy(ret->cell, past->cell, sizeof ret->cell);
-    memcpy(ret->told, past->told.sum, sizeof ret->told);
-    ret->untold = past->told.untold + past->told.count;
+    memcpy(ret->sampled, past->samples.sum, sizeof ret->sampled);
+    ret->unreported = past->samples.unreported + past->samples.count;
     ret->more_messages += past->more_messages;
     ret->more_bytes += past->more_bytes;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            cells_add(&ret->cell[0][0][0], &fabric->edge[n]->shared->comm);
+        if (fabric->hostif[n])
+            cells_add(&ret->cell[0][0][0], &fabric->hostif[n]->shared->comm);
     if (fabric->mirror && fabric->mirror->comm)
         fabric->mirror->comm(fabric->mirror->ctx, ret);
     return 0;
@@ -282,21 +283,21 @@ void fabric_comm_free(struct fabric_comm *comm)
 
 /* --- collectives that all members have reported ------------------------------------- */
 
-#define TOLD_LEAST 4096u
-#define TOLD_MORE  65536u /* limit of waiting entries, to which each node adds TOLD_NODES */
-#define TOLD_NODES 256u
-#define TOLD_BITS  31u
+#define SAMPLES_LEAST 4096u
+#define SAMPLES_MORE  65536u /* limit of waiting entries, to which each node adds TOLD_NODES */
+#define SAMPLES_NODES 256u
+#define SAMPLES_BITS  31u
 
-void told_open(struct told *told, uint32_t nodes)
+void comm_samples_open(struct comm_samples *samples, uint32_t nodes)
 {
-    told->most = TOLD_MORE + (nodes < 4096 ? nodes : 4096) * TOLD_NODES;
+    samples->most = SAMPLES_MORE + (nodes < 4096 ? nodes : 4096) * SAMPLES_NODES;
 }
 
-void told_free(struct told *told)
+void comm_samples_free(struct comm_samples *samples)
 {
-    free(told->entry);
-    told->entry = NULL;
-    told->count = told->room = 0;
+    free(samples->entry);
+    samples->entry = NULL;
+    samples->count = samples->capacity = 0;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -307,7 +308,7 @@ static int compare(uint64_t a, uint64_t b)
 /* Sort by collective, then by node; reports of one node from old to new. */
 static int by_collective(const void *left, const void *right)
 {
-    const struct told_entry *a = left, *b = right;
+    const struct comm_sample *a = left, *b = right;
     int ret = compare(a->one.group, b->one.group);
 
     if (!ret)
@@ -328,7 +329,7 @@ struct arrivals {
     uint64_t root_ns; /* of the root, if there is one */
 };
 
-static struct arrivals arrivals_of(const struct told_entry *run, uint32_t count)
+static struct arrivals arrivals_of(const struct comm_sample *run, uint32_t count)
 {
     struct arrivals ret = {0};
 
@@ -341,7 +342,7 @@ static struct arrivals arrivals_of(const struct told_entry *run, uint32_t count)
 }
 
 /* The time from which @member waits only for the network. */
-static uint64_t released_ns(const struct arrivals *arrivals, const struct told_entry *member)
+static uint64_t released_ns(const struct arrivals *arrivals, const struct comm_sample *member)
 {
     const struct emu_finished *one = &member->one;
     enum emu_root root = emu_kind_traits(one->kind)->root;
@@ -355,11 +356,12 @@ static uint64_t released_ns(const struct arrivals *arrivals, const struct told_e
     return ret < one->ended_ns ? ret : one->ended_ns;
 }
 
-static void run_sum(struct told *told, const struct told_entry *run, uint32_t count)
+static void run_sum(struct comm_samples *samples, const struct comm_sample *run, uint32_t count)
 {
     const struct emu_finished *any = &run->one;
-    struct fabric_told *sum = &told->sum[any->kind - EMU_MULTICAST][emu_comm_size(any->bytes)];
-    double weight = ldexp(1, any->told_bits < TOLD_BITS ? any->told_bits : TOLD_BITS);
+    struct fabric_comm_sum *sum =
+        &samples->sum[any->kind - EMU_MULTICAST][emu_comm_size(any->bytes)];
+    double weight = ldexp(1, any->report_bits < SAMPLES_BITS ? any->report_bits : SAMPLES_BITS);
     struct arrivals arrivals = arrivals_of(run, count);
 
     for (uint32_t i = 0; i < count; i++) {
@@ -377,21 +379,21 @@ static void run_sum(struct told *told, const struct told_entry *run, uint32_t co
 }
 
 /* Keep only the newest report of a node: older ones are of a group that had the address before. */
-static uint32_t run_unique(struct told *told, struct told_entry *run, uint32_t count)
+static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         bool last = i + 1 == count || run[i].node != run[i + 1].node;
 
-        told->untold += !last;
+        samples->unreported += !last;
         if (last)
             run[kept++] = run[i];
     }
     return kept;
 }
 
-static bool run_is_complete(const struct told_entry *run, uint32_t count)
+static bool run_is_complete(const struct comm_sample *run, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (run[i].one.members != count || run[i].one.kind != run->one.kind ||
@@ -400,60 +402,61 @@ static bool run_is_complete(const struct told_entry *run, uint32_t count)
     return count < UINT16_MAX; /* UINT16_MAX stands for that many members or more */
 }
 
-void told_settle(struct told *told)
+void comm_samples_settle(struct comm_samples *samples)
 {
-    struct told_entry *entry = told->entry;
+    struct comm_sample *entry = samples->entry;
     uint32_t kept = 0;
 
-    if (told->count)
-        qsort(entry, told->count, sizeof *entry, by_collective);
-    for (uint32_t i = 0, next; i < told->count; i = next) {
+    if (samples->count)
+        qsort(entry, samples->count, sizeof *entry, by_collective);
+    for (uint32_t i = 0, next; i < samples->count; i = next) {
         uint32_t count;
 
-        for (next = i + 1; next < told->count && entry[next].one.group == entry[i].one.group &&
+        for (next = i + 1; next < samples->count && entry[next].one.group == entry[i].one.group &&
                            entry[next].one.first == entry[i].one.first;)
             next++;
-        count = run_unique(told, &entry[i], next - i);
+        count = run_unique(samples, &entry[i], next - i);
         if (run_is_complete(&entry[i], count)) {
-            run_sum(told, &entry[i], count);
+            run_sum(samples, &entry[i], count);
             continue;
         }
         for (uint32_t k = 0; k < count; k++)
             entry[kept++] = entry[i + k];
     }
-    told->count = kept;
+    samples->count = kept;
 }
 
 /* Make space for one more entry, if necessary by dropping those of incomplete collectives. */
-static bool told_has_room(struct told *told)
+static bool samples_reserve(struct comm_samples *samples)
 {
-    uint32_t room = told->room ? 2 * told->room : TOLD_LEAST;
-    struct told_entry *more;
+    uint32_t capacity = samples->capacity ? 2 * samples->capacity : SAMPLES_LEAST;
+    struct comm_sample *more;
 
-    if (told->count < told->room)
+    if (samples->count < samples->capacity)
         return true;
-    if (told->room >= told->most) {
-        told_settle(told);
-        if (told->count > told->room / 2) { /* else a few more entries would cause another sort */
-            told->untold += told->count;
-            told->count = 0;
+    if (samples->capacity >= samples->most) {
+        comm_samples_settle(samples);
+        if (samples->count >
+            samples->capacity / 2) { /* else a few more entries would cause another sort */
+            samples->unreported += samples->count;
+            samples->count = 0;
         }
         return true;
     }
-    more = realloc(told->entry, room * sizeof *more);
+    more = realloc(samples->entry, capacity * sizeof *more);
     if (!more)
         return false;
-    told->entry = more;
-    told->room = room;
+    samples->entry = more;
+    samples->capacity = capacity;
     return true;
 }
 
-void told_add(struct told *told, uint32_t node, const struct emu_finished *one)
+void comm_samples_add(struct comm_samples *samples, uint32_t node, const struct emu_finished *one)
 {
-    if (one->kind >= EMU_KINDS || one->told_bits == EMU_COMM_UNTOLD)
+    if (one->kind >= EMU_KINDS || one->report_bits == EMU_COMM_UNREPORTED)
         return;
-    if (told_has_room(told))
-        told->entry[told->count++] = (struct told_entry){*one, node};
+    if (samples_reserve(samples))
+        samples->entry[samples->count++] = (struct comm_sample){*one, node};
     else
-        told->untold++;
+        samples->unreported++;
 }

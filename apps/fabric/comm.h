@@ -17,7 +17,7 @@
 #include "emu/hostif/finished.h"
 
 /* Sums over sampled collectives (emu/hostif/comm.h) that all of their members have reported. */
-struct fabric_told {
+struct fabric_comm_sum {
     uint64_t calls;    /* of members */
     double weight;     /* calls that the sampled calls stand for; the sums below are weighted so */
     double wait_ns;    /* from a member's call until the last member that it waits for arrived */
@@ -25,34 +25,34 @@ struct fabric_told {
     uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
-/** told_whole - a sum as an integer, limited since false reports may make it too large. Pure. */
-static inline uint64_t told_whole(double sum)
+/** comm_count_of - a sum as an integer, limited since false reports may make it too large. Pure. */
+static inline uint64_t comm_count_of(double sum)
 {
     return sum < 0x1p63 ? (uint64_t)(sum + 0.5) : UINT64_C(1) << 63;
 }
 
 /* Report of one member. */
-struct told_entry {
+struct comm_sample {
     struct emu_finished one;
     uint32_t node;
 };
 
-struct told {
-    struct told_entry *entry; /* not yet added up: other members may still report */
-    uint32_t count, room, most;
-    uint64_t untold; /* entries dropped since other members did not report, or not in time */
-    struct fabric_told sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
+struct comm_samples {
+    struct comm_sample *entry; /* not yet added up: other members may still report */
+    uint32_t count, capacity, most;
+    uint64_t unreported; /* entries dropped since other members did not report, or not in time */
+    struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** told_open - set the limit for a fabric of @nodes nodes. @told: zeros, before. */
-void told_open(struct told *told, uint32_t nodes);
-void told_free(struct told *told);
+/** comm_samples_open - set the limit for a fabric of @nodes nodes. @samples: zeros, before. */
+void comm_samples_open(struct comm_samples *samples, uint32_t nodes);
+void comm_samples_free(struct comm_samples *samples);
 
-/** told_add - add the report of one collective by @node. */
-void told_add(struct told *told, uint32_t node, const struct emu_finished *one);
+/** comm_samples_add - add the report of one collective by @node. */
+void comm_samples_add(struct comm_samples *samples, uint32_t node, const struct emu_finished *one);
 
-/** told_settle - add up the collectives that all members have reported. */
-void told_settle(struct told *told);
+/** comm_samples_settle - add up the collectives that all members have reported. */
+void comm_samples_settle(struct comm_samples *samples);
 
 #define FABRIC_PAIRS_MOST (1u << 20)
 
@@ -69,8 +69,8 @@ struct fabric_comm_cell {
 
 struct fabric_comm {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
-    struct fabric_told told[EMU_COMM_KINDS][EMU_COMM_SIZES];
-    uint64_t untold;          /* reports that are in no sum */
+    struct fabric_comm_sum sampled[EMU_COMM_KINDS][EMU_COMM_SIZES];
+    uint64_t unreported;      /* reports that are in no sum */
     uint32_t nodes;           /* of the network */
     struct fabric_pair *pair; /* sorted by nodes; pairs of other hosts follow */
     uint32_t pairs;

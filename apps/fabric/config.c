@@ -8,10 +8,10 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/retry/replay.h"
 #include "emu/dev/outbox.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u                 /* clock virtual: least switches per worker */
@@ -26,7 +26,7 @@
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
-    uint32_t cores = emu_place_cores();
+    uint32_t cores = emu_affinity_cores();
     uint32_t most = fabric_own_switches(config);
     uint32_t workers = cores / 4;
 
@@ -172,15 +172,15 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
 /* Does the limit on file sizes allow host interfaces, which are files in memory? */
 static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    size_t edge_bytes = emu_hostif_bytes(config->graph->nodes);
+    size_t hostif_bytes = emu_hostif_bytes(config->graph->nodes);
     struct rlimit most;
 
-    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)
+    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= hostif_bytes)
         return 0;
     return fail(-EFBIG, error, error_bytes,
                 "the limit on file sizes is %llu bytes here, and the host interface of a process "
                 "needs %zu: raise it (ulimit -f)",
-                (unsigned long long)most.rlim_cur, edge_bytes);
+                (unsigned long long)most.rlim_cur, hostif_bytes);
 }
 
 static int check_clock(const struct fabric_config *config, const struct emu_profile *profile,

@@ -13,7 +13,7 @@
 #include "emu/util/now.h"
 
 static const struct fabric_counter of_way[] = {
-#define WAY(name, kind, shown, text, help) {#name, FABRIC_##kind, help},
+#define DIRECTION(name, kind, shown, text, help) {#name, FABRIC_##kind, help},
 #include "apps/fabric/counters.def"
 };
 
@@ -27,12 +27,13 @@ static const struct fabric_counter of_node[] = {
 #include "apps/fabric/counters.def"
 };
 
-static_assert(FABRIC_WAY_COUNTERS <= FABRIC_COUNTERS_MOST &&
+static_assert(FABRIC_DIRECTION_COUNTERS <= FABRIC_COUNTERS_MOST &&
                   FABRIC_SWITCH_COUNTERS <= FABRIC_COUNTERS_MOST &&
                   FABRIC_NODE_COUNTERS <= FABRIC_COUNTERS_MOST,
               "arrays of FABRIC_COUNTERS_MOST hold any part's counters");
 
-const struct fabric_counters fabric_way_counters = {"port", of_way, FABRIC_WAY_COUNTERS};
+const struct fabric_counters fabric_direction_counters = {"port", of_way,
+                                                          FABRIC_DIRECTION_COUNTERS};
 const struct fabric_counters fabric_switch_counters = {"switch", of_switch, FABRIC_SWITCH_COUNTERS};
 const struct fabric_counters fabric_node_counters = {"node", of_node, FABRIC_NODE_COUNTERS};
 
@@ -65,8 +66,8 @@ static const char *const totals[] = {
 
 void fabric_counters_each(void (*print)(void *ctx, const char *part, const char *name), void *ctx)
 {
-    const struct fabric_counters *const parts[] = {&fabric_way_counters, &fabric_switch_counters,
-                                                   &fabric_node_counters};
+    const struct fabric_counters *const parts[] = {&fabric_direction_counters,
+                                                   &fabric_switch_counters, &fabric_node_counters};
 
     for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++)
         print(ctx, "total", totals[i]);
@@ -77,14 +78,14 @@ void fabric_counters_each(void (*print)(void *ctx, const char *part, const char 
 
 /* --- samples ------------------------------------------------------------------------ */
 
-static void sent_by(struct fabric_way_sample *ret, const struct emu_port_counts *counts)
+static void sent_by(struct fabric_direction_sample *ret, const struct emu_port_counts *counts)
 {
     ret->segments = emu_count_read(&counts->segments);
     ret->stalls = emu_count_read(&counts->stalls);
 }
 
-static bool way_of_switch(const struct fabric *fabric, const struct topo_at *at,
-                          struct fabric_way_sample *ret)
+static bool direction_of_switch(const struct fabric *fabric, const struct topo_at *at,
+                                struct fabric_direction_sample *ret)
 {
     struct switch_dev *sw = fabric->sw[at->sw];
 
@@ -106,14 +107,14 @@ static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
 
 static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
 {
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
 
-    return edge ? ring_holds(&edge->shared->up_tail, &edge->shared->up_head) : 0;
+    return hostif ? ring_holds(&hostif->shared->up_tail, &hostif->shared->up_head) : 0;
 }
 
 /* From a node: by its adapter's link, or directly from its process. */
-static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
-                        struct fabric_way_sample *ret)
+static bool direction_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
+                              struct fabric_direction_sample *ret)
 {
     struct engine *engine = fabric_engine(fabric, cable->node);
 
@@ -129,17 +130,17 @@ static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *
     return true;
 }
 
-bool fabric_sample_way(const struct fabric *fabric, uint32_t i, bool out,
-                       struct fabric_way_sample *ret)
+bool fabric_sample_direction(const struct fabric *fabric, uint32_t i, bool out,
+                             struct fabric_direction_sample *ret)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
     const struct emu_faults *faults = fabric->links.faults[2 * i + out];
 
-    *ret = (struct fabric_way_sample){.errors = faults ? emu_faults_errors(faults) : 0};
+    *ret = (struct fabric_direction_sample){.errors = faults ? emu_faults_errors(faults) : 0};
     if (out)
-        return way_of_switch(fabric, &cable->at, ret);
-    return cable->kind == TOPO_END_SWITCH ? way_of_switch(fabric, &cable->far, ret)
-                                          : way_of_node(fabric, cable, ret);
+        return direction_of_switch(fabric, &cable->at, ret);
+    return cable->kind == TOPO_END_SWITCH ? direction_of_switch(fabric, &cable->peer, ret)
+                                          : direction_of_node(fabric, cable, ret);
 }
 
 bool fabric_sample_switch(const struct fabric *fabric, uint32_t s, struct fabric_switch_sample *ret)
@@ -164,7 +165,7 @@ bool fabric_sample_switch(const struct fabric *fabric, uint32_t s, struct fabric
 
 bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabric_node_sample *ret)
 {
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
     struct engine *engine = fabric_engine(fabric, node);
     struct fabric_host host;
 
@@ -179,21 +180,20 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
         .delivered = segments > dropped ? segments - dropped : 0,
         .contributions = engine ? emu_count_read(&engine_counts(engine)->contributions) : 0,
         .posted = node_posted(fabric, node),
-        .untaken = edge ? ring_holds(&edge->shared->down_tail, &edge->shared->down_head) : 0};
+        .untaken = hostif ? ring_holds(&hostif->shared->down_tail, &hostif->shared->down_head) : 0};
     return true;
 }
 
 void fabric_finished_from(const struct fabric *fabric, uint32_t node,
                           struct fabric_finished_at *ret)
 {
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
 
-    *ret = (struct fabric_finished_at){.seat = 0};
-    if (edge)
-        *ret =
-            (struct fabric_finished_at){.seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK,
-                                        .next = atomic_load_explicit(&edge->shared->finished.count,
-                                                                     memory_order_relaxed)};
+    *ret = (struct fabric_finished_at){.incarnation = 0};
+    if (hostif)
+        *ret = (struct fabric_finished_at){
+            .incarnation = fabric->incarnation[node] & ~EMU_INCARNATION_NO_LINK,
+            .next = atomic_load_explicit(&hostif->shared->finished.count, memory_order_relaxed)};
 }
 
 /* Read new entries of a ring; those of a new incarnation of the process from the first one. */
@@ -201,39 +201,39 @@ static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
                           struct emu_finished_shared *ring, struct fabric_finished_at *at,
                           struct emu_finished *ret, uint64_t *missed)
 {
-    uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+    uint64_t incarnation = fabric->incarnation[node] & ~EMU_INCARNATION_NO_LINK;
 
-    if (at->seat != seat)
-        *at = (struct fabric_finished_at){.seat = seat};
+    if (at->incarnation != incarnation)
+        *at = (struct fabric_finished_at){.incarnation = incarnation};
     return emu_finished_read(ret, ring, &at->next, emu_now_ns, missed);
 }
 
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                          struct emu_finished *ret, uint64_t *missed)
 {
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
 
-    return edge ? read_ring(fabric, node, &edge->shared->finished, at, ret, missed) : 0;
+    return hostif ? read_ring(fabric, node, &hostif->shared->finished, at, ret, missed) : 0;
 }
 
 uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                       struct emu_finished *ret, uint64_t *missed)
 {
-    const struct emu_hostif *edge = fabric->edge[node];
+    const struct emu_hostif *hostif = fabric->hostif[node];
 
-    return edge ? read_ring(fabric, node, &edge->shared->drawn, at, ret, missed) : 0;
+    return hostif ? read_ring(fabric, node, &hostif->shared->drawn, at, ret, missed) : 0;
 }
 
 /* --- totals ------------------------------------------------------------------------- */
 
-void fabric_totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge)
+void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif)
 {
-    const struct emu_hostif_stats *stats = &edge->shared->stats;
+    const struct emu_hostif_stats *stats = &hostif->shared->stats;
 
-    to->sent += emu_count_read(&edge->sent);
-    to->delivered += emu_count_read(&edge->delivered);
-    to->dropped_malformed += emu_count_read(&edge->bad);
-    to->dropped_nobody_attached += emu_count_read(&edge->dead);
+    to->sent += emu_count_read(&hostif->sent);
+    to->delivered += emu_count_read(&hostif->delivered);
+    to->dropped_malformed += emu_count_read(&hostif->bad);
+    to->dropped_nobody_attached += emu_count_read(&hostif->dead);
     for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
         to->in_network[c] += emu_count_read(&stats->in_network[c]);
         for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
@@ -297,11 +297,11 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
 
     *ret = fabric->past;
     for (uint32_t n = 0; n < graph->nodes; n++) {
-        if (!fabric->edge[n])
+        if (!fabric->hostif[n])
             continue;
-        fabric_totals_add_edge(ret, fabric->edge[n]);
-        ideal_ns += emu_count_read(&fabric->edge[n]->times.ideal_ns);
-        actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
+        fabric_totals_add_hostif(ret, fabric->hostif[n]);
+        ideal_ns += emu_count_read(&fabric->hostif[n]->times.ideal_ns);
+        actual_ns += emu_count_read(&fabric->hostif[n]->times.actual_ns);
     }
     for (uint32_t s = 0; s < graph->switches; s++)
         if (fabric->sw[s])

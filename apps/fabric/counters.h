@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 enum {
-#define WAY(name, kind, shown, text, help) FABRIC_WAY_##name,
+#define DIRECTION(name, kind, shown, text, help) FABRIC_DIRECTION_##name,
 #include "apps/fabric/counters.def"
-    FABRIC_WAY_COUNTERS
+    FABRIC_DIRECTION_COUNTERS
 };
 
 enum {
@@ -30,13 +30,13 @@ enum {
     FABRIC_NODE_COUNTERS
 };
 
-struct fabric_way_sample {
+struct fabric_direction_sample {
     union {
         struct {
-#define WAY(name, kind, shown, text, help) uint64_t name;
+#define DIRECTION(name, kind, shown, text, help) uint64_t name;
 #include "apps/fabric/counters.def"
         };
-        uint64_t value[FABRIC_WAY_COUNTERS];
+        uint64_t value[FABRIC_DIRECTION_COUNTERS];
     };
 };
 
@@ -79,7 +79,7 @@ struct fabric_counters {
     size_t count;
 };
 
-extern const struct fabric_counters fabric_way_counters;
+extern const struct fabric_counters fabric_direction_counters;
 extern const struct fabric_counters fabric_switch_counters;
 extern const struct fabric_counters fabric_node_counters;
 

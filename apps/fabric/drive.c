@@ -34,29 +34,29 @@ static void threads_stop(struct fabric *fabric)
     free(fabric->drive.thread);
 }
 
-static void threads_hold(struct fabric *fabric)
+static void threads_pause(struct fabric *fabric)
 {
     for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_hold(fabric->drive.thread[w]);
+        emu_thread_pause(fabric->drive.thread[w]);
 }
 
-static void threads_go(struct fabric *fabric)
+static void threads_resume(struct fabric *fabric)
 {
     for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_go(fabric->drive.thread[w]);
+        emu_thread_resume(fabric->drive.thread[w]);
 }
 
 static void threads_wake(struct emu_dev *dev, uint64_t now_ps)
 {
     (void)now_ps;
-    emu_dev_signal_far(dev, EMU_EVENT_DATA, 0);
+    emu_dev_signal_remote(dev, EMU_EVENT_DATA, 0);
 }
 
 static const struct fabric_drive_kind by_threads = {
     .start = threads_start,
     .stop = threads_stop,
-    .hold = threads_hold,
-    .go = threads_go,
+    .pause = threads_pause,
+    .resume = threads_resume,
     .wake = threads_wake,
 };
 
@@ -90,8 +90,8 @@ static void windows_wake(struct emu_dev *dev, uint64_t now_ps)
 static const struct fabric_drive_kind by_windows = {
     .start = windows_start,
     .stop = windows_stop,
-    .hold = windows_still,
-    .go = windows_still,
+    .pause = windows_still,
+    .resume = windows_still,
     .wake = windows_wake,
     .is_virtual = true,
 };
@@ -132,14 +132,14 @@ void fabric_drive_stop(struct fabric *fabric)
     fabric->drive.kind->stop(fabric);
 }
 
-void fabric_hold(struct fabric *fabric)
+void fabric_pause(struct fabric *fabric)
 {
-    fabric->drive.kind->hold(fabric);
+    fabric->drive.kind->pause(fabric);
 }
 
-void fabric_go(struct fabric *fabric)
+void fabric_resume(struct fabric *fabric)
 {
-    fabric->drive.kind->go(fabric);
+    fabric->drive.kind->resume(fabric);
 }
 
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
@@ -184,8 +184,8 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
         if (fabric->engines.at[i])
             engine_rebase(fabric->engines.at[i], by_ps);
     for (uint32_t n = 0; n < graph->nodes; n++)
-        if (fabric->edge[n])
-            emu_hostif_rebase(fabric->edge[n], by_ps);
+        if (fabric->hostif[n])
+            emu_hostif_rebase(fabric->hostif[n], by_ps);
     if (fabric->has_host_links && fabric->config.hosts->ops->rebase)
         fabric->config.hosts->ops->rebase(fabric->config.hosts->ctx, by_ps);
 }
@@ -209,8 +209,8 @@ void fabric_clock_tick(struct fabric *fabric)
     if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes ||
         !clock_needs_rebase(fabric))
         return;
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     while (clock_needs_rebase(fabric))
         fabric_clock_rebase(fabric, EMU_REBASE_BY_PS);
-    fabric_go(fabric);
+    fabric_resume(fabric);
 }

@@ -29,7 +29,7 @@ struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
                                     .rx = engine_rx(engine, ENGINE_HOST),
                                     .port = ENGINE_HOST,
                                     .credits = fabric->config.local_nodes ? ENGINE_LOCAL_CREDITS
-                                                                          : ENGINE_EDGE_CREDITS,
+                                                                          : ENGINE_HOSTIF_CREDITS,
                                     .profile = engine_host_profile(engine),
                                     .inward = engine_host_profile(engine)};
     return (struct fabric_host){.dev = switch_emu_dev(sw),
@@ -140,9 +140,9 @@ static int unit_create(struct fabric *fabric, uint32_t s)
     fabric->engines.at[config.node] = unit;
     err = fabric_join_engine(unit, 0, sw, port, profile);
     if (!err)
-        err = emu_link_edge(engine_tx(unit, ENGINE_HOST), engine_rx(unit, ENGINE_HOST),
-                            engine_emu_dev(unit), ENGINE_HOST, ENGINE_EDGE_CREDITS,
-                            engine_host_profile(unit));
+        err = emu_link_hostif(engine_tx(unit, ENGINE_HOST), engine_rx(unit, ENGINE_HOST),
+                              engine_emu_dev(unit), ENGINE_HOST, ENGINE_HOSTIF_CREDITS,
+                              engine_host_profile(unit));
     return err;
 }
 

@@ -10,7 +10,7 @@
 #include "apps/fabric/taps.h"
 #include "apps/fabric/internal.h"
 #include "apps/fabric/comm.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/random.h"
 #include "emu/dev/outbox.h"
 #include "emu/dev/rcu.h"
@@ -21,13 +21,13 @@
 static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *worker_of)
 {
     const struct topo_graph *graph = fabric->config.graph;
-    uint32_t edges = 0;
+    uint32_t hostifs = 0;
 
     for (uint32_t n = 0; n < graph->nodes; n++)
-        edges += worker_of[topo_first_link(graph, n)->sw] == w;
+        hostifs += worker_of[topo_first_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_hostif_list *list =
-            calloc(1, sizeof *list + edges * sizeof(struct emu_hostif *));
+            calloc(1, sizeof *list + hostifs * sizeof(struct emu_hostif *));
 
         if (!list)
             return -ENOMEM;
@@ -122,7 +122,7 @@ static int fabric_plug_node(struct fabric *fabric, uint32_t n)
     if (fabric->config.local_nodes)
         return fabric_plug_local(fabric, n);
     host = fabric_host(fabric, n);
-    return emu_link_edge(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
+    return emu_link_hostif(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
 /* One direction of a cable between switches of this host, without link-level retry. */
@@ -140,7 +140,7 @@ static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw,
     if (from->timed && from->worker == to->worker && !channels)
         return emu_link_join_fused(tx, from, (uint8_t)port, rx, to, far_port, credits, profile);
     err = emu_link_join(tx, from, (uint8_t)port, rx, to, far_port, credits, profile);
-    return err ? err : emu_link_apart(tx, rx);
+    return err ? err : emu_link_cross_worker(tx, rx);
 }
 
 static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
@@ -190,15 +190,15 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->worker = calloc(fabric->workers, sizeof(struct emu_worker *));
     fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_hostif_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
-    fabric->edge = calloc(graph->nodes, sizeof(struct emu_hostif *));
-    fabric->shelf = calloc(graph->switches, sizeof(struct emu_shelf *));
-    fabric->seat = calloc(graph->nodes, sizeof(uint64_t));
+    fabric->hostif = calloc(graph->nodes, sizeof(struct emu_hostif *));
+    fabric->mcast_buf = calloc(graph->switches, sizeof(struct emu_mcast_buf *));
+    fabric->incarnation = calloc(graph->nodes, sizeof(uint64_t));
     fabric->tree_load = calloc(graph->switches, sizeof *fabric->tree_load);
     fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
     fabric->states = calloc(graph->switches, sizeof *fabric->states);
     fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
-    return fabric->worker && fabric->list && fabric->sw && fabric->edge && fabric->shelf &&
-                   fabric->seat && fabric->tree_load && fabric->local && fabric->states &&
+    return fabric->worker && fabric->list && fabric->sw && fabric->hostif && fabric->mcast_buf &&
+                   fabric->incarnation && fabric->tree_load && fabric->local && fabric->states &&
                    fabric->group
                ? fabric_engines_create(fabric)
                : -ENOMEM;
@@ -228,8 +228,8 @@ static int fabric_make_devices(struct fabric *fabric)
     int err = worker_of ? 0 : -ENOMEM;
 
     if (!err) {
-        topo_partition_part(fabric->config.graph, hosts ? hosts->of : NULL, hosts ? hosts->self : 0,
-                            fabric->workers, worker_of);
+        topo_partition_of_host(fabric->config.graph, hosts ? hosts->of : NULL,
+                               hosts ? hosts->self : 0, fabric->workers, worker_of);
         err = fabric_make_workers(fabric, worker_of);
     }
     if (!err)
@@ -289,7 +289,7 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     fabric_clock_start(fabric);
     fabric_drive_choose(fabric);
     fabric->generation = config->first % FABRIC_GENERATIONS;
-    fabric->edges = config->first;
+    fabric->hostifs = config->first;
     err = fabric_build(fabric);
     if (err) {
         fabric_stop(fabric);
@@ -302,9 +302,9 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 static void fabric_free_tables(struct fabric *fabric)
 {
     void *const tables[] = {
-        fabric->worker, fabric->list,  fabric->sw,        fabric->edge,
-        fabric->seat,   fabric->group, fabric->tree_load, fabric->local,
-        fabric->states, fabric->moved, fabric->shelf,
+        fabric->worker,      fabric->list,  fabric->sw,        fabric->hostif,
+        fabric->incarnation, fabric->group, fabric->tree_load, fabric->local,
+        fabric->states,      fabric->moved, fabric->mcast_buf,
     };
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -322,10 +322,10 @@ void fabric_stop(struct fabric *fabric)
         fabric_group_free(fabric, fabric->group[g]);
     fabric_groups_sweep(fabric);
     fabric_comm_stop(fabric);
-    for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
-        emu_hostif_destroy(fabric->edge[n], &fabric->cache);
-    for (uint32_t s = 0; fabric->shelf && s < fabric->config.graph->switches; s++)
-        emu_shelf_drop(fabric->shelf[s]);
+    for (uint32_t n = 0; fabric->hostif && n < fabric->config.graph->nodes; n++)
+        emu_hostif_destroy(fabric->hostif[n], &fabric->cache);
+    for (uint32_t s = 0; fabric->mcast_buf && s < fabric->config.graph->switches; s++)
+        emu_mcast_buf_drop(fabric->mcast_buf[s]);
     fabric_free_cables(fabric);
     fabric_engines_destroy(fabric);
     for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)

@@ -87,14 +87,14 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 void fabric_stop(struct fabric *fabric);
 
 /* What an attaching process gets. The caller passes the descriptors on and closes them. */
-struct fabric_seat {
+struct fabric_attachment {
     uint32_t node;
-    uint64_t seat;             /* incarnation: numbers the processes of the node, from 1 */
+    uint64_t incarnation;      /* incarnation: numbers the processes of the node, from 1 */
     struct emu_hostif_fds fds; /* the bell is a file description of its own for each process */
 };
 
-/** fabric_seat_close - close descriptors that were not passed on. */
-void fabric_seat_close(const struct fabric_seat *seat);
+/** fabric_attachment_close - close descriptors that were not passed on. */
+void fabric_attachment_close(const struct fabric_attachment *incarnation);
 
 /**
  * fabric_attach - give a node to a process.
@@ -103,7 +103,7 @@ void fabric_seat_close(const struct fabric_seat *seat);
  * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the user's
  * limit of epoll watches.
  */
-int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
+int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment *ret);
 
 /**
  * fabric_detach - take the node back, at its process's request. The process no longer reads shared
@@ -156,12 +156,12 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
                             uint32_t max);
 
 /**
- * fabric_hold - stop all workers between two passes; fabric_go() lets them continue. On clock
+ * fabric_pause - stop all workers between two passes; fabric_resume() lets them continue. On clock
  * virtual they are stopped between two advances anyway. Stopping a worker takes two wake-ups, so do
  * many changes under one hold. Calls do not nest. Thread: manager.
  */
-void fabric_hold(struct fabric *fabric);
-void fabric_go(struct fabric *fabric);
+void fabric_pause(struct fabric *fabric);
+void fabric_resume(struct fabric *fabric);
 
 const struct topo_graph *fabric_graph(const struct fabric *fabric); /* the whole network */
 

@@ -22,7 +22,7 @@ static struct sender sender_of(const struct fabric *fabric, uint32_t i, bool out
     if (out)
         return (struct sender){.sw = fabric->sw[cable->at.sw], .port = cable->at.port};
     if (cable->kind == TOPO_END_SWITCH)
-        return (struct sender){.sw = fabric->sw[cable->far.sw], .port = cable->far.port};
+        return (struct sender){.sw = fabric->sw[cable->peer.sw], .port = cable->peer.port};
     return (struct sender){.engine = fabric_engine(fabric, cable->node), .port = cable->link};
 }
 
@@ -50,7 +50,7 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
 }
 
 /* A device not stepped since it was woken has port.idle: on a busy host it may wait for a core. */
-struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
+struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
     const struct sender at = sender_of(fabric, i, out);
     struct fabric_port port = {.ready = false};
@@ -62,7 +62,7 @@ struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t i, bool out,
     dev = at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw);
     tx = at.engine ? engine_tx(at.engine, at.port) : switch_tx(at.sw, at.port);
     port.ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
-    port.idle = !fabric_is_virtual(fabric) && emu_dev_is_told(dev);
+    port.idle = !fabric_is_virtual(fabric) && emu_dev_is_signalled(dev);
     port.sent = emu_count_read(&tx->counts.segments);
     if (port.ready)
         fabric_wake(fabric, dev, now_ps);
@@ -263,7 +263,7 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
         err = switch_combine_stall(fabric->sw[sw], stalled, then_ps);
     if (!stalled && fabric->combine[sw].out) {
         fabric_combine_out(fabric, sw, false, now_ps);
-        fabric_losses_unit_back(fabric, sw);
+        fabric_drops_unit_back(fabric, sw);
         fabric_regrow_treeless(fabric);
     }
     fabric_wake(fabric, unit ? engine_emu_dev(unit) : switch_emu_dev(fabric->sw[sw]), now_ps);

@@ -9,7 +9,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 /* The next free slot, round robin, so that a freed slot is reused as late as possible. */
 static int64_t group_slot(struct fabric *fabric)
@@ -43,9 +43,9 @@ struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id)
 
 void fabric_groups_sweep(struct fabric *fabric)
 {
-    struct fabric_group *gone = fabric->gone;
+    struct fabric_group *gone = fabric->retired;
 
-    fabric->gone = NULL;
+    fabric->retired = NULL;
     while (gone) {
         struct fabric_group *next = gone->next;
 
@@ -59,12 +59,12 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
     if (!group)
         return;
     if (!fabric_members_free(fabric, group)) {
-        group->next = fabric->gone;
-        fabric->gone = group;
+        group->next = fabric->retired;
+        fabric->retired = group;
         return;
     }
     fabric->spare_bufs += group->bufs;
-    fabric_parts_free(fabric, group->part, group->tree.count);
+    fabric_switch_groups_free(fabric, group->part, group->tree.count);
     free(group->engines);
     topo_tree_release(&group->tree);
     free(group);
@@ -84,13 +84,13 @@ int fabric_group_enter(struct fabric *fabric, struct fabric_group *group, uint32
 /* Publish the group in all devices that need it or, on failure, in none. */
 static int group_publish(struct fabric *fabric, struct fabric_group *group)
 {
-    int err = fabric_parts_publish(fabric, group->id, &group->tree, group->part);
+    int err = fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
 
     if (err || !group->engines)
         return err;
     err = fabric_members_publish(group);
     if (err)
-        fabric_parts_withdraw(fabric, group->id, &group->tree);
+        fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
     return err;
 }
 
@@ -212,7 +212,7 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     bool combines = group->combines && fabric_has_states(&fabric->config);
     uint32_t units = combines ? fabric->config.profile.combine_units : 0;
 
-    group->part = fabric_parts_create(fabric, group->id, &group->tree, units);
+    group->part = fabric_switch_groups_create(fabric, group->id, &group->tree, units);
     if (!group->part)
         return -ENOMEM;
     return fabric_has_engines(&fabric->config) ? fabric_members_create(fabric, group) : 0;
@@ -231,15 +231,15 @@ static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group
 {
     uint32_t window = emu_window(group->id);
     uint64_t bufs = 0;
-    bool room = true;
+    bool capacity = true;
 
     states_add(fabric, group, &group->tree, -1);
     for (uint32_t i = 0; i < to->count; i++) {
         bufs += group_bufs(fabric, window, &to->switches[i]);
-        room &= fabric->states[to->switches[i].sw] + window <=
-                fabric->config.profile.combine_states;
+        capacity &= fabric->states[to->switches[i].sw] + window <=
+                    fabric->config.profile.combine_states;
     }
-    if (!room || fabric->spare_bufs + group->bufs < bufs) {
+    if (!capacity || fabric->spare_bufs + group->bufs < bufs) {
         states_add(fabric, group, &group->tree, 1);
         return false;
     }
@@ -479,12 +479,12 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
         fabric->mirror->leave(fabric->mirror->ctx, id, node);
     group->node[at] |= FABRIC_LEFT;
     if (--group->members) {
-        fabric->losses.left = true;
+        fabric->drops.left = true;
         return 0;
     }
     if (group->engines)
         fabric_members_withdraw(group);
-    fabric_parts_withdraw(fabric, id, &group->tree);
+    fabric_switch_groups_withdraw(fabric, id, &group->tree);
     fabric_group_unreserve(fabric, group);
     fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
     fabric->groups--;

@@ -53,16 +53,16 @@ static void cable_hosts(const struct fabric_config *config, const struct fabric_
                         uint32_t *near, uint32_t *far)
 {
     *near = fabric_switch_host(config, cable->at.sw);
-    *far = cable->kind == TOPO_END_SWITCH ? fabric_switch_host(config, cable->far.sw)
+    *far = cable->kind == TOPO_END_SWITCH ? fabric_switch_host(config, cable->peer.sw)
                                           : fabric_node_host(config, cable->node);
 }
 
-uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends)
+uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, bool sends)
 {
     uint32_t near, far;
 
-    cable_hosts(&fabric->config, &fabric->links.cable[way / 2], &near, &far);
-    return (way % 2 != 0) == sends ? near : far;
+    cable_hosts(&fabric->config, &fabric->links.cable[direction / 2], &near, &far);
+    return (direction % 2 != 0) == sends ? near : far;
 }
 
 /* The remote host of a cable with one end here; TOPO_NONE: both its ends are here, or neither. */
@@ -217,12 +217,12 @@ static struct fabric_crossing_end end_here(const struct fabric *fabric,
     struct engine *engine;
 
     if (fabric->sw[cable->at.sw]) {
-        *beyond = cable->kind == TOPO_END_SWITCH ? cable->far.sw : switches + cable->node;
+        *beyond = cable->kind == TOPO_END_SWITCH ? cable->peer.sw : switches + cable->node;
         return end_at_switch(fabric, &cable->at);
     }
     *beyond = cable->at.sw;
     if (cable->kind == TOPO_END_SWITCH)
-        return end_at_switch(fabric, &cable->far);
+        return end_at_switch(fabric, &cable->peer);
     engine = fabric_engine(fabric, cable->node);
     return (struct fabric_crossing_end){.dev = engine_emu_dev(engine),
                                         .tx = engine_tx(engine, cable->link),
@@ -239,7 +239,7 @@ static int end_retry(const struct fabric *fabric, const struct fabric_crossing *
                      struct fabric_crossing_end *end)
 {
     const struct fabric_cable *cable = &fabric->links.cable[crossing->cable];
-    const struct topo_at *at = fabric->sw[cable->at.sw] ? &cable->at : &cable->far;
+    const struct topo_at *at = fabric->sw[cable->at.sw] ? &cable->at : &cable->peer;
 
     if (!fabric_retries(fabric) || fabric_is_virtual(fabric) || cable->kind != TOPO_END_SWITCH)
         return 0;
@@ -274,15 +274,15 @@ int fabric_plug_crossings(struct fabric *fabric)
 
 /* --- queries to other hosts ------------------------------------------------------------ */
 
-bool fabric_has_far(const struct fabric *fabric)
+bool fabric_has_remote(const struct fabric *fabric)
 {
     return fabric->mirror;
 }
 
-void fabric_node_alone_told(const struct fabric *fabric, uint32_t node)
+void fabric_node_no_link_publish(const struct fabric *fabric, uint32_t node)
 {
     if (fabric->mirror)
-        fabric->mirror->alone(fabric->mirror->ctx, node);
+        fabric->mirror->no_link(fabric->mirror->ctx, node);
 }
 
 static const struct fabric_crossing *crossing_of(const struct fabric *fabric, uint32_t cable)
@@ -328,12 +328,12 @@ void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric
     *ret = (struct fabric_past){.quiet = fabric_link_quiet(fabric, cable),
                                 .crosses = crossing != NULL};
     if (crossing && hosts->ops->passed &&
-        !hosts->ops->passed(hosts->ctx, crossing, &ret->sent, &ret->came))
+        !hosts->ops->passed(hosts->ctx, crossing, &ret->sent, &ret->arrived))
         ret->quiet = false;
 }
 
-int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
-                    uint32_t packets)
+int fabric_test_remote(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
+                       uint32_t packets)
 {
     struct fabric_past *here;
 
@@ -346,24 +346,24 @@ int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t c
     here = calloc(count, sizeof *here);
     if (!here)
         return -ENOMEM;
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t i = 0; i < count; i++)
         fabric_link_past(fabric, tests[i].cable, &here[i]);
-    fabric_go(fabric);
+    fabric_resume(fabric);
     fabric->mirror->test(fabric->mirror->ctx, tests, here, count, packets);
     free(here);
     return 0;
 }
 
-void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret)
+void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *ret)
 {
     memset(ret->port, 0, 2 * (size_t)fabric->links.count * sizeof *ret->port);
-    fabric->mirror->look(fabric->mirror->ctx, ret);
+    fabric->mirror->scan(fabric->mirror->ctx, ret);
 }
 
-void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
+void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
 {
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t w = 0; w < 2 * fabric->links.count; w++) {
         const struct emu_faults *faults = fabric->links.faults[w];
 
@@ -371,9 +371,9 @@ void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
         ret->errors[w] = faults ? emu_faults_errors(faults) : 0;
         if (!fabric->links.out[w / 2] &&
             fabric_can_fail(fabric, w / 2)) /* sample the sending end */
-            ret->port[w] = fabric_port_look(fabric, w / 2, w % 2, fabric_now_ps(fabric));
+            ret->port[w] = fabric_port_sample(fabric, w / 2, w % 2, fabric_now_ps(fabric));
     }
-    fabric_go(fabric);
+    fabric_resume(fabric);
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
         ret->trapped[s] = fabric_traps(fabric, s, &ret->trapped_to[s]);
 }

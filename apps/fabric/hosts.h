@@ -5,16 +5,16 @@
 
 #include "apps/fabric/fabric.h"
 
-struct emu_clash;
+struct emu_mismatch;
 struct emu_dev;
 struct emu_pending;
 struct emu_rx;
 struct emu_tx;
 struct emu_worker;
 struct fabric_audit;
-struct fabric_came;
+struct fabric_arrived;
 struct fabric_comm;
-struct fabric_loss;
+struct fabric_drop;
 struct fabric_stall;
 
 /* A cable with one end here and the other on another host. */
@@ -59,7 +59,7 @@ struct fabric_crossing_ops {
      * False: some still wait to be taken. Call while workers stand still. NULL: not supported.
      */
     bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
-                   uint32_t *came);
+                   uint32_t *arrived);
     /* Replay buffer of the crossing towards this host's switch; NULL: none. */
     struct emu_replay *(*replay)(void *ctx, const struct fabric_crossing *crossing);
     /* References to buffers held by devices and by cables to them; NULL: never any. */
@@ -88,7 +88,7 @@ struct fabric_hosts {
  *
  *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
  *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
- *     fabric_combine_exhaust(), fabric_node_linked(), fabric_seat_set()
+ *     fabric_combine_exhaust(), fabric_node_linked(), fabric_incarnation_set()
  *
  * Each decides from common knowledge alone, so all decide alike; then each changes its own devices.
  * Only -ENOMEM can happen on one host alone: the coordinator then undoes a group on the others by
@@ -101,11 +101,12 @@ uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_way_host - the host with one end of a direction of a cable. @way: 2 * cable, plus 1 for
- * the direction from the cable's first end. @sends: the sending end; else the receiving end.
+ * fabric_direction_host - the host with one end of a direction of a cable. @direction: 2 * cable,
+ * plus 1 for the direction from the cable's first end. @sends: the sending end; else the receiving
+ * end.
  * Thread: any.
  */
-uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends);
+uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, bool sends);
 
 /** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other host. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
@@ -122,26 +123,26 @@ bool fabric_node_is_here(const struct fabric *fabric, uint32_t node); /* on this
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_seat_set - set the incarnation, emu_seat_state(), of a node on another host; all processes
- * attached here see it when this returns. Errors: -EINVAL, the node is here. fabric_seat() - the
- * incarnation of any node, for other hosts. Thread: manager.
+ * fabric_incarnation_set - set the incarnation, emu_incarnation_state(), of a node on another host;
+ * all processes attached here see it when this returns. Errors: -EINVAL, the node is here.
+ * fabric_incarnation() - the incarnation of any node, for other hosts. Thread: manager.
  */
-int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state);
-uint64_t fabric_seat(const struct fabric *fabric, uint32_t node);
+int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state);
+uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 
 /* --- operations on all hosts ----------------------------------------------------------- */
 
 /* State, on one host, of a cable that is down. */
 struct fabric_past {
-    bool quiet;          /* the ends on this host have no old packets */
-    bool crosses;        /* one end is here, the other on another host */
-    uint32_t sent, came; /* entries of such a cable to and from that host, modulo 2^32 */
+    bool quiet;             /* the ends on this host have no old packets */
+    bool crosses;           /* one end is here, the other on another host */
+    uint32_t sent, arrived; /* entries of such a cable to and from that host, modulo 2^32 */
 };
 
 /* Result of rerouting in flight on all hosts (links.h). */
-struct fabric_carried {
-    uint32_t segments; /* that left */
-    uint64_t parted;   /* those of them that were dropped: fabric_parted() */
+struct fabric_rerouted {
+    uint32_t segments;    /* that left */
+    uint64_t partitioned; /* those of them that were dropped: fabric_dropped_unreachable() */
 };
 
 /* Test of a link that is to come up: results of other hosts. */
@@ -152,7 +153,7 @@ struct fabric_test {
 };
 
 /* Samples of the cable ends on all hosts: by direction, 2 * cable + out, and by switch. */
-struct fabric_seen {
+struct fabric_scan_result {
     uint64_t *packets, *errors; /* at the receiving end, if it has faults */
     struct fabric_port *port;   /* the sending end, if it is ready */
     uint64_t *trapped;          /* fabric_traps() */
@@ -178,28 +179,31 @@ struct fabric_mirror {
     /* Create a host interface for @node on its @host, as fabric_attach() does. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node, bool dead);
-    void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
+    void (*incarnation)(void *ctx, uint32_t node, uint64_t state);    /* fabric_incarnation_set() */
     void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
     int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
     void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
     void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
-    void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
+    void (*cut_off)(void *ctx, bool partitioned);                     /* fabric_cut_off() */
     void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
     void (*comm)(void *ctx, struct fabric_comm *sum);                 /* likewise */
-    void (*alone)(void *ctx, uint32_t node);                          /* fabric_node_alone() */
+    void (*no_link)(void *ctx, uint32_t node);                        /* fabric_node_no_link() */
     void (*failed)(void *ctx, uint32_t group);                        /* fabric_group_fails() */
     void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
 
     /* Queries about cable ends. Only cable, switch and worker numbers in replies were checked. */
-    /* fabric_test_far(); @here: fabric_link_past() of this host, one for each test. */
+    /* fabric_test_remote(); @here: fabric_link_past() of this host, one for each test. */
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
-    /* fabric_ease() and fabric_part() as here, then fabric_carry_all(); adds the results. */
-    void (*carry)(void *ctx, bool eases, bool drops, struct fabric_carried *sum);
-    void (*look)(void *ctx, struct fabric_seen *ret); /* fabric_look() */
-    /* fabric_losses_look(), and fabric_loss_heard() for the results. */
-    void (*losses)(void *ctx, uint64_t bound_ps);
+    /*
+     * fabric_ease() and fabric_drop_unreachable() as here, then fabric_reroute_in_flight_all();
+     * adds the results.
+     */
+    void (*reroute_in_flight)(void *ctx, bool eases, bool drops, struct fabric_rerouted *sum);
+    void (*scan)(void *ctx, struct fabric_scan_result *ret); /* fabric_scan() */
+    /* fabric_drops_find(), and fabric_drop_receive() for the results. */
+    void (*drops)(void *ctx, uint64_t bound_ps);
 
     /*
      * Queries about a stall. Never call these while workers are held, because workers carry queries
@@ -207,9 +211,9 @@ struct fabric_mirror {
      */
     /* fabric_pending() of the process at @node, at most half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
-    uint32_t (*came)(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
-                     uint32_t max);                                  /* fabric_came() */
-    bool (*clash)(void *ctx, uint32_t group, struct emu_clash *ret); /* fabric_clash() */
+    uint32_t (*arrived)(void *ctx, uint32_t group, uint32_t seq, struct fabric_arrived *ret,
+                        uint32_t max);                                     /* fabric_arrived() */
+    bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */
     /* fabric_stalls(), with times by this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
     /* fabric_audit(), added to @sum, each line with its host. Errors: as there. */
@@ -217,43 +221,44 @@ struct fabric_mirror {
 };
 
 /*
- * Do not call the functions below between fabric_hold() and fabric_go(), unless they say so: held
- * workers do not carry calls to other hosts. Thread: manager.
+ * Do not call the functions below between fabric_pause() and fabric_resume(), unless they say so:
+ * held workers do not carry calls to other hosts. Thread: manager.
  *
- * fabric_link_told - let all other hosts do the fabric_link_set() that was done here, before
- * anything that they are sent later. fabric_node_alone_told() - the same for fabric_node_alone().
+ * fabric_link_publish - let all other hosts do the fabric_link_set() that was done here, before
+ * anything that they are sent later. fabric_node_no_link_publish() - the same for
+ * fabric_node_no_link().
  */
-void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
-void fabric_node_alone_told(const struct fabric *fabric, uint32_t node);
+void fabric_link_publish(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+void fabric_node_no_link_publish(const struct fabric *fabric, uint32_t node);
 
 /**
- * fabric_link_past - state of the ends here, between fabric_hold() and fabric_go().
- * fabric_test_far() - let other hosts test links that are to come up, at their ends and between
+ * fabric_link_past - state of the ends here, between fabric_pause() and fabric_resume().
+ * fabric_test_remote() - let other hosts test links that are to come up, at their ends and between
  * two hosts. On one host all tests succeed. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
-int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
-                    uint32_t packets);
+int fabric_test_remote(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
+                       uint32_t packets);
 
 /**
- * fabric_has_far - is this the coordinator of other hosts? fabric_look_far() - samples of those
- * hosts; @ret is zeros or an earlier sample. fabric_look() - samples of the ends on this host; it
- * holds the workers itself.
+ * fabric_has_remote - is this the coordinator of other hosts? fabric_scan_remote() - samples of
+ * those hosts; @ret is zeros or an earlier sample. fabric_scan() - samples of the ends on this
+ * host; it holds the workers itself.
  */
-bool fabric_has_far(const struct fabric *fabric);
-void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret);
-void fabric_look(struct fabric *fabric, struct fabric_seen *ret);
+bool fabric_has_remote(const struct fabric *fabric);
+void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *ret);
+void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 
 /**
- * fabric_loss_heard - queue a loss that another @host has found for fabric_loss_take(). Ignored if
- * no device of @host can have found it, or if the queue is full.
- * fabric_group_fails(), fabric_unit_out() - consequences of a loss, applied on all hosts: the group
- * has failed; the units of a switch are out of service. fabric_group_fails_all() - coordinator:
- * fabric_group_fails() here and on all other hosts; false: it had failed before.
+ * fabric_drop_receive - queue a loss that another @host has found for fabric_drop_take(). Ignored
+ * if no device of @host can have found it, or if the queue is full. fabric_group_fails(),
+ * fabric_unit_out() - consequences of a loss, applied on all hosts: the group has failed; the units
+ * of a switch are out of service. fabric_group_fails_all() - coordinator: fabric_group_fails() here
+ * and on all other hosts; false: it had failed before.
  * fabric_unit_is_out() - are the units out of service?
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
-void fabric_loss_heard(struct fabric *fabric, uint32_t host, const struct fabric_loss *loss);
+void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop);
 void fabric_group_fails(struct fabric *fabric, uint32_t group);
 bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
@@ -273,14 +278,14 @@ uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
-/* --- a host that rejoins (renew.c) ------------------------------------------------------ */
+/* --- a host that rejoins (resync.c) ------------------------------------------------------ */
 
 #define FABRIC_LEFT (1u << 31) /* flag on the number of a node that is no longer a member */
 
 /* A group as a replica has it; the fabric, or the caller, owns what the pointers refer to. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
-    bool combines, failed, treeless, parted;
+    bool combines, failed, treeless, partitioned;
     const uint32_t *nodes; /* with FABRIC_LEFT if it has left */
     struct topo_tree tree;
 };
@@ -302,10 +307,11 @@ uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
 
 /**
- * fabric_host_life - set the incarnation number of the devices of a host, 0 at first. Packets from
- * earlier incarnations are refused (engine_life()). Thread: manager; it holds the workers itself.
+ * fabric_host_incarnation - set the incarnation number of the devices of a host, 0 at first.
+ * Packets from earlier incarnations are refused (engine_set_incarnation()). Thread: manager; it
+ * holds the workers itself.
  */
-void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life);
+void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation);
 
 /**
  * fabric_groups_through - groups that combine in adapters or units of @host, which have lost their
@@ -318,10 +324,11 @@ uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint3
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
 
 /**
- * fabric_attach_far - give a node of @host to a process there: as fabric_attach(), but the
+ * fabric_attach_remote - give a node of @host to a process there: as fabric_attach(), but the
  * descriptors are on that host. Errors: the same; -EHOSTDOWN.
  */
-int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret);
+int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
+                         struct fabric_attachment *ret);
 
 /** fabric_group_is - create the coordinator's group. Errors: as fabric_group_create(); -EPROTO. */
 int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);

@@ -35,7 +35,7 @@ struct fabric_group_engines {
     uint32_t count;
     struct {
         uint32_t number;            /* of the engine: a node, or a unit */
-        uint64_t seat;              /* incarnation of the node's process */
+        uint64_t incarnation;       /* incarnation of the node's process */
         struct engine *engine;      /* NULL: on another host */
         struct engine_group *group; /* the engine's part of the group; NULL: on another host */
     } at[];
@@ -46,7 +46,7 @@ struct fabric_group {
     bool combines;
     bool failed;      /* something of it was dropped unrecoverably: losses.c */
     bool treeless;    /* its tree has lost a link, and there is no other tree now: */
-    bool parted;      /* because its members cannot reach each other */
+    bool partitioned; /* because its members cannot reach each other */
     uint32_t sources; /* upper limit of members that send to it */
     struct topo_tree tree;
     struct switch_group **part;           /* one for each of tree.switches; NULL: on another host */
@@ -62,8 +62,8 @@ struct fabric_group {
 struct fabric_drive_kind {
     int (*start)(struct fabric *fabric);
     void (*stop)(struct fabric *fabric); /* also after start() failed */
-    void (*hold)(struct fabric *fabric);
-    void (*go)(struct fabric *fabric);
+    void (*pause)(struct fabric *fabric);
+    void (*resume)(struct fabric *fabric);
     void (*wake)(struct emu_dev *dev, uint64_t now_ps);
     bool is_virtual;
 };
@@ -92,16 +92,16 @@ struct fabric_links {
     struct fabric_cable *cable;
     uint32_t crossings; /* cables with one end on this host and one on another */
     struct fabric_crossing *crossing;
-    uint32_t *at;     /* the cable, by switch and port; TOPO_NONE: none */
-    uint32_t ungrown; /* groups that keep a tree with a lost link until they are idle */
-    uint64_t regrown; /* trees that were replaced */
-    bool parting;     /* drop segments whose destination is unreachable; else they wait */
-    uint64_t parted;  /* number of segments dropped so */
-    bool eased;       /* reroute in flight as if every destination were reachable */
-    bool *severed;    /* hosts.c: by cable; NULL: none is */
-    bool *strands;    /* hosts.c: by node, then switch: segments from here to there may be lost */
-    bool *out;        /* by cable: not in use (fabric_link_set()) */
-    bool faulty;      /* some cable was ever faulty */
+    uint32_t *at;          /* the cable, by switch and port; TOPO_NONE: none */
+    uint32_t ungrown;      /* groups that keep a tree with a lost link until they are idle */
+    uint64_t regrown;      /* trees that were replaced */
+    bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
+    uint64_t partitioned;  /* number of segments dropped so */
+    bool eased;            /* reroute in flight as if every destination were reachable */
+    bool *severed;         /* hosts.c: by cable; NULL: none is */
+    bool *strands; /* hosts.c: by node, then switch: segments from here to there may be lost */
+    bool *out;     /* by cable: not in use (fabric_link_set()) */
+    bool faulty;   /* some cable was ever faulty */
     /* two per cable: from its first end, and to it; NULL: never faulty */
     struct emu_faults **faults;
     struct emu_slow **slow;     /* in the same order; NULL: never slow */
@@ -129,19 +129,19 @@ struct fabric_combine {
     uint32_t held; /* contributions that waited when the units went out of service */
 };
 
-#define FABRIC_LOSSES_RECENT 256u
-#define FABRIC_LOSSES_MOST   65536u /* unreported losses of pairs, and as many other ones */
+#define FABRIC_DROPS_RECENT 256u
+#define FABRIC_DROPS_MOST   65536u /* unreported losses of pairs, and as many other ones */
 
 /* losses.c: unrecoverable drops that were found and not yet taken. */
-struct fabric_losses {
-    struct fabric_loss *at;
+struct fabric_drops {
+    struct fabric_drop *at;
     uint32_t count, taken, most;
-    uint32_t urgent;                       /* losses in `at` that are not of a pair */
-    uint32_t recent[FABRIC_LOSSES_RECENT]; /* by hash of a pair: index in `at` of its last loss */
-    uint64_t now_ps;                       /* time of the last scan */
-    uint64_t given_up;                     /* packets that nodes' engines had given up by then */
-    bool left;                             /* since then a node has left a group that goes on */
-    bool untold; /* out of memory: the next scan must find some losses again */
+    uint32_t urgent;                      /* losses in `at` that are not of a pair */
+    uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
+    uint64_t now_ps;                      /* time of the last scan */
+    uint64_t given_up;                    /* packets that nodes' engines had given up by then */
+    bool left;                            /* since then a node has left a group that goes on */
+    bool unreported; /* out of memory: the next scan must find some losses again */
 };
 
 struct fabric {
@@ -156,35 +156,35 @@ struct fabric {
     struct fabric_links links;
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() elements */
-    struct fabric_losses losses;
-    struct emu_shelf **shelf; /* by switch: shared multicast buffer; NULL: none */
-    struct emu_hostif **edge; /* by node: host interface; NULL: no process attached */
-    uint64_t *seat;           /* by node: incarnation, emu_seat_state() */
-    struct emu_rx **local;    /* by node inside the fabric: its receiving end; else NULL */
+    struct fabric_drops drops;
+    struct emu_mcast_buf **mcast_buf; /* by switch: shared multicast buffer; NULL: none */
+    struct emu_hostif **hostif;       /* by node: host interface; NULL: no process attached */
+    uint64_t *incarnation;            /* by node: incarnation, emu_incarnation_state() */
+    struct emu_rx **local;            /* by node inside the fabric: its receiving end; else NULL */
     struct emu_pool *pool;
-    struct emu_pool_cache cache; /* of the manager's thread */
-    uint32_t attached;           /* processes on this host */
-    unsigned watched;            /* bits of enum fabric_watcher */
-    uint64_t watched_bytes;      /* emu_hostif_shared.watched_bytes */
-    uint64_t starved_ns;         /* fabric_starved() */
-    uint64_t starved_at_ns;      /* time of its last call; 0: never */
-    uint64_t tick_starved_ns;    /* starved_ns at the last fabric_tick() */
-    uint32_t far;                /* coordinator: processes on other hosts */
-    uint32_t edges;              /* host interfaces ever made: numbers them */
-    uint32_t *tree_load;         /* by switch: trees through it */
-    uint32_t *states;            /* by switch: reserved partial results */
-    uint64_t spare_bufs;         /* buffers of the pool that groups may still reserve */
-    bool has_host_links;         /* config.hosts->ops may have created devices */
-    struct fabric_group **group; /* by slot */
-    struct fabric_group *gone;   /* removed groups that have packets under way in engines */
-    bool stopped;                /* no worker runs any more */
-    uint32_t slots;              /* in use: doubled when half of them are taken */
-    uint32_t groups;             /* slots taken */
-    uint32_t combining;          /* slots taken by groups that can combine */
-    uint32_t last_slot;          /* allocated last: a freed slot is reused as late as possible */
-    uint32_t generation;         /* of collective addresses */
+    struct emu_pool_cache cache;  /* of the manager's thread */
+    uint32_t attached;            /* processes on this host */
+    unsigned watched;             /* bits of enum fabric_watcher */
+    uint64_t watched_bytes;       /* emu_hostif_shared.watched_bytes */
+    uint64_t starved_ns;          /* fabric_starved() */
+    uint64_t starved_at_ns;       /* time of its last call; 0: never */
+    uint64_t tick_starved_ns;     /* starved_ns at the last fabric_tick() */
+    uint32_t remote;              /* coordinator: processes on other hosts */
+    uint32_t hostifs;             /* host interfaces ever made: numbers them */
+    uint32_t *tree_load;          /* by switch: trees through it */
+    uint32_t *states;             /* by switch: reserved partial results */
+    uint64_t spare_bufs;          /* buffers of the pool that groups may still reserve */
+    bool has_host_links;          /* config.hosts->ops may have created devices */
+    struct fabric_group **group;  /* by slot */
+    struct fabric_group *retired; /* removed groups that have packets under way in engines */
+    bool stopped;                 /* no worker runs any more */
+    uint32_t slots;               /* in use: doubled when half of them are taken */
+    uint32_t groups;              /* slots taken */
+    uint32_t combining;           /* slots taken by groups that can combine */
+    uint32_t last_slot;           /* allocated last: a freed slot is reused as late as possible */
+    uint32_t generation;          /* of collective addresses */
     const struct fabric_mirror *mirror; /* NULL: one host, or not the coordinator */
-    struct emu_clash clash;             /* result of fabric_clash() if there is a mirror */
+    struct emu_mismatch mismatch;       /* result of fabric_mismatch() if there is a mirror */
     struct fabric_moved *moved;         /* stalls.c: by link; NULL until needed */
     struct fabric_taps *taps;           /* taps.c; NULL: no capture */
     struct fabric_comm_past *comm;      /* comm.c; NULL until needed */
@@ -228,8 +228,8 @@ uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint3
 
 /**
  * fabric_crossing_replay - the replay buffer of the host link towards the switch here, of a cable
- * to another host with link-level retry; NULL: none. Thread: manager, between fabric_hold() and
- * fabric_go(). After a change, wake its device (emu_replay.wire.owner).
+ * to another host with link-level retry; NULL: none. Thread: manager, between fabric_pause() and
+ * fabric_resume(). After a change, wake its device (emu_replay.wire.owner).
  */
 struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t cable);
 
@@ -360,21 +360,23 @@ const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
 /* Do switches combine, with or without link engines? If not, adapters may. */
 bool fabric_switches_combine(const struct fabric *fabric);
 
-/* Take the units of a switch out of service, or back. Between fabric_hold() and fabric_go(). */
+/*
+ * Take the units of a switch out of service, or back. Between fabric_pause() and fabric_resume().
+ */
 void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps);
 
 /* Is a unit in the tree out of service? */
 bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree);
 
 /* Note that the unit is in service again. */
-void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw);
-void fabric_free_losses(struct fabric *fabric);
+void fabric_drops_unit_back(struct fabric *fabric, uint32_t sw);
+void fabric_free_drops(struct fabric *fabric);
 
 /* --- replan.c --- */
 
 /*
  * Give a group that combines in switches a tree without units that are out of service. False: there
- * is none, or something of the group is under way. Between fabric_hold() and fabric_go().
+ * is none, or something of the group is under way. Between fabric_pause() and fabric_resume().
  */
 bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps);
 
@@ -416,7 +418,7 @@ void fabric_drive_choose(struct fabric *fabric);
 int fabric_drive_start(struct fabric *fabric);
 void fabric_drive_stop(struct fabric *fabric);
 
-/* Wake a device that has work which no link signals. Between fabric_hold() and fabric_go(). */
+/* Wake a device that has work which no link signals. Between fabric_pause() and fabric_resume(). */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 
 /* The first time at which such a device can act: not within a window that is over. */
@@ -428,14 +430,15 @@ uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps);
  * The parts of a group in the switches of its tree. @units: combine units of each switch that
  * combine. NULL: out of memory. Free them when no switch knows them any more.
  */
-struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
-                                          const struct topo_tree *tree, uint32_t units);
-void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count);
+struct switch_group **fabric_switch_groups_create(struct fabric *fabric, uint32_t id,
+                                                  const struct topo_tree *tree, uint32_t units);
+void fabric_switch_groups_free(struct fabric *fabric, struct switch_group **part, uint32_t count);
 
 /* Publish the parts, all or none; withdraw them. Errors: as switch_groups_set(). */
-int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
-                         struct switch_group **part);
-void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree);
+int fabric_switch_groups_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
+                                 struct switch_group **part);
+void fabric_switch_groups_withdraw(struct fabric *fabric, uint32_t id,
+                                   const struct topo_tree *tree);
 
 /* Create the parts of a group for the engines that know it. Errors: -ENOMEM. */
 int fabric_members_create(const struct fabric *fabric, struct fabric_group *group);
@@ -499,9 +502,9 @@ void fabric_groups_sweep(struct fabric *fabric);
 /* --- nodes.c, counters.c --- */
 
 /* Publish the incarnation word of @node, with all its bits, to all processes attached here. */
-void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word);
+void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word);
 
 /* Add the counters of a host interface: at detach, and to read the current sum. */
-void fabric_totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge);
+void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif);
 
 #endif

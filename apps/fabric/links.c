@@ -24,7 +24,7 @@ bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t por
         ret->link = end->port;
         return true;
     }
-    ret->far = (struct topo_at){end->id, end->port};
+    ret->peer = (struct topo_at){end->id, end->port};
     return end->kind == TOPO_END_SWITCH && (sw < end->id || (sw == end->id && port < end->port));
 }
 
@@ -47,7 +47,7 @@ int fabric_make_cables(struct fabric *fabric)
                 continue;
             fabric->links.at[s * graph->ports + p] = fabric->links.count;
             if (cable->kind == TOPO_END_SWITCH)
-                fabric->links.at[cable->far.sw * graph->ports + cable->far.port] =
+                fabric->links.at[cable->peer.sw * graph->ports + cable->peer.port] =
                     fabric->links.count;
             fabric->links.count++;
         }
@@ -105,7 +105,7 @@ bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)
     if (!out)
         return fabric_has_switch(&fabric->config, cable->at.sw);
     if (cable->kind == TOPO_END_SWITCH)
-        return fabric_has_switch(&fabric->config, cable->far.sw);
+        return fabric_has_switch(&fabric->config, cable->peer.sw);
     return fabric_has_node(&fabric->config, cable->node);
 }
 
@@ -117,7 +117,7 @@ static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out
     if (!out)
         return switch_rx(fabric->sw[cable->at.sw], cable->at.port);
     if (cable->kind == TOPO_END_SWITCH)
-        return switch_rx(fabric->sw[cable->far.sw], cable->far.port);
+        return switch_rx(fabric->sw[cable->peer.sw], cable->peer.port);
     return engine_rx(fabric_engine(fabric, cable->node), cable->link);
 }
 
@@ -164,7 +164,7 @@ static int cable_fault(struct fabric *fabric, uint32_t i, bool out, struct emu_f
     if (!out)
         return switch_faults(fabric->sw[cable->at.sw], cable->at.port, faults);
     if (cable->kind == TOPO_END_SWITCH)
-        return switch_faults(fabric->sw[cable->far.sw], cable->far.port, faults);
+        return switch_faults(fabric->sw[cable->peer.sw], cable->peer.port, faults);
     engine_faults(fabric_engine(fabric, cable->node), cable->link, faults);
     return 0;
 }
@@ -214,7 +214,7 @@ uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
 
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t out = 0; out < 2; out++) {
         struct emu_faults *faults = fabric_faults(fabric, i, out);
         uint32_t errors = faults ? emu_faults_try(faults, packets) : 0;
@@ -223,7 +223,7 @@ uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
             errors = packets;
         worst = errors > worst ? errors : worst;
     }
-    fabric_go(fabric);
+    fabric_resume(fabric);
     return worst;
 }
 
@@ -252,7 +252,7 @@ void fabric_free_cables(struct fabric *fabric)
     free(fabric->links.out);
     fabric_free_ports(fabric);
     fabric_free_combine(fabric);
-    fabric_free_losses(fabric);
+    fabric_free_drops(fabric);
     fabric_free_severed(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
@@ -324,11 +324,11 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     for (uint32_t out = 0; out < 2; out++)
         if (faults[out] && fabric_has_links(fabric)) { /* else the cable is only out of use */
             faults[out]->down = !up;
-            faults[out]->dark = fault;
+            faults[out]->link_down = fault;
         }
     fabric->links.out[i] = !up;
     *hit = end_set(fabric, &cable->at, up, now_ps);
-    *hit += cable->kind == TOPO_END_SWITCH ? end_set(fabric, &cable->far, up, now_ps)
+    *hit += cable->kind == TOPO_END_SWITCH ? end_set(fabric, &cable->peer, up, now_ps)
                                            : node_end_set(fabric, cable, up, now_ps);
     return 0;
 }
@@ -338,7 +338,7 @@ bool fabric_link_is_out(const struct fabric *fabric, uint32_t i)
     return fabric->links.out[i];
 }
 
-void fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
+void fabric_link_publish(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
 {
     if (fabric->mirror)
         fabric->mirror->link(fabric->mirror->ctx, i, up, fault);
@@ -366,7 +366,7 @@ bool fabric_isolates(const struct fabric *fabric)
     return fabric->config.profile.trap == EMU_TRAP_ISOLATE;
 }
 
-void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
+void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 {
     struct engine *engine = fabric_engine(fabric, node);
 
@@ -397,24 +397,24 @@ static void node_cut_off(struct fabric *fabric, uint32_t src)
 
     if (!fabric_engine(fabric, src))
         return;
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t dst = 0; dst < graph->nodes; dst++)
         if (dst != src && !node_reaches(graph, src, dst))
             engine_cut(fabric_engine(fabric, src), dst, false);
-    fabric_go(fabric);
+    fabric_resume(fabric);
 }
 
-bool fabric_cut_off(struct fabric *fabric, bool parted)
+bool fabric_cut_off(struct fabric *fabric, bool partitioned)
 {
     bool treeless = false;
 
     if (!fabric_has_engines(&fabric->config))
         return false;
     if (fabric->mirror)
-        fabric->mirror->cut_off(fabric->mirror->ctx, parted);
-    for (uint32_t n = 0; parted && n < fabric->config.graph->nodes; n++)
+        fabric->mirror->cut_off(fabric->mirror->ctx, partitioned);
+    for (uint32_t n = 0; partitioned && n < fabric->config.graph->nodes; n++)
         node_cut_off(fabric, n);
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t g = 0; g < fabric->slots; g++) {
         const struct fabric_group *group = fabric->group[g];
 
@@ -425,8 +425,8 @@ bool fabric_cut_off(struct fabric *fabric, bool parted)
             if (group->engines->at[i].engine) /* NULL: on another host */
                 engine_cut(group->engines->at[i].engine, group->id, true);
     }
-    fabric_go(fabric);
-    return parted || treeless;
+    fabric_resume(fabric);
+    return partitioned || treeless;
 }
 
 /* Has the switch, if it is here, sent on all segments that were rerouted to this port? */
@@ -455,9 +455,9 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
             (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
              (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held)))
             return false;
-    if (!fabric_can_carry(fabric) || cable->kind != TOPO_END_SWITCH)
+    if (!fabric_can_reroute_in_flight(fabric) || cable->kind != TOPO_END_SWITCH)
         return true;
-    return end_is_clear(fabric, &cable->at) && end_is_clear(fabric, &cable->far) &&
+    return end_is_clear(fabric, &cable->at) && end_is_clear(fabric, &cable->peer) &&
            crossing_is_clear(fabric, i);
 }
 
@@ -470,19 +470,19 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* The network without the cables for which @routed is false. */
 static int graph_of(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
-                    uint64_t *parted)
+                    uint64_t *partitioned)
 {
     struct topo_at *cut = calloc(fabric->links.count + 1u, sizeof *cut);
     struct topo_graph *graph = NULL;
     uint32_t count = 0;
     int err = cut ? 0 : -ENOMEM;
 
-    *parted = 0;
+    *partitioned = 0;
     for (uint32_t i = 0; cut && i < fabric->links.count; i++)
         if (!routed[i])
             cut[count++] = fabric->links.cable[i].at;
     if (!err && count)
-        err = topo_without(&graph, fabric->config.graph, cut, count, parted);
+        err = topo_without(&graph, fabric->config.graph, cut, count, partitioned);
     *ret = count ? graph : fabric->config.graph;
     free(cut);
     return err;
@@ -518,11 +518,11 @@ static int mirror_reroute(const struct fabric *fabric, const bool *routed)
     return 0;
 }
 
-int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
-                   void (*treeless)(void *ctx, uint32_t group), void *ctx)
+int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
+                   uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {
     const struct topo_graph *old = fabric->links.routed, *next;
-    int err = graph_of(fabric, routed, &next, parted);
+    int err = graph_of(fabric, routed, &next, partitioned);
 
     if (!err)
         err = mirror_reroute(fabric, routed);

@@ -16,7 +16,7 @@ struct fabric_cable {
     struct topo_at at; /* first end, at a switch; between switches: lower switch, then port */
     uint8_t kind;      /* of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
-        struct topo_at far; /* second end at a switch */
+        struct topo_at peer; /* second end at a switch */
         struct {
             uint32_t node; /* second end at a node */
             uint32_t link; /* number of the node's link */
@@ -38,7 +38,8 @@ bool fabric_has_links(const struct fabric *fabric);
 
 /**
  * fabric_can_reroute - can new tables be published while traffic runs? Packets for which they leave
- * no route are retransmitted if packets are acknowledged, else rerouted in flight (fabric_carry()).
+ * no route are retransmitted if packets are acknowledged, else rerouted in flight
+ * (fabric_reroute_in_flight()).
  */
 bool fabric_can_reroute(const struct fabric *fabric);
 
@@ -46,7 +47,7 @@ bool fabric_can_reroute(const struct fabric *fabric);
  * fabric_link_set - take a cable's link down or up at @now_ps; both ends notice. Packets on the
  * wire are lost. Does not change routing tables: fabric_reroute(). @fault: the fault that did this,
  * for the log; 0: none. @hit: number of packets lost on the wire. Errors: -ENOMEM; -ENOTSUP, not
- * fabric_can_fail(). Thread: manager, between fabric_hold() and fabric_go().
+ * fabric_can_fail(). Thread: manager, between fabric_pause() and fabric_resume().
  */
 int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fault, uint64_t now_ps,
                     uint32_t *hit);
@@ -77,23 +78,23 @@ uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to);
 bool fabric_isolates(const struct fabric *fabric);
 
 /**
- * fabric_node_alone - all links of the node have been down for too long. Its adapter gives up its
+ * fabric_node_no_link - all links of the node have been down for too long. Its adapter gives up its
  * packets, which its process notices; other adapters retry packets to it only a few times
- * (engine_cut()). Thread: manager, between fabric_hold() and fabric_go().
+ * (engine_cut()). Thread: manager, between fabric_pause() and fabric_resume().
  */
-void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
+void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
  * fabric_cut_off - the network has been partitioned for too long: limit adapters to few retries of
- * packets to groups without a tree and, if @parted, to nodes without a route. Does nothing without
- * acknowledgments. Returns whether there are such groups or nodes. Thread: manager; it holds the
- * workers itself.
+ * packets to groups without a tree and, if @partitioned, to nodes without a route. Does nothing
+ * without acknowledgments. Returns whether there are such groups or nodes. Thread: manager; it
+ * holds the workers itself.
  */
-bool fabric_cut_off(struct fabric *fabric, bool parted);
+bool fabric_cut_off(struct fabric *fabric, bool partitioned);
 
 /**
  * fabric_node_linked - publish to all processes, for their error messages, whether a link of the
- * node is in use (EMU_SEAT_NO_LINK). Thread: manager.
+ * node is in use (EMU_INCARNATION_NO_LINK). Thread: manager.
  */
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
@@ -148,7 +149,7 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
 /* An unrecoverable drop, where nothing is retransmitted, or a combine unit's change of state. */
-enum fabric_lost {
+enum fabric_drop_kind {
     FABRIC_LOST_SEGMENT,  /* a unicast overran the receiving buffer of a cable */
     FABRIC_LOST_OF_GROUP, /* the same, a segment of a group: the group has failed */
     FABRIC_UNIT_DAMAGED,  /* a combine unit found a damaged partial result: a group has failed */
@@ -159,29 +160,29 @@ enum fabric_lost {
     FABRIC_UNIT_BACK      /* a combine unit works again and is back in service, empty */
 };
 
-struct fabric_loss {
-    enum fabric_lost what;
+struct fabric_drop {
+    enum fabric_drop_kind what;
     uint32_t cable;    /* of a segment, */
     bool out;          /* and its direction: from the cable's first end */
     uint32_t sw;       /* of a unit */
     uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: node @from has left */
-    uint64_t from_seat, to_seat; /* incarnations of their processes; 0: unknown */
-    uint32_t group;              /* that has failed */
-    uint32_t moved;              /* FABRIC_UNIT_OUT: groups that were moved to other trees */
+    uint64_t from_incarnation, to_incarnation; /* incarnations of their processes; 0: unknown */
+    uint32_t group;                            /* that has failed */
+    uint32_t moved;    /* FABRIC_UNIT_OUT: groups that were moved to other trees */
     uint32_t more;     /* FABRIC_LOST_SEGMENT: further losses between the same processes */
     uint64_t found_ns; /* emu_now_ns() when the last of them was found, which is after the drop */
 };
 
 /**
- * fabric_losses_look - scan for such losses. Takes combine units of switches out of service that
+ * fabric_drops_find - scan for such losses. Takes combine units of switches out of service that
  * have done nothing for @bound_ps while something waited for them; EMU_NEVER: no limit. Call this a
- * few times per @bound_ps. fabric_loss_take() - take the next loss that was found; false: none.
- * fabric_losses_left() - number of losses not yet taken. A failed group remains failed: its members
+ * few times per @bound_ps. fabric_drop_take() - take the next loss that was found; false: none.
+ * fabric_drops_left() - number of losses not yet taken. A failed group remains failed: its members
  * have to leave it. Thread: manager, workers run.
  */
-void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
-bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret);
-uint32_t fabric_losses_left(const struct fabric *fabric);
+void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
+bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
+uint32_t fabric_drops_left(const struct fabric *fabric);
 
 /**
  * fabric_combine_waiting - number of contributions, or with unit engines of results, that wait at
@@ -215,12 +216,12 @@ struct fabric_port {
 };
 
 /**
- * fabric_port_is_stuck - is that port stuck? fabric_port_look() - sample its state. The cable must
- * be fabric_can_fail(). Thread: manager, workers held.
+ * fabric_port_is_stuck - is that port stuck? fabric_port_sample() - sample its state. The cable
+ * must be fabric_can_fail(). Thread: manager, workers held.
  */
 bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
-struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t cable, bool out,
-                                    uint64_t now_ps);
+struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t cable, bool out,
+                                      uint64_t now_ps);
 
 /**
  * fabric_hit_take - take the next logged hit of a fault; the hits of each worker come in order.
@@ -238,13 +239,13 @@ void fabric_expect_faults(struct fabric *fabric);
 /**
  * fabric_reroute - while traffic runs, publish new tables in all switches for the network without
  * the cables for which @routed is false, and grow new trees for groups that used one of them.
- * @parted: number of pairs, a switch with nodes and a destination, that no route connects now.
+ * @partitioned: number of pairs, a switch with nodes and a destination, that no route connects now.
  * @treeless: called for each group that lost its tree and can have no other now; its adapters
  *            retry up to profile->retry_limit.
  * Errors: -ENOMEM, -E2BIG; the old tables stay in force. Thread: manager.
  */
-int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
-                   void (*treeless)(void *ctx, uint32_t group), void *ctx);
+int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
+                   uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
 /** fabric_regrown - number of trees so far that lost a link and were replaced. */
 uint64_t fabric_regrown(const struct fabric *fabric);
@@ -258,45 +259,50 @@ uint32_t fabric_ungrown(const struct fabric *fabric);
 void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
-#define FABRIC_CARRY_MOST 16u /* segments that fabric_carry() takes from each end of a link */
+#define FABRIC_REROUTE_IN_FLIGHT_MOST \
+    16u /* segments that fabric_reroute_in_flight() takes from each end of a link */
 
 /**
- * fabric_can_carry - can segments that wait for a link that is down be rerouted in flight?
- * fabric_must_tend() - does a link that is down need repeated calls of fabric_carry() and
- * fabric_regrow(), besides new tables?
+ * fabric_can_reroute_in_flight - can segments that wait for a link that is down be rerouted in
+ * flight?
+ * fabric_must_tend() - does a link that is down need repeated calls of fabric_reroute_in_flight()
+ * and fabric_regrow(), besides new tables?
  */
-bool fabric_can_carry(const struct fabric *fabric);
+bool fabric_can_reroute_in_flight(const struct fabric *fabric);
 bool fabric_must_tend(const struct fabric *fabric);
 
 /**
- * fabric_carry - reroute segments in flight (carry.c): segments that switches hold for a link
- * between them that is down leave by another route of the tables in force, some per call. Returns
- * the segments that left. Thread: manager, between fabric_hold() and fabric_go().
+ * fabric_reroute_in_flight - reroute segments in flight (in_flight.c): segments that switches hold
+ * for a link between them that is down leave by another route of the tables in force, some per
+ * call. Returns the segments that left. Thread: manager, between fabric_pause() and
+ * fabric_resume().
  */
-uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
+uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
 
 /**
- * fabric_carry_all - fabric_carry() for all cables that are out. fabric_carry_far() - the same on
- * all other hosts, if this is the coordinator. Thread: manager, workers run.
+ * fabric_reroute_in_flight_all - fabric_reroute_in_flight() for all cables that are out.
+ * fabric_reroute_in_flight_remote() - the same on all other hosts, if this is the coordinator.
+ * Thread: manager, workers run.
  */
-uint32_t fabric_carry_all(struct fabric *fabric, uint64_t now_ps);
-uint32_t fabric_carry_far(struct fabric *fabric);
+uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps);
+uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric);
 
 /** fabric_reaches - do the tables in force route from node @from to node @to? Thread: manager. */
 bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
 
 /**
- * fabric_part - set whether fabric_carry() drops segments to a node that their source cannot reach,
- * and of groups whose members cannot reach each other. At first it lets them wait.
- * fabric_parted() - number of segments dropped so. Thread: manager.
+ * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments to a node that
+ * their source cannot reach, and of groups whose members cannot reach each other. At first it lets
+ * them wait.
+ * fabric_dropped_unreachable() - number of segments dropped so. Thread: manager.
  */
-void fabric_part(struct fabric *fabric, bool drops);
-uint64_t fabric_parted(const struct fabric *fabric);
+void fabric_drop_unreachable(struct fabric *fabric, bool drops);
+uint64_t fabric_dropped_unreachable(const struct fabric *fabric);
 
 /**
- * fabric_ease - set whether fabric_carry() acts as if all destinations were reachable. A link that
- * is to come up waits until it has no old segments (fabric_link_quiet()), and these may wait for a
- * route over that very link. Thread: manager.
+ * fabric_ease - set whether fabric_reroute_in_flight() acts as if all destinations were reachable.
+ * A link that is to come up waits until it has no old segments (fabric_link_quiet()), and these may
+ * wait for a route over that very link. Thread: manager.
  */
 void fabric_ease(struct fabric *fabric, bool eases);
 

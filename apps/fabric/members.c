@@ -108,7 +108,8 @@ static int members_create(const struct fabric *fabric, struct fabric_group *grou
 
     for (uint32_t i = 0; !err && i < group->count; i++) {
         group->engines->at[i].number = member[i].node;
-        group->engines->at[i].seat = emu_seat_first(fabric->seat[member[i].node]);
+        group->engines->at[i].incarnation =
+            emu_incarnation_first(fabric->incarnation[member[i].node]);
         group->engines->at[i].engine = fabric_engine(fabric, member[i].node);
         if (!group->engines->at[i].engine)
             continue; /* on another host */
@@ -197,8 +198,8 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group)
     return all;
 }
 
-struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
-                                          const struct topo_tree *tree, uint32_t units)
+struct switch_group **fabric_switch_groups_create(struct fabric *fabric, uint32_t id,
+                                                  const struct topo_tree *tree, uint32_t units)
 {
     struct switch_group **part = calloc(tree->count, sizeof(struct switch_group *));
     int err = 0;
@@ -209,11 +210,11 @@ struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
                                       units, fabric->config.profile.combine_order);
     if (!err)
         return part;
-    fabric_parts_free(fabric, part, tree->count);
+    fabric_switch_groups_free(fabric, part, tree->count);
     return NULL;
 }
 
-void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count)
+void fabric_switch_groups_free(struct fabric *fabric, struct switch_group **part, uint32_t count)
 {
     for (uint32_t i = 0; part && i < count; i++)
         if (part[i])
@@ -221,7 +222,7 @@ void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32
     free(part);
 }
 
-void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree)
+void fabric_switch_groups_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree)
 {
     for (uint32_t i = 0; i < tree->count; i++)
         if (fabric->sw[tree->switches[i].sw])
@@ -230,8 +231,8 @@ void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo
 }
 
 /* Old tables are freed when no worker reads them any more. */
-int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
-                         struct switch_group **part)
+int fabric_switch_groups_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
+                                 struct switch_group **part)
 {
     void **old = calloc(tree->count, sizeof(void *));
     int err = old ? 0 : -ENOMEM;
@@ -243,7 +244,7 @@ int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_t
         done += !err;
     }
     if (err)
-        fabric_parts_withdraw(fabric, id, tree);
+        fabric_switch_groups_withdraw(fabric, id, tree);
     else
         emu_rcu_wait();
     for (uint32_t i = 0; i < done; i++)

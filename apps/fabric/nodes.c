@@ -12,7 +12,7 @@
 #include "apps/fabric/sample.h"
 #include "emu/util/bits.h"
 #include "emu/util/count.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 #include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
@@ -30,26 +30,27 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 
     list->count = 0;
     for (uint32_t n = 0; n < nodes; n++)
-        if (fabric->edge[n] && fabric->edge[n]->dev->worker == worker)
-            list->edge[list->count++] = fabric->edge[n];
-    emu_worker_edges(worker, list);
+        if (fabric->hostif[n] && fabric->hostif[n]->dev->worker == worker)
+            list->hostif[list->count++] = fabric->hostif[n];
+    emu_worker_hostifs(worker, list);
 }
 
 /* X5 (hostif/fabric/fabric.c): published before anybody can learn of the process otherwise. */
-void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word)
+void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word)
 {
-    fabric->seat[node] = word;
+    fabric->incarnation[node] = word;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            emu_hostif_seat(fabric->edge[n], node, word);
+        if (fabric->hostif[n])
+            emu_hostif_set_incarnation(fabric->hostif[n], node, word);
 }
 
 /* The same, on all hosts. */
 static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
 {
-    fabric_seat_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+    fabric_incarnation_publish(fabric, node,
+                               word | (fabric->incarnation[node] & EMU_INCARNATION_NO_LINK));
     if (fabric->mirror)
-        fabric->mirror->seat(fabric->mirror->ctx, node, word);
+        fabric->mirror->incarnation(fabric->mirror->ctx, node, word);
 }
 
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror)
@@ -59,33 +60,34 @@ void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror)
 
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
 {
-    uint64_t word = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+    uint64_t word = fabric->incarnation[node] & ~EMU_INCARNATION_NO_LINK;
 
-    fabric_seat_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
+    fabric_incarnation_publish(fabric, node, linked ? word : word | EMU_INCARNATION_NO_LINK);
     if (fabric->mirror)
         fabric->mirror->linked(fabric->mirror->ctx, node, linked);
 }
 
-int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state)
+int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state)
 {
     if (node >= fabric->config.graph->nodes || fabric_node_is_here(fabric, node))
         return -EINVAL;
-    node_seat(fabric, node, state & ~EMU_SEAT_NO_LINK); /* fabric_node_linked() sets the flag */
+    /* fabric_node_linked() sets the flag */
+    node_seat(fabric, node, state & ~EMU_INCARNATION_NO_LINK);
     return 0;
 }
 
-uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
+uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node)
 {
-    return fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+    return fabric->incarnation[node] & ~EMU_INCARNATION_NO_LINK;
 }
 
 /* E4 pairs with E3 (link.h): a worker that sees the host interface sees its initial contents. */
-static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *edge)
+static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *hostif)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
-    atomic_store_explicit(&host.rx->plug.edge, edge, memory_order_release); /* E4 */
-    atomic_store_explicit(&host.tx->plug.edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&host.rx->plug.hostif, hostif, memory_order_release); /* E4 */
+    atomic_store_explicit(&host.tx->plug.hostif, hostif, memory_order_release); /* E4 */
 }
 
 /* Let entries that wait for this port go on, or be dropped. */
@@ -93,41 +95,41 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
-    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, emu_port_signal(host.port));
-    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
+    emu_dev_signal_remote(host.dev, EMU_EVENT_CREDIT, emu_port_signal(host.port));
+    emu_dev_signal_remote(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
 /* Publish whether threads outnumber cores: then spinning delays others. */
 static void nodes_crowd(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
-    uint32_t cores = emu_place_cores();
+    uint32_t cores = emu_affinity_cores();
     uint32_t oversubscribed = threads > cores;
 
     for (uint32_t w = 0; w < fabric->workers; w++) {
         atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed,
                               memory_order_relaxed);
-        atomic_store_explicit(&fabric->worker[w]->crowded, oversubscribed && fabric->workers == 1,
-                              memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->sole_oversubscribed,
+                              oversubscribed && fabric->workers == 1, memory_order_relaxed);
     }
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            atomic_store_explicit(&fabric->edge[n]->shared->oversubscribed, oversubscribed,
+        if (fabric->hostif[n])
+            atomic_store_explicit(&fabric->hostif[n]->shared->oversubscribed, oversubscribed,
                                   memory_order_relaxed);
 }
 
-static void edge_tell_watched(const struct fabric *fabric, struct emu_hostif *edge)
+static void hostif_tell_watched(const struct fabric *fabric, struct emu_hostif *hostif)
 {
-    struct emu_hostif_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = hostif->shared;
 
     atomic_store_explicit(&shared->watched, fabric->watched != 0, memory_order_relaxed);
     atomic_store_explicit(&shared->watched_bytes, fabric->watched_bytes, memory_order_relaxed);
 }
 
-static void edge_tell_starved(const struct fabric *fabric, struct emu_hostif *edge)
+static void hostif_tell_starved(const struct fabric *fabric, struct emu_hostif *hostif)
 {
-    atomic_store_explicit(&edge->shared->starved_ns, fabric->starved_ns, memory_order_relaxed);
-    atomic_store_explicit(&edge->shared->counted_ns, fabric->starved_at_ns, memory_order_relaxed);
+    atomic_store_explicit(&hostif->shared->starved_ns, fabric->starved_ns, memory_order_relaxed);
+    atomic_store_explicit(&hostif->shared->counted_ns, fabric->starved_at_ns, memory_order_relaxed);
 }
 
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns)
@@ -135,8 +137,8 @@ void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns)
     fabric->starved_ns += ns;
     fabric->starved_at_ns = now_ns;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            edge_tell_starved(fabric, fabric->edge[n]);
+        if (fabric->hostif[n])
+            hostif_tell_starved(fabric, fabric->hostif[n]);
 }
 
 uint64_t fabric_starved_ns(const struct fabric *fabric)
@@ -147,8 +149,8 @@ uint64_t fabric_starved_ns(const struct fabric *fabric)
 static void watched_changed(const struct fabric *fabric)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            edge_tell_watched(fabric, fabric->edge[n]);
+        if (fabric->hostif[n])
+            hostif_tell_watched(fabric, fabric->hostif[n]);
 }
 
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched)
@@ -166,7 +168,7 @@ void fabric_watch_messages(struct fabric *fabric, uint64_t bytes)
 static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t node)
 {
     return fabric_node_host(&fabric->config, node) == host &&
-           !emu_seat_attached(fabric->seat[node]);
+           !emu_incarnation_attached(fabric->incarnation[node]);
 }
 
 /* Choose a free node of that host. Errors: -EXDEV, -ENOSPC. */
@@ -188,41 +190,42 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
  * The shared multicast buffer of the switch of @node, created with its first process. NULL: none.
  * Only on clock raw segments are copied out to several processes in one step.
  */
-static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
+static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
     uint32_t sw = topo_first_link(fabric->config.graph, node)->sw;
 
     if (fabric->clock.mode != EMU_CLOCK_RAW || fabric_engine(fabric, node))
         return NULL;
-    if (!fabric->shelf[sw] && emu_shelf_create(&fabric->shelf[sw], fabric->config.first))
-        fabric->shelf[sw] = NULL; /* each process gets its own copies */
-    return fabric->shelf[sw];
+    if (!fabric->mcast_buf[sw] &&
+        emu_mcast_buf_create(&fabric->mcast_buf[sw], fabric->config.first))
+        fabric->mcast_buf[sw] = NULL; /* each process gets its own copies */
+    return fabric->mcast_buf[sw];
 }
 
-/* The process of @edge may still read the buffer: later processes at its switch get a new one. */
-static void shelf_retire(struct fabric *fabric, const struct emu_hostif *edge)
+/* The process of @hostif may still read the buffer: later processes at its switch get a new one. */
+static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hostif)
 {
-    struct emu_shelf **current =
-        &fabric->shelf[topo_first_link(fabric->config.graph, edge->node)->sw];
+    struct emu_mcast_buf **current =
+        &fabric->mcast_buf[topo_first_link(fabric->config.graph, hostif->node)->sw];
 
-    if (!edge->shelf)
+    if (!hostif->mcast_buf)
         return;
-    emu_shelf_retire(edge->shelf);
-    if (*current == edge->shelf) {
-        emu_shelf_drop(*current); /* the host interface has its own reference */
+    emu_mcast_buf_retire(hostif->mcast_buf);
+    if (*current == hostif->mcast_buf) {
+        emu_mcast_buf_drop(*current); /* the host interface has its own reference */
         *current = NULL;
     }
 }
 
 /* Duplicate the buffer's descriptor; -1: there is none. False: no descriptor is free. */
-static bool shelf_share(const struct emu_hostif *edge, int *fd)
+static bool mcast_buf_share(const struct emu_hostif *hostif, int *fd)
 {
-    *fd = edge->shelf ? fcntl(edge->shelf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
-    return !edge->shelf || *fd >= 0;
+    *fd = hostif->mcast_buf ? fcntl(hostif->mcast_buf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
+    return !hostif->mcast_buf || *fd >= 0;
 }
 
 /* Create a host interface, not plugged in yet. @memfd: its memory; the caller closes it. */
-static int edge_make(struct fabric *fabric, uint32_t node, struct emu_hostif **ret, int *memfd)
+static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif **ret, int *memfd)
 {
     struct fabric_host host = fabric_host(fabric, node);
     const struct emu_slow *slow = fabric_slow_node(fabric, node);
@@ -235,25 +238,25 @@ static int edge_make(struct fabric *fabric, uint32_t node, struct emu_hostif **r
         .credits = host.rx->credits,
         .profile = slow ? &slow->profile : host.profile,
         .late_ps_per_byte = slow ? slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte : 0,
-        .shelf = shelf_of(fabric, node),
+        .mcast_buf = mcast_buf_of(fabric, node),
     };
 
-    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
-    init.serial = fabric->edges;
+    fabric->hostifs += 1 + (fabric->hostifs == UINT32_MAX);
+    init.serial = fabric->hostifs;
     return emu_hostif_create(ret, &init, fabric->clock.mode == EMU_CLOCK_REAL,
                              fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock,
                              memfd);
 }
 
 /* Let its bell wake the worker. Returns a duplicate of the bell; the caller closes it. */
-static int edge_watch(const struct emu_hostif *edge)
+static int hostif_watch(const struct emu_hostif *hostif)
 {
-    int bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
+    int bell = fcntl(hostif->bell, F_DUPFD_CLOEXEC, 0);
     int err;
 
     if (bell < 0)
         return -errno;
-    err = emu_waiter_add(edge->dev->worker->waiter, edge->bell);
+    err = emu_waiter_add(hostif->dev->worker->waiter, hostif->bell);
     if (err) {
         close(bell);
         return err == -ENOSPC ? -EDQUOT : err; /* to the caller -ENOSPC means: no free node */
@@ -262,69 +265,72 @@ static int edge_watch(const struct emu_hostif *edge)
 }
 
 /* Attach the process to the node. Returns its incarnation. */
-static uint64_t edge_plug(struct fabric *fabric, struct emu_hostif *edge)
+static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
 {
-    uint32_t node = edge->node;
+    uint32_t node = hostif->node;
 
-    fabric->edge[node] = edge;
-    edge_tell_watched(fabric, edge);
-    edge_tell_starved(fabric, edge);
+    fabric->hostif[node] = hostif;
+    hostif_tell_watched(fabric, hostif);
+    hostif_tell_starved(fabric, hostif);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->seat[n])
-            emu_hostif_seat(edge, n, fabric->seat[n]);
-    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
-    node_plug(fabric, node, edge);
-    node_publish_list(fabric, edge->dev->worker);
+        if (fabric->incarnation[n])
+            emu_hostif_set_incarnation(hostif, n, fabric->incarnation[n]);
+    node_seat(fabric, node,
+              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), true));
+    node_plug(fabric, node, hostif);
+    node_publish_list(fabric, hostif->dev->worker);
     fabric->attached++;
     nodes_crowd(fabric);
-    return emu_seat_first(fabric->seat[node]);
+    return emu_incarnation_first(fabric->incarnation[node]);
 }
 
-int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
+int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment *ret)
 {
     int64_t node = node_free(fabric, fabric->config.hosts ? fabric->config.hosts->self : 0, want);
-    struct emu_hostif *edge;
+    struct emu_hostif *hostif;
     struct emu_hostif_fds fds;
     int err;
 
     if (node < 0)
         return (int)node;
     fabric_clock_tick(fabric); /* there are no ticks while nobody is attached */
-    err = edge_make(fabric, (uint32_t)node, &edge, &fds.memory);
+    err = hostif_make(fabric, (uint32_t)node, &hostif, &fds.memory);
     if (err)
         return err;
-    if (!shelf_share(edge, &fds.shelf)) {
+    if (!mcast_buf_share(hostif, &fds.mcast_buf)) {
         err = -errno;
         goto close_memory;
     }
-    fds.bell = edge_watch(edge);
+    fds.bell = hostif_watch(hostif);
     if (fds.bell < 0) {
         err = fds.bell;
-        goto close_shelf;
+        goto close_mcast_buf;
     }
-    *ret =
-        (struct fabric_seat){.node = (uint32_t)node, .seat = edge_plug(fabric, edge), .fds = fds};
+    *ret = (struct fabric_attachment){.node = (uint32_t)node,
+                                      .incarnation = hostif_plug(fabric, hostif),
+                                      .fds = fds};
     return 0;
 
-close_shelf:
-    if (fds.shelf >= 0)
-        close(fds.shelf);
+close_mcast_buf:
+    if (fds.mcast_buf >= 0)
+        close(fds.mcast_buf);
 close_memory:
     close(fds.memory);
-    emu_hostif_destroy(edge, &fabric->cache);
+    emu_hostif_destroy(hostif, &fabric->cache);
     return err;
 }
 
-void fabric_seat_close(const struct fabric_seat *seat)
+void fabric_attachment_close(const struct fabric_attachment *incarnation)
 {
-    const int fd[] = {seat->fds.memory, seat->fds.bell, seat->fds.shelf};
+    const int fd[] = {incarnation->fds.memory, incarnation->fds.bell, incarnation->fds.mcast_buf};
 
     for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
         if (fd[i] >= 0)
             close(fd[i]);
 }
 
-int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret)
+int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
+                         struct fabric_attachment *ret)
 {
     int64_t node = node_free(fabric, host, want);
     int err = node < 0 ? (int)node
@@ -332,11 +338,13 @@ int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct
 
     if (err)
         return err;
-    node_seat(fabric, (uint32_t)node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
-    fabric->far++;
-    *ret = (struct fabric_seat){.node = (uint32_t)node,
-                                .seat = emu_seat_first(fabric->seat[node]),
-                                .fds = {-1, -1, -1}};
+    node_seat(fabric, (uint32_t)node,
+              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), true));
+    fabric->remote++;
+    *ret =
+        (struct fabric_attachment){.node = (uint32_t)node,
+                                   .incarnation = emu_incarnation_first(fabric->incarnation[node]),
+                                   .fds = {-1, -1, -1}};
     return 0;
 }
 
@@ -345,42 +353,44 @@ static void detach_far(struct fabric *fabric, uint32_t node, bool dead)
     const struct fabric_mirror *mirror = fabric->mirror;
 
     fabric_node_leave(fabric, node);
-    fabric->far--;
+    fabric->remote--;
     mirror->detach(mirror->ctx, fabric_node_host(&fabric->config, node), node, dead);
-    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
+    node_seat(fabric, node,
+              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), false));
 }
 
 static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
 {
-    struct emu_hostif *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
+    struct emu_hostif *hostif = node < fabric->config.graph->nodes ? fabric->hostif[node] : NULL;
     struct emu_worker *worker;
 
-    if (!edge) {
+    if (!hostif) {
         if (fabric->mirror && node < fabric->config.graph->nodes &&
-            emu_seat_attached(fabric->seat[node]))
+            emu_incarnation_attached(fabric->incarnation[node]))
             detach_far(fabric, node, dead);
         return;
     }
     if (!fabric->config.hosts || fabric->mirror)
         fabric_node_leave(fabric, node);
-    worker = edge->dev->worker;
+    worker = hostif->dev->worker;
     fabric_comm_leaves(fabric, node);
-    fabric->edge[node] = NULL;
-    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
+    fabric->hostif[node] = NULL;
+    node_seat(fabric, node,
+              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), false));
     fabric->attached--;
     nodes_crowd(fabric);
     if (dead)
-        shelf_retire(fabric, edge);
+        mcast_buf_retire(fabric, hostif);
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
-    emu_waiter_remove(worker->waiter, edge->bell);
-    fabric_totals_add_edge(&fabric->past, edge);
-    fabric->past.dropped_left_behind += emu_hostif_left(edge);
-    fabric->past_ideal_ns += emu_count_read(&edge->times.ideal_ns);
-    fabric->past_actual_ns += emu_count_read(&edge->times.actual_ns);
-    fabric->past_full_ns += emu_hostif_full_ns(edge, emu_clock_now(&fabric->clock));
+    emu_waiter_remove(worker->waiter, hostif->bell);
+    fabric_totals_add_hostif(&fabric->past, hostif);
+    fabric->past.dropped_left_behind += emu_hostif_left(hostif);
+    fabric->past_ideal_ns += emu_count_read(&hostif->times.ideal_ns);
+    fabric->past_actual_ns += emu_count_read(&hostif->times.actual_ns);
+    fabric->past_full_ns += emu_hostif_full_ns(hostif, emu_clock_now(&fabric->clock));
     node_nudge(fabric, node);
-    emu_hostif_destroy(edge, &fabric->cache);
+    emu_hostif_destroy(hostif, &fabric->cache);
 }
 
 void fabric_detach(struct fabric *fabric, uint32_t node)
@@ -394,25 +404,25 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
 }
 
 /* Cut the process off if it does not take its segments; true if so. @tick_ms: tick_counts_ms(). */
-static bool tick_edge(struct fabric *fabric, struct emu_hostif *edge, uint32_t tick_ms)
+static bool tick_hostif(struct fabric *fabric, struct emu_hostif *hostif, uint32_t tick_ms)
 {
-    uint64_t delivered = emu_count_read(&edge->delivered);
+    uint64_t delivered = emu_count_read(&hostif->delivered);
     uint64_t bound_ms = fabric->config.bounds.cut_off_ms;
 
-    if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
+    if (atomic_load_explicit(&hostif->cut, memory_order_relaxed))
         return false;
-    if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
-        delivered - edge->watch_delivered >= FABRIC_STALL_SEGMENTS) {
-        edge->watch_delivered = delivered;
-        edge->watch_ms = 0;
+    if (!atomic_load_explicit(&hostif->stuck, memory_order_relaxed) ||
+        delivered - hostif->watch_delivered >= FABRIC_STALL_SEGMENTS) {
+        hostif->watch_delivered = delivered;
+        hostif->watch_ms = 0;
         return false;
     }
-    edge->watch_ms += tick_ms;
-    if (bound_ms == EMU_BOUND_OFF || edge->watch_ms < bound_ms)
+    hostif->watch_ms += tick_ms;
+    if (bound_ms == EMU_BOUND_OFF || hostif->watch_ms < bound_ms)
         return false;
-    atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
-    atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_relaxed);
-    node_nudge(fabric, edge->node);
+    atomic_store_explicit(&hostif->cut, 1, memory_order_relaxed);
+    atomic_store_explicit(&hostif->shared->cut_off, 1, memory_order_relaxed);
+    node_nudge(fabric, hostif->node);
     return true;
 }
 
@@ -434,7 +444,7 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
     fabric_clock_tick(fabric);
     fabric_comm_tick(fabric);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n], tick_ms))
+        if (count < max && fabric->hostif[n] && tick_hostif(fabric, fabric->hostif[n], tick_ms))
             nodes[count++] = n;
     return count;
 }
@@ -445,12 +455,12 @@ uint64_t fabric_full_ns(const struct fabric *fabric)
     uint64_t full_ns = fabric->past_full_ns;
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n])
-            full_ns += emu_hostif_full_ns(fabric->edge[n], now_ps);
+        if (fabric->hostif[n])
+            full_ns += emu_hostif_full_ns(fabric->hostif[n], now_ps);
     return full_ns;
 }
 
 uint32_t fabric_attached(const struct fabric *fabric)
 {
-    return fabric->attached + fabric->far;
+    return fabric->attached + fabric->remote;
 }

@@ -137,9 +137,9 @@ static struct json_object *words_of_process(void)
     FILE *file = fopen("/proc/self/cmdline", "re");
     bool secret_next = false;
     char *word = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
 
-    while (file && getdelim(&word, &room, '\0', file) > 0)
+    while (file && getdelim(&word, &capacity, '\0', file) > 0)
         add_word(list, word, &secret_next);
     free(word);
     if (file)

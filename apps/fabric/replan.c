@@ -9,10 +9,10 @@
  *
  * Without acknowledgments nothing is retransmitted, and partial results are in the switches. There
  * operations under way finish on the old tree, whose lost link the management network replaces
- * (carry.c), and the tree changes between two passes in which no switch has anything of the group.
- * A group that is never idle keeps its tree, and is slow. On several hosts no host sees all of the
- * group's switches, and all groups keep their trees: with link-level retry they go on like groups
- * that are never idle, without it by the port that was stuck (switch_crossbar_link()).
+ * (in_flight.c), and the tree changes between two passes in which no switch has anything of the
+ * group. A group that is never idle keeps its tree, and is slow. On several hosts no host sees all
+ * of the group's switches, and all groups keep their trees: with link-level retry they go on like
+ * groups that are never idle, without it by the port that was stuck (switch_crossbar_link()).
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>
@@ -99,7 +99,7 @@ static bool tree_misses(const struct fabric *fabric, const struct fabric_group *
 static void members_relink(struct fabric *fabric, const struct fabric_group *group,
                            const struct topo_tree *tree, uint64_t now_ps)
 {
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t node = group->node[i] & ~FABRIC_LEFT;
         uint32_t link = topo_tree_link(tree, fabric->links.routed, node);
@@ -110,7 +110,7 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
                             fabric_soon_ps(fabric, now_ps));
         fabric_wake(fabric, engine_emu_dev(fabric_engine(fabric, node)), now_ps);
     }
-    fabric_go(fabric);
+    fabric_resume(fabric);
 }
 
 /* Result of planning a new tree. */
@@ -125,7 +125,7 @@ enum replanned {
 static void group_takes(struct fabric *fabric, struct fabric_group *group,
                         const struct topo_tree *tree, struct switch_group **part)
 {
-    fabric_parts_free(fabric, group->part, group->tree.count);
+    fabric_switch_groups_free(fabric, group->part, group->tree.count);
     topo_tree_release(&group->tree);
     group->tree = *tree;
     group->part = part;
@@ -136,11 +136,12 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
                                    const struct topo_tree *tree, struct switch_group **part,
                                    uint64_t now_ps)
 {
-    fabric_parts_withdraw(fabric, group->id, &group->tree);
+    fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
     members_relink(fabric, group, tree, now_ps);
     fabric_group_reserve_for(fabric, group, tree);
     group_takes(fabric, group, tree, part);
-    return fabric_parts_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER : REPLANNED;
+    return fabric_switch_groups_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER
+                                                                               : REPLANNED;
 }
 
 /* Is nothing of the group under way in the switches of its tree? */
@@ -157,16 +158,16 @@ static bool group_is_quiet(const struct fabric *fabric, const struct fabric_grou
 static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
                                  const struct topo_tree *tree, struct switch_group **part)
 {
-    fabric_parts_withdraw(fabric, group->id, &group->tree);
-    if (!fabric_parts_publish(fabric, group->id, tree, part)) {
+    fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
+    if (!fabric_switch_groups_publish(fabric, group->id, tree, part)) {
         if (fabric_group_reserve_for(fabric, group, tree)) {
             group_takes(fabric, group, tree, part);
             return REPLANNED;
         }
-        fabric_parts_withdraw(fabric, group->id, tree);
+        fabric_switch_groups_withdraw(fabric, group->id, tree);
     }
     /* cannot fail: the tables have the slots */
-    fabric_parts_publish(fabric, group->id, &group->tree, group->part);
+    fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }
 
@@ -183,12 +184,12 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
         topo_tree_release(tree);
         return REPLAN_NEVER;
     }
-    part = fabric_parts_create(fabric, group->id, tree, units);
+    part = fabric_switch_groups_create(fabric, group->id, tree, units);
     if (part)
         how = states ? group_move(fabric, group, tree, part)
                      : group_regrow(fabric, group, tree, part, now_ps);
     if (how != REPLANNED && group->part != part) {
-        fabric_parts_free(fabric, part, tree->count);
+        fabric_switch_groups_free(fabric, part, tree->count);
         topo_tree_release(tree);
     }
     return how;
@@ -235,10 +236,10 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
         return group_to(fabric, group, now_ps);
     if (fabric->config.hosts)
         return REPLAN_KEPT;
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     if (group_is_quiet(fabric, group))
         how = group_to(fabric, group, now_ps);
-    fabric_go(fabric);
+    fabric_resume(fabric);
     return how;
 }
 
@@ -248,7 +249,7 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
 }
 
 /* Can some members not reach each other? */
-static bool group_is_parted(const struct fabric *fabric, const struct fabric_group *group)
+static bool group_is_partitioned(const struct fabric *fabric, const struct fabric_group *group)
 {
     uint32_t first = member_first(group);
 
@@ -263,8 +264,8 @@ static enum replanned group_heal(struct fabric *fabric, struct fabric_group *gro
 {
     enum replanned how;
 
-    group->parted = group_is_parted(fabric, group);
-    if (group->parted)
+    group->partitioned = group_is_partitioned(fabric, group);
+    if (group->partitioned)
         return REPLAN_NEVER;
     how = group_replan(fabric, group, now_ps);
     fabric->links.regrown += how == REPLANNED;
@@ -284,7 +285,7 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
         if (!group || group->failed)
             continue;
         was = group->treeless;
-        group->parted = false;
+        group->partitioned = false;
         whole = tree_whole(&group->tree, fabric->links.routed);
         if (!whole || tree_misses(fabric, group))
             how = group_heal(fabric, group, now_ps);

@@ -14,12 +14,12 @@
 #include "emu/hostif/finished.h"
 
 /**
- * fabric_sample_way - sample the direction of a cable from its first end (@out), or to it, at the
- * sending end. False: that is on another host; @ret has the errors that are counted here. Thread:
- * manager.
+ * fabric_sample_direction - sample the direction of a cable from its first end (@out), or to it, at
+ * the sending end. False: that is on another host; @ret has the errors that are counted here.
+ * Thread: manager.
  */
-bool fabric_sample_way(const struct fabric *fabric, uint32_t cable, bool out,
-                       struct fabric_way_sample *ret);
+bool fabric_sample_direction(const struct fabric *fabric, uint32_t cable, bool out,
+                             struct fabric_direction_sample *ret);
 
 /**
  * fabric_sample_switch - sample the collectives of switch @sw and of the combine unit at it. False:
@@ -44,7 +44,7 @@ void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
 /* Position of a reader in the reports of the process at a node. Zeros at first. */
 struct fabric_finished_at {
-    uint64_t seat; /* incarnation of the process */
+    uint64_t incarnation; /* incarnation of the process */
     uint64_t next;
 };
 

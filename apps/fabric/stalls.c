@@ -32,11 +32,11 @@ static bool pending_far(const struct fabric *fabric, uint32_t node, struct emu_p
 
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
-    struct emu_hostif *edge = fabric->edge[node];
+    struct emu_hostif *hostif = fabric->hostif[node];
 
-    if (!edge)
+    if (!hostif)
         return pending_far(fabric, node, ret);
-    return emu_pending_read(ret, &edge->shared->pending, edge->nodes, emu_now_ns());
+    return emu_pending_read(ret, &hostif->shared->pending, hostif->nodes, emu_now_ns());
 }
 
 /* --- contributions to a collective -------------------------------------------------- */
@@ -46,113 +46,113 @@ static uint32_t came_most(const struct fabric_group *group)
     return group->engines ? group->engines->count : group->tree.count;
 }
 
-uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
-                     struct fabric_came *ret, uint32_t max)
+uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
+                        struct fabric_arrived *ret, uint32_t max)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
     uint32_t count = 0;
 
     for (uint32_t i = 0; group && count < max && i < came_most(group); i++) {
         if (!group->engines && group->part[i])
-            ret[count++] = (struct fabric_came){group->tree.switches[i].sw,
-                                                switch_group_came(group->part[i], seq)};
+            ret[count++] = (struct fabric_arrived){group->tree.switches[i].sw,
+                                                   switch_group_arrived(group->part[i], seq)};
         else if (group->engines && group->engines->at[i].group)
-            ret[count++] =
-                (struct fabric_came){group->engines->at[i].number,
-                                     emu_port_if(0, engine_group_came(group->engines->at[i].group,
-                                                                      seq))};
+            ret[count++] = (struct fabric_arrived){
+                group->engines->at[i].number,
+                emu_port_if(0, engine_group_arrived(group->engines->at[i].group, seq))};
     }
     return count;
 }
 
-/* fabric_came() of all hosts. */
-struct came {
-    struct fabric_came *at;
+/* fabric_arrived() of all hosts. */
+struct arrived {
+    struct fabric_arrived *at;
     uint32_t count;
 };
 
 /* Out of memory leaves @ret empty. The caller frees came.at. */
 static void came_everywhere(struct fabric *fabric, const struct fabric_group *group, uint32_t seq,
-                            struct came *ret)
+                            struct arrived *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
     uint32_t max = came_most(group);
 
-    *ret = (struct came){.at = calloc(max + 1u, sizeof *ret->at)};
+    *ret = (struct arrived){.at = calloc(max + 1u, sizeof *ret->at)};
     if (!ret->at)
         return;
-    ret->count = fabric_came(fabric, group->id, seq, ret->at, max);
+    ret->count = fabric_arrived(fabric, group->id, seq, ret->at, max);
     if (!mirror)
         return;
-    fabric_go(fabric);
-    ret->count += mirror->came(mirror->ctx, group->id, seq, ret->at + ret->count, max - ret->count);
-    fabric_hold(fabric);
+    fabric_resume(fabric);
+    ret->count +=
+        mirror->arrived(mirror->ctx, group->id, seq, ret->at + ret->count, max - ret->count);
+    fabric_pause(fabric);
 }
 
-static const struct fabric_came *came_at(const struct came *came, uint32_t at)
+static const struct fabric_arrived *arrived_at(const struct arrived *arrived, uint32_t at)
 {
-    for (uint32_t i = 0; i < came->count; i++)
-        if (came->at[i].at == at)
-            return &came->at[i];
+    for (uint32_t i = 0; i < arrived->count; i++)
+        if (arrived->at[i].at == at)
+            return &arrived->at[i];
     return NULL;
 }
 
 /* With acknowledgments: at the member's adapter. */
-static void part_at_adapter(const struct came *came, struct fabric_part *part)
+static void part_at_adapter(const struct arrived *arrived, struct fabric_contribution *part)
 {
-    const struct fabric_came *at = came_at(came, part->node);
+    const struct fabric_arrived *at = arrived_at(arrived, part->node);
 
     part->known = at;
-    part->came = at && emu_ports_any(at->ports);
+    part->arrived = at && emu_ports_any(at->ports);
 }
 
 /* Without acknowledgments: at the switch where the member's link is in the tree. */
 static void part_at_switch(const struct fabric *fabric, const struct fabric_group *group,
-                           const struct came *came, struct fabric_part *part)
+                           const struct arrived *arrived, struct fabric_contribution *part)
 {
     const struct topo_graph *graph = fabric->links.routed;
     uint32_t link = group->treeless ? TOPO_NONE : topo_tree_link(&group->tree, graph, part->node);
-    const struct fabric_came *at =
-        link == TOPO_NONE ? NULL : came_at(came, graph->node[part->node].link[link].sw);
+    const struct fabric_arrived *at =
+        link == TOPO_NONE ? NULL : arrived_at(arrived, graph->node[part->node].link[link].sw);
 
     part->known = at;
     if (!at)
         return;
     part->sw = at->at;
     part->port = graph->node[part->node].link[link].port;
-    part->came = emu_ports_has(at->ports, part->port);
+    part->arrived = emu_ports_has(at->ports, part->port);
 }
 
-uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
-                      uint32_t max)
+uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
+                              struct fabric_contribution *ret, uint32_t max)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
-    struct came came;
+    struct arrived arrived;
     uint32_t count = 0;
 
     if (!group)
         return 0;
-    came_everywhere(fabric, group, seq, &came);
+    came_everywhere(fabric, group, seq, &arrived);
     for (uint32_t i = 0; i < group->count && count < max; i++) {
-        struct fabric_part *part = &ret[count];
+        struct fabric_contribution *part = &ret[count];
 
         if (group->node[i] & FABRIC_LEFT)
             continue;
-        *part = (struct fabric_part){.node = group->node[i], .sw = TOPO_NONE};
+        *part = (struct fabric_contribution){.node = group->node[i], .sw = TOPO_NONE};
         if (group->engines)
-            part_at_adapter(&came, part);
+            part_at_adapter(&arrived, part);
         else
-            part_at_switch(fabric, group, &came, part);
+            part_at_switch(fabric, group, &arrived, part);
         count++;
     }
-    free(came.at);
+    free(arrived.at);
     return count;
 }
 
 /* Has switch @sw of the tree all contributions from below, so that its result is on its way? */
-static bool part_is_up(const struct fabric_group *group, const struct came *came, uint32_t sw)
+static bool part_is_up(const struct fabric_group *group, const struct arrived *arrived, uint32_t sw)
 {
-    const struct fabric_came *at = came_at(came, sw);
+    const struct fabric_arrived *at = arrived_at(arrived, sw);
 
     for (uint32_t i = 0; at && i < group->tree.count; i++) {
         const struct topo_tree_switch *in = &group->tree.switches[i];
@@ -165,9 +165,9 @@ static bool part_is_up(const struct fabric_group *group, const struct came *came
 }
 
 /* The ports of a switch of the tree at which contributions from below are missing. */
-static emu_ports ports_missing(const struct came *came, const struct topo_tree_switch *in)
+static emu_ports ports_missing(const struct arrived *arrived, const struct topo_tree_switch *in)
 {
-    const struct fabric_came *at = came_at(came, in->sw);
+    const struct fabric_arrived *at = arrived_at(arrived, in->sw);
     emu_ports up = in->up < 0 ? EMU_NO_PORTS : emu_port((uint32_t)in->up);
 
     return at ? in->ports & ~up & ~at->ports : EMU_NO_PORTS;
@@ -177,60 +177,60 @@ uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fa
                      uint32_t max)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
-    struct came came;
+    struct arrived arrived;
     uint32_t count = 0;
 
     if (!group || group->engines)
         return 0;
-    came_everywhere(fabric, group, seq, &came);
+    came_everywhere(fabric, group, seq, &arrived);
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *in = &group->tree.switches[i];
 
-        emu_each_port (p, ports_missing(&came, in)) {
+        emu_each_port (p, ports_missing(&arrived, in)) {
             const struct topo_end *end = &fabric->links.routed->sw[in->sw].end[p];
 
-            if (end->kind != TOPO_END_SWITCH || !part_is_up(group, &came, end->id))
+            if (end->kind != TOPO_END_SWITCH || !part_is_up(group, &arrived, end->id))
                 continue;
             if (count < max)
                 ret[count] = (struct fabric_gap){.from = end->id, .sw = in->sw, .port = p};
             count++;
         }
     }
-    free(came.at);
+    free(arrived.at);
     return count;
 }
 
-static const struct emu_clash *clash_here(const struct fabric_group *group)
+static const struct emu_mismatch *mismatch_here(const struct fabric_group *group)
 {
-    const struct emu_clash *clash = NULL;
+    const struct emu_mismatch *mismatch = NULL;
 
-    for (uint32_t i = 0; !clash && i < group->tree.count; i++)
+    for (uint32_t i = 0; !mismatch && i < group->tree.count; i++)
         if (group->part[i])
-            clash = switch_group_clash(group->part[i]);
-    for (uint32_t i = 0; group->engines && !clash && i < group->engines->count; i++)
+            mismatch = switch_group_mismatch(group->part[i]);
+    for (uint32_t i = 0; group->engines && !mismatch && i < group->engines->count; i++)
         if (group->engines->at[i].group)
-            clash = engine_group_clash(group->engines->at[i].group);
-    return clash;
+            mismatch = engine_group_mismatch(group->engines->at[i].group);
+    return mismatch;
 }
 
 /* The result of a query is kept in the fabric, since the query lets the workers run. */
-const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id)
+const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
     const struct fabric_group *group = fabric_group_at(fabric, id);
-    const struct emu_clash *clash = group ? clash_here(group) : NULL;
+    const struct emu_mismatch *mismatch = group ? mismatch_here(group) : NULL;
     bool seen;
 
     if (!mirror || !group)
-        return clash;
-    if (clash) {
-        fabric->clash = *clash;
-        return &fabric->clash;
+        return mismatch;
+    if (mismatch) {
+        fabric->mismatch = *mismatch;
+        return &fabric->mismatch;
     }
-    fabric_go(fabric);
-    seen = mirror->clash(mirror->ctx, id, &fabric->clash);
-    fabric_hold(fabric);
-    return seen ? &fabric->clash : NULL;
+    fabric_resume(fabric);
+    seen = mirror->mismatch(mirror->ctx, id, &fabric->mismatch);
+    fabric_pause(fabric);
+    return seen ? &fabric->mismatch : NULL;
 }
 
 /* --- links -------------------------------------------------------------------------- */
@@ -260,22 +260,22 @@ static void moved_note(struct fabric_moved *moved, uint64_t segments, uint64_t n
 static void node_look(struct fabric *fabric, uint32_t n, uint64_t now_ns)
 {
     struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
-    const struct emu_hostif *edge = fabric->edge[n];
+    const struct emu_hostif *hostif = fabric->hostif[n];
 
     for (uint32_t i = 0; fabric_engine(fabric, n) && i < fabric->config.graph->node[n].links; i++)
         moved_note(&moved[i],
                    emu_count_read(&engine_tx(fabric_engine(fabric, n), i)->counts.segments),
                    now_ns);
     moved += TOPO_NODE_LINKS_MAX;
-    if (!edge) {
+    if (!hostif) {
         moved[0] = moved[1] = (struct fabric_moved){0};
         return;
     }
-    moved_note(&moved[0], emu_count_read(&edge->delivered), now_ns);
-    moved_note(&moved[1], emu_count_read(&edge->sent), now_ns);
+    moved_note(&moved[0], emu_count_read(&hostif->delivered), now_ns);
+    moved_note(&moved[1], emu_count_read(&hostif->sent), now_ns);
 }
 
-int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns)
+int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
 {
     const struct topo_graph *graph = fabric->config.graph;
 
@@ -336,21 +336,21 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
 }
 
 /* To and from a process. */
-static void edge_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
+static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);
     const struct fabric_moved *moved =
         &fabric->moved[moved_of_node(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
-    const struct emu_hostif *edge = fabric->edge[n];
+    const struct emu_hostif *hostif = fabric->hostif[n];
     struct fabric_stall stall = {.node = n,
                                  .sw = fabric_has_engines(&fabric->config) ? TOPO_NONE : at->sw,
                                  .port = at->port,
                                  .wait = FABRIC_WAITS_PROCESS};
 
-    if (atomic_load_explicit(&edge->stuck, memory_order_relaxed))
+    if (atomic_load_explicit(&hostif->stuck, memory_order_relaxed))
         stall_add(list, &moved[0], stall);
     stall.wait = FABRIC_WAITS_CREDIT;
-    if (!edge->credits->count)
+    if (!hostif->credits->count)
         stall_add(list, &moved[1], stall);
 }
 
@@ -389,10 +389,10 @@ static void stalls_far(struct fabric *fabric, struct stalls *list)
 {
     uint32_t had = list->count < list->max ? list->count : list->max, count;
 
-    fabric_go(fabric);
+    fabric_resume(fabric);
     count =
         fabric->mirror->stalls(fabric->mirror->ctx, list->now_ns, list->at + had, list->max - had);
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t i = had; i < had + count && i < list->max; i++)
         if (stall_is_one(fabric->config.graph, &list->at[i]))
             list->at[had++] = list->at[i];
@@ -410,8 +410,8 @@ uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_sta
         if (fabric->sw[s])
             switch_stalls(fabric, s, &list);
     for (uint32_t n = 0; fabric->moved && n < graph->nodes; n++) {
-        if (fabric->edge[n])
-            edge_stalls(fabric, n, &list);
+        if (fabric->hostif[n])
+            hostif_stalls(fabric, n, &list);
         if (fabric_engine(fabric, n))
             engine_stalls(fabric, n, &list);
     }

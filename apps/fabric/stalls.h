@@ -10,7 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 
-struct emu_clash;
+struct emu_mismatch;
 struct emu_pending;
 
 /**
@@ -20,34 +20,34 @@ struct emu_pending;
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);
 
 /* A member's contribution to one segment of a group's stream. */
-struct fabric_part {
+struct fabric_contribution {
     uint32_t node;
     bool known; /* the group has a tree that includes the member */
-    bool came;
+    bool arrived;
     uint32_t sw;   /* where it has arrived, or is missing; TOPO_NONE: the node's adapter */
     uint32_t port; /* of that switch */
 };
 
 /* Contributions to such a segment that have arrived where they are combined. */
-struct fabric_came {
+struct fabric_arrived {
     uint32_t at; /* a switch; if adapters combine, a node */
     /* at a switch: the ports whose contributions have arrived; at a node: port 0 for its own */
     emu_ports ports;
 };
 
 /**
- * fabric_came - contributions to segment @seq of group @id that have arrived on this host. Writes
- * at most @max switches or nodes; returns how many. Thread: as fabric_parts().
+ * fabric_arrived - contributions to segment @seq of group @id that have arrived on this host.
+ * Writes at most @max switches or nodes; returns how many. Thread: as fabric_contributions().
  */
-uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
-                     struct fabric_came *ret, uint32_t max);
+uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
+                        struct fabric_arrived *ret, uint32_t max);
 
 /**
- * fabric_parts - locate the members' contributions to segment @seq of group @id. Writes at most
- * @max; returns how many. Thread: manager, between fabric_hold() and fabric_go().
+ * fabric_contributions - locate the members' contributions to segment @seq of group @id. Writes at
+ * most @max; returns how many. Thread: manager, between fabric_pause() and fabric_resume().
  */
-uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
-                      uint32_t max);
+uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
+                              struct fabric_contribution *ret, uint32_t max);
 
 /* A partial result that has left one switch of a group's tree and has not arrived at the next. */
 struct fabric_gap {
@@ -57,16 +57,17 @@ struct fabric_gap {
 
 /**
  * fabric_gaps - partial results for segment @seq of group @id that are missing between two
- * switches. Writes at most @max; returns how many there are. Thread: as fabric_parts().
+ * switches. Writes at most @max; returns how many there are. Thread: as fabric_contributions().
  */
 uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max);
 
 /**
- * fabric_clash - a mismatch: two contributions to one collective of group @id with different
- * parameters. NULL: none. Valid until fabric_go() or the next call. Thread: as fabric_parts().
+ * fabric_mismatch - a mismatch: two contributions to one collective of group @id with different
+ * parameters. NULL: none. Valid until fabric_resume() or the next call. Thread: as
+ * fabric_contributions().
  */
-const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id);
+const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id);
 
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the receiver has no space */
@@ -84,12 +85,14 @@ struct fabric_stall {
     uint64_t since_ns;
 };
 
-/** fabric_stalls_look - sample each link, about once a second. Errors: -ENOMEM. Thread: manager. */
-int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns);
+/**
+ * fabric_stalls_sample - sample each link, about once a second. Errors: -ENOMEM. Thread: manager.
+ * */
+int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns);
 
 /**
  * fabric_stalls - links that wait and have not moved for a second. Writes at most @max; returns how
- * many there are. Thread: as fabric_parts().
+ * many there are. Thread: as fabric_contributions().
  */
 uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
                        uint32_t max);

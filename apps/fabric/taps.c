@@ -15,12 +15,12 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-#define TAPS_RECORDS 65536u /* of all rings together */
-#define TAPS_LEAST   1024u  /* of each ring */
-#define TAPS_ENDS    16u    /* initial length of a worker's list; a power of two */
-#define WAY_ENDS     8u     /* more than both directions of a cable have */
+#define TAPS_RECORDS   65536u /* of all rings together */
+#define TAPS_LEAST     1024u  /* of each ring */
+#define TAPS_ENDS      16u    /* initial length of a worker's list; a power of two */
+#define DIRECTION_ENDS 8u     /* more than both directions of a cable have */
 
-static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_cable_way_name() says");
+static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_direction_name() says");
 
 struct fabric_taps {
     struct emu_tap_area *area;
@@ -33,7 +33,7 @@ struct way_ends {
     struct emu_tx *tx;      /* sends; NULL: a process sends, or another host */
     struct emu_rx *rx;      /* returns credits in this direction; NULL: not on this host */
     struct emu_rx *answers; /* sends replies in this direction; NULL: not on this host */
-    struct emu_rx *edge;    /* takes segments from a process; NULL: no process sends */
+    struct emu_rx *hostif;  /* takes segments from a process; NULL: no process sends */
 };
 
 static struct way_ends ends_of_switch(const struct fabric *fabric, const struct topo_at *at)
@@ -49,8 +49,8 @@ static struct way_ends ends_towards(const struct fabric *fabric, const struct to
     struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
     struct way_ends ends = {.tx = NULL};
 
-    if (rx && rx->kind == EMU_LINK_EDGE)
-        ends.edge = rx;
+    if (rx && rx->kind == EMU_LINK_HOSTIF)
+        ends.hostif = rx;
     else if (rx && rx->kind == EMU_LINK_LOCAL)
         ends.tx = rx->tx;
     return ends;
@@ -73,7 +73,7 @@ static struct way_ends ends_of_node(const struct fabric *fabric, const struct fa
 static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
-    const struct topo_at *at = out ? &cable->at : &cable->far;
+    const struct topo_at *at = out ? &cable->at : &cable->peer;
 
     if (out || cable->kind == TOPO_END_SWITCH)
         return fabric->sw[at->sw] ? ends_of_switch(fabric, at) : (struct way_ends){.tx = NULL};
@@ -81,15 +81,15 @@ static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool
                                                          : (struct way_ends){.tx = NULL};
 }
 
-void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, char *text)
+void fabric_direction_name(const struct fabric *fabric, uint32_t i, bool out, char *text)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     bool node = cable->kind == TOPO_END_NODE;
     char near[24], far[24];
 
     snprintf(near, sizeof near, "%u:%u", cable->at.sw, cable->at.port);
-    snprintf(far, sizeof far, "%s%u:%u", node ? "n" : "", node ? cable->node : cable->far.sw,
-             node ? cable->link : cable->far.port);
+    snprintf(far, sizeof far, "%s%u:%u", node ? "n" : "", node ? cable->node : cable->peer.sw,
+             node ? cable->link : cable->peer.port);
     snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
 
@@ -106,34 +106,35 @@ static void way_about(const struct fabric *fabric, uint32_t i, bool out,
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     const char *near = topo_switch_name(graph, cable->at.sw);
     const char *far = cable->kind == TOPO_END_NODE ? topo_node_name(graph, cable->node)
-                                                   : topo_switch_name(graph, cable->far.sw);
+                                                   : topo_switch_name(graph, cable->peer.sw);
 
     bool rises = cable->kind == TOPO_END_SWITCH &&
-                 graph->sw[cable->far.sw].level > graph->sw[cable->at.sw].level;
-    const char *way = rises == out ? "up" : "down";
+                 graph->sw[cable->peer.sw].level > graph->sw[cable->at.sw].level;
+    const char *direction = rises == out ? "up" : "down";
 
     if (near && far)
-        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s, %s", out ? near : far, out ? far : near, way);
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s, %s", out ? near : far, out ? far : near,
+                 direction);
     else
-        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s", way);
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s", direction);
 }
 
-static bool way_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i, bool out,
-                          struct way_ends *ends)
+static bool direction_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i,
+                                bool out, struct way_ends *ends)
 {
     if (!(ways[i] & (out ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN)))
         return false;
     *ends = ends_of_way(fabric, i, out);
-    return ends->tx || ends->rx || ends->edge;
+    return ends->tx || ends->rx || ends->hostif;
 }
 
-static uint32_t ways_count(const struct fabric *fabric, const uint8_t *ways)
+static uint32_t directions_count(const struct fabric *fabric, const uint8_t *ways)
 {
     struct way_ends ends;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++)
-        count += way_is_chosen(fabric, ways, i / 2, !(i % 2), &ends);
+        count += direction_is_chosen(fabric, ways, i / 2, !(i % 2), &ends);
     return count;
 }
 
@@ -144,7 +145,7 @@ static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev
     struct emu_taps **taps = &all->of[dev->worker->index];
     uint32_t ends = (*taps)->ends;
 
-    for (uint32_t i = ends; i && i + WAY_ENDS > ends; i--)
+    for (uint32_t i = ends; i && i + DIRECTION_ENDS > ends; i--)
         if ((*taps)->end[i - 1].end == end)
             return &(*taps)->end[i - 1];
     if (ends >= TAPS_ENDS && !(ends & (ends - 1))) { /* the list is full: double it */
@@ -180,7 +181,7 @@ static bool tap_way(struct fabric_taps *all, const struct way_ends *ends, uint32
         end->packets = packets;
     }
     return (end || !ends->tx) && tap_rx(all, ends->rx, iface, false) &&
-           tap_rx(all, ends->answers, iface, false) && tap_rx(all, ends->edge, iface, true);
+           tap_rx(all, ends->answers, iface, false) && tap_rx(all, ends->hostif, iface, true);
 }
 
 static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
@@ -228,9 +229,9 @@ static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
         bool out = !(i % 2);
 
-        if (!way_is_chosen(fabric, ways, i / 2, out, &ends))
+        if (!direction_is_chosen(fabric, ways, i / 2, out, &ends))
             continue;
-        fabric_cable_way_name(fabric, i / 2, out, emu_tap_iface(all->area, iface)->name);
+        fabric_direction_name(fabric, i / 2, out, emu_tap_iface(all->area, iface)->name);
         way_about(fabric, i / 2, out, emu_tap_iface(all->area, iface)->about);
         if (!tap_way(all, &ends, iface++, packets))
             return -ENOMEM;
@@ -245,7 +246,7 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
                      const struct fabric_capture *capture, int *memfd)
 {
     const struct emu_tap_area plan = {.rings = fabric->workers,
-                                      .ifaces = ways_count(fabric, capture->ways),
+                                      .ifaces = directions_count(fabric, capture->directions_of),
                                       .slots = slots_of(fabric->workers),
                                       .clock = fabric->config.clock,
                                       .snap_bytes = capture->filter.snap_bytes};
@@ -262,12 +263,12 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
         if (!all->of[w])
             return -ENOMEM;
     }
-    return taps_fill(fabric, all, capture->ways);
+    return taps_fill(fabric, all, capture->directions_of);
 }
 
 static void way_mark(const struct way_ends *ends, bool tapped)
 {
-    struct emu_rx *const rx[] = {ends->rx, ends->answers, ends->edge};
+    struct emu_rx *const rx[] = {ends->rx, ends->answers, ends->hostif};
 
     if (ends->tx)
         ends->tx->tapped = tapped;
@@ -280,7 +281,7 @@ static void way_mark(const struct way_ends *ends, bool tapped)
 static void taps_set(struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
 {
     if (!fabric->stopped)
-        fabric_hold(fabric);
+        fabric_pause(fabric);
     for (uint32_t w = 0; w < fabric->workers; w++)
         fabric->worker[w]->taps = all ? all->of[w] : NULL;
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
@@ -290,7 +291,7 @@ static void taps_set(struct fabric *fabric, struct fabric_taps *all, const uint8
             way_mark(&ends, all);
     }
     if (!fabric->stopped)
-        fabric_go(fabric);
+        fabric_resume(fabric);
 }
 
 int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *capture, int *memfd)
@@ -312,7 +313,7 @@ int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *cap
         return err;
     }
     fabric->taps = all;
-    taps_set(fabric, all, capture->ways);
+    taps_set(fabric, all, capture->directions_of);
     *memfd = fd;
     return 0;
 }

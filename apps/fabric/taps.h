@@ -12,13 +12,13 @@
 #include "emu/link/tap.h"
 
 /* Directions of a cable, as bits. */
-enum fabric_capture_way {
+enum fabric_capture_direction {
     FABRIC_CAPTURE_OUT = 1, /* from its first end */
     FABRIC_CAPTURE_IN = 2   /* to its first end */
 };
 
 struct fabric_capture {
-    const uint8_t *ways; /* by cable: bits of enum fabric_capture_way */
+    const uint8_t *directions_of; /* by cable: bits of enum fabric_capture_direction */
     struct emu_tap_filter filter;
 };
 
@@ -33,7 +33,7 @@ int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *cap
 /** fabric_capture_stop - remove the taps, if any. Thread: manager; holds the workers. */
 void fabric_capture_stop(struct fabric *fabric);
 
-/** fabric_cable_way_name - name of a direction: "3:5>7:1", "n4:0>1:0". @text: 48 bytes. */
-void fabric_cable_way_name(const struct fabric *fabric, uint32_t cable, bool out, char *text);
+/** fabric_direction_name - name of a direction: "3:5>7:1", "n4:0>1:0". @text: 48 bytes. */
+void fabric_direction_name(const struct fabric *fabric, uint32_t cable, bool out, char *text);
 
 #endif

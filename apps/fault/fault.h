@@ -35,7 +35,7 @@ enum fault_kind {
 enum fault_domain { FAULT_OF_LINKS, FAULT_OF_SWITCHES, FAULT_OF_NODES };
 
 /* Which of a cable's directions, seen from the switch or node that is named. */
-enum fault_way { FAULT_BOTH, FAULT_OUT, FAULT_IN };
+enum fault_direction { FAULT_BOTH, FAULT_OUT, FAULT_IN };
 
 enum fault_place {
     FAULT_AT_LINK,      /* .port */
@@ -56,20 +56,20 @@ enum fault_place {
 struct fault_node_link {
     uint32_t node;
     uint32_t link; /* or EMU_FAULT_ANY */
-    enum fault_way way;
+    enum fault_direction direction;
 };
 
 struct fault_port {
     uint32_t sw;
     uint32_t port;
-    enum fault_way way;
+    enum fault_direction direction;
 };
 
 /* A cable of a switch or a node, by the name and the port number in the network's file. */
 struct fault_named_link {
     char name[TOPO_NAME_MAX + 1];
     uint32_t port; /* or EMU_FAULT_ANY: all cables of a node */
-    enum fault_way way;
+    enum fault_direction direction;
 };
 
 /* A number of targets, or a share of them, but at least one. */
@@ -257,9 +257,9 @@ int fault_check(const struct fault *fault, const struct fault_network *network, 
 
 /* One cable, seen from a switch, one switch, or one node, by the fault's domain. */
 struct fault_target {
-    uint32_t id;        /* switch, or node */
-    uint32_t port;      /* of links: of that switch */
-    enum fault_way way; /* of links */
+    uint32_t id;                    /* switch, or node */
+    uint32_t port;                  /* of links: of that switch */
+    enum fault_direction direction; /* of links */
 };
 
 struct fault_targets {

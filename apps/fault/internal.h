@@ -5,12 +5,12 @@
 
 #include "apps/base/quantity.h"
 #include "apps/fault/fault.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/bits.h"
 
-#define FAULT_WORD_MAX  1023 /* characters of a word */
-#define FAULT_SHOWN     40   /* characters of it shown in a message */
-#define FAULT_LIST_ROOM 400  /* for a list of keys or kinds */
+#define FAULT_WORD_MAX   1023 /* characters of a word */
+#define FAULT_SHOWN      40   /* characters of it shown in a message */
+#define FAULT_LIST_BYTES 400  /* for a list of keys or kinds */
 
 /* Keys, in the order in which they are written: when, where, which entries, what. */
 enum fault_key {
@@ -123,7 +123,7 @@ void fault_init(struct fault *fault, enum fault_kind kind);
 
 const struct fault_key_row *fault_key_row(enum fault_key key);
 
-/** fault_list_keys - list @keys: "at, for, every". @text: of FAULT_LIST_ROOM. Returns it. */
+/** fault_list_keys - list @keys: "at, for, every". @text: of FAULT_LIST_BYTES. Returns it. */
 char *fault_list_keys(uint64_t keys, char *text);
 
 /* --- parse.c: numbers ------------------------------------------------------------- */

@@ -86,7 +86,7 @@ const struct fault_key_row *fault_key_row(enum fault_key key)
 
 char *fault_list_keys(uint64_t set, char *text)
 {
-    struct fault_writer writer = {text, FAULT_LIST_ROOM};
+    struct fault_writer writer = {text, FAULT_LIST_BYTES};
 
     *text = '\0';
     emu_each_bit (key, set)

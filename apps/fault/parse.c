@@ -167,7 +167,7 @@ static int find_kind(const char *word)
 /* The kind of fault does not have this key. */
 static int no_such_key(const struct parse *p, enum fault_key key)
 {
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
 
     return invalid(p, "%s has no '%s'%s; it has %s", p->kind->name, fault_key_row(key)->name,
                    key == FAULT_KEY_FOR ? ", since it is momentary" : "",
@@ -177,7 +177,7 @@ static int no_such_key(const struct parse *p, enum fault_key key)
 static int read_kind(struct parse *p, const char *word)
 {
     struct fault_when when = p->fault.when;
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
     struct fault_writer writer = {list, sizeof list};
     int kind = find_kind(word);
 
@@ -205,7 +205,7 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
 {
     const char *name = fault_key_row(key)->name;
     uint64_t where = p->seen & FAULT_KEYS_WHERE;
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
 
     if (!p->kind && !(FAULT_KEYS_WHEN & emu_bit(key)))
         return invalid(p,
@@ -228,7 +228,7 @@ static int read_word(struct parse *p, char *word)
 {
     char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
     int key = find_key(word, length);
 
     if (key >= 0)
@@ -269,7 +269,7 @@ static int read_words(struct parse *p, const char *text)
 
 static int check_complete(const struct parse *p)
 {
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
 
     if (!p->kind)
         return invalid(p, "no kind of fault is named; " EXAMPLE);
@@ -305,7 +305,7 @@ static int check_times(const struct parse *p)
 
 static int check_rule(const struct parse *p)
 {
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
 
     if (!p->kind->has_rule)
         return 0;

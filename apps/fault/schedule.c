@@ -26,7 +26,7 @@
 
 struct reader {
     struct fault_schedule schedule;
-    uint32_t room;
+    uint32_t capacity;
     uint32_t number; /* of the line */
     const char *name;
     char *error;
@@ -47,14 +47,14 @@ static int append(struct reader *r, const struct fault *fault)
     if (s->count == FAULTS_MAX)
         return fail(-E2BIG, r->error, r->error_bytes, "%s, line %u: more than %d faults",
                     name_tail(r->name), r->number, FAULTS_MAX);
-    if (s->count == r->room) {
-        uint32_t room = r->room ? 2 * r->room : 8;
-        struct fault_line *bigger = realloc(s->line, room * sizeof *bigger);
+    if (s->count == r->capacity) {
+        uint32_t capacity = r->capacity ? 2 * r->capacity : 8;
+        struct fault_line *bigger = realloc(s->line, capacity * sizeof *bigger);
 
         if (!bigger)
             return fail(-ENOMEM, r->error, r->error_bytes, "%s: out of memory", name_tail(r->name));
         s->line = bigger;
-        r->room = room;
+        r->capacity = capacity;
     }
     s->line[s->count++] = (struct fault_line){r->number, *fault};
     return 0;
@@ -205,7 +205,7 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
                         size_t error_bytes)
 {
     const struct fault_scenario *scenario = fault_scenario_find(what);
-    char list[FAULT_LIST_ROOM];
+    char list[FAULT_LIST_BYTES];
     struct fault_writer writer = {list, sizeof list};
 
     if (scenario)

@@ -18,7 +18,7 @@ struct find {
     const struct fault *fault;
     const struct topo_graph *graph;
     struct fault_targets targets;
-    uint32_t room;
+    uint32_t capacity;
     bool out_of_memory;
     char *error;
     size_t error_bytes;
@@ -29,21 +29,21 @@ static const char *name_of(const struct find *f)
     return fault_name(f->fault->kind);
 }
 
-static void add(struct find *f, uint32_t id, uint32_t port, enum fault_way way)
+static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction direction)
 {
     struct fault_targets *all = &f->targets;
 
-    if (all->count == f->room) {
-        uint32_t room = f->room ? 2 * f->room : 64;
-        struct fault_target *bigger = realloc(all->target, room * sizeof *bigger);
+    if (all->count == f->capacity) {
+        uint32_t capacity = f->capacity ? 2 * f->capacity : 64;
+        struct fault_target *bigger = realloc(all->target, capacity * sizeof *bigger);
 
         f->out_of_memory |= !bigger;
         if (!bigger)
             return;
         all->target = bigger;
-        f->room = room;
+        f->capacity = capacity;
     }
-    all->target[all->count++] = (struct fault_target){id, port, way};
+    all->target[all->count++] = (struct fault_target){id, port, direction};
 }
 
 /* --- lists ------------------------------------------------------------------------ */
@@ -115,12 +115,12 @@ static int find_port(struct find *f)
         return invalid(f,
                        "link=%u:%u: no cable is plugged in there; name a port of %s with a cable",
                        at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
-    add(f, at->sw, at->port, at->way);
+    add(f, at->sw, at->port, at->direction);
     return 0;
 }
 
 /* Directions are seen from the node: its "out" comes in at the switch. */
-static const enum fault_way at_switch[] = {
+static const enum fault_direction at_switch[] = {
     [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
 
 static int find_node_link(struct find *f)
@@ -138,7 +138,7 @@ static int find_node_link(struct find *f)
                        node->links == 1 ? "" : "s");
     for (uint32_t i = 0; i < node->links; i++)
         if ((at->link == EMU_FAULT_ANY || at->link == i) && node->link[i].sw != TOPO_NONE)
-            add(f, node->link[i].sw, node->link[i].port, at_switch[at->way]);
+            add(f, node->link[i].sw, node->link[i].port, at_switch[at->direction]);
     if (!f->targets.count && !f->out_of_memory)
         return invalid(f, "link=n%u: no cable is left there; name another node", at->node);
     return 0;
@@ -220,7 +220,7 @@ static void add_numbered_port(struct find *f, uint32_t sw)
         const struct topo_end *end = &f->graph->sw[sw].end[port];
 
         if (end->kind != TOPO_END_NONE && end->number == at->port)
-            add(f, sw, port, at->way);
+            add(f, sw, port, at->direction);
     }
 }
 
@@ -233,7 +233,7 @@ static void add_numbered_links(struct find *f, uint32_t node)
         const struct topo_link *link = &f->graph->node[node].link[i];
 
         if (link->sw != TOPO_NONE && (at->port == EMU_FAULT_ANY || at->port == link->number))
-            add(f, link->sw, link->port, at_switch[at->way]);
+            add(f, link->sw, link->port, at_switch[at->direction]);
     }
 }
 
@@ -325,7 +325,7 @@ static int draw_top(struct find *f, uint64_t seed)
     tops = f->targets.target;
     kept = f->targets.count;
     f->targets.target = NULL;
-    f->targets.count = f->room = 0;
+    f->targets.count = f->capacity = 0;
     for (uint32_t i = 0; i < kept; i++)
         add_switch(f, tops[i].id);
     free(tops);

@@ -14,7 +14,7 @@ static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
                                                 .most = EMU_FAULT_ONE};
 
 /* Read the direction at the end of a cable's name; nothing may follow. */
-static bool read_way(const char *at, enum fault_way *ret)
+static bool read_direction(const char *at, enum fault_direction *ret)
 {
     *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
     return !at[*ret != FAULT_BOTH];
@@ -40,7 +40,7 @@ static bool read_named_link(struct fault_where *where, const char *value)
     size_t length = strcspn(value, "<>");
     const char *colon = memrchr(value, ':', length), *port = colon ? colon + 1 : NULL;
 
-    if (!isalpha((unsigned char)*value) || !read_way(value + length, &named.way))
+    if (!isalpha((unsigned char)*value) || !read_direction(value + length, &named.direction))
         return false;
     if (port && read_number(&port, UINT8_MAX, &named.port) && port == value + length)
         length = (size_t)(colon - value);
@@ -72,14 +72,14 @@ static bool read_link(struct fault_where *where, const char *value)
             return false;
         if (*value == ':' && (value++, !read_number(&value, UINT8_MAX, &link.link)))
             return false;
-        if (!read_way(value, &link.way))
+        if (!read_direction(value, &link.direction))
             return false;
         where->place = FAULT_AT_NODE_LINK;
         where->link = link;
         return true;
     }
     if (!read_number(&value, EMU_FAULT_ANY - 1, &port.sw) || *value++ != ':' ||
-        !read_number(&value, UINT8_MAX, &port.port) || !read_way(value, &port.way))
+        !read_number(&value, UINT8_MAX, &port.port) || !read_direction(value, &port.direction))
         return false;
     where->place = FAULT_AT_LINK;
     where->port = port;
@@ -226,9 +226,9 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
     }
 }
 
-static const char *way_text(enum fault_way way)
+static const char *way_text(enum fault_direction direction)
 {
-    return way == FAULT_OUT ? ">" : way == FAULT_IN ? "<" : "";
+    return direction == FAULT_OUT ? ">" : direction == FAULT_IN ? "<" : "";
 }
 
 static void print_nodes(struct fault_writer *writer, const struct fault_nodes *nodes)
@@ -275,13 +275,13 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
     switch (where->place) {
     case FAULT_AT_LINK:
         fault_put(writer, "link=%u:%u%s", where->port.sw, where->port.port,
-                  way_text(where->port.way));
+                  way_text(where->port.direction));
         return;
     case FAULT_AT_NODE_LINK:
         fault_put(writer, "link=n%u", where->link.node);
         if (where->link.link != EMU_FAULT_ANY)
             fault_put(writer, ":%u", where->link.link);
-        fault_put(writer, "%s", way_text(where->link.way));
+        fault_put(writer, "%s", way_text(where->link.direction));
         return;
     case FAULT_AT_LEVEL:
         fault_put(writer, "level=%u", where->level);
@@ -302,7 +302,7 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         fault_put(writer, "link=%s", where->named.name);
         if (where->named.port != EMU_FAULT_ANY)
             fault_put(writer, ":%u", where->named.port);
-        fault_put(writer, "%s", way_text(where->named.way));
+        fault_put(writer, "%s", way_text(where->named.direction));
         return;
     case FAULT_AT_ALL:
         fault_put(writer, "%s", all[fault_domain(fault->kind)]);

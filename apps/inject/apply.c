@@ -25,7 +25,7 @@ static int cable_set(struct injector *in, struct injection *f, uint32_t cable, b
     uint32_t hit;
     int err;
 
-    if (!count_fault(&in->dark[cable], down))
+    if (!count_fault(&in->link_down[cable], down))
         return 0;
     err = manager_signal(in->manager, cable, !down, f->id, in->now_ps, &hit);
     f->past += hit;
@@ -156,62 +156,68 @@ static int set_process_kill(struct injector *in, struct injection *f, const stru
 
 /* --- rules on cables ---------------------------------------------------------------- */
 
-struct inject_way inject_way_of(const struct injector *in, const struct fault_target *at,
-                                bool leaves)
+struct inject_direction inject_direction_of(const struct injector *in,
+                                            const struct fault_target *at, bool leaves)
 {
     uint32_t cable = fabric_cable_at(in->fabric, at->id, at->port);
     const struct fabric_cable *ends = fabric_cable(in->fabric, cable);
     bool first = ends->at.sw == at->id && ends->at.port == at->port;
 
-    return (struct inject_way){cable, first == leaves};
+    return (struct inject_direction){cable, first == leaves};
 }
 
-static int rule_add(struct injector *in, struct injection *f, struct inject_way way,
+static int rule_add(struct injector *in, struct injection *f, struct inject_direction direction,
                     const struct emu_fault_rule *rule)
 {
     struct emu_faults *faults;
 
-    if (!fabric_cable_ends_here(in->fabric, way.cable, way.out))
+    if (!fabric_cable_ends_here(in->fabric, direction.cable, direction.out))
         return 0;
-    faults = fabric_faults(in->fabric, way.cable, way.out);
-    return faults ? emu_faults_add(faults, rule, f->id,
-                                   emu_mix(f->seed ^ ((uint64_t)way.cable << 1 | way.out)))
-                  : -ENOMEM;
+    faults = fabric_faults(in->fabric, direction.cable, direction.out);
+    return faults
+               ? emu_faults_add(faults, rule, f->id,
+                                emu_mix(f->seed ^ ((uint64_t)direction.cable << 1 | direction.out)))
+               : -ENOMEM;
 }
 
-static void rule_remove(struct injector *in, struct injection *f, struct inject_way way)
+static void rule_remove(struct injector *in, struct injection *f, struct inject_direction direction)
 {
-    if (fabric_faults_of(in->fabric, way.cable, way.out)) /* else it never had faults */
-        f->past += emu_faults_remove(fabric_faults(in->fabric, way.cable, way.out), f->id);
+    if (fabric_faults_of(in->fabric, direction.cable, direction.out)) /* else it never had faults */
+        f->past +=
+            emu_faults_remove(fabric_faults(in->fabric, direction.cable, direction.out), f->id);
 }
 
-static int rule_set(struct injector *in, struct injection *f, struct inject_way way, bool on)
+static int rule_set(struct injector *in, struct injection *f, struct inject_direction direction,
+                    bool on)
 {
     if (on)
-        return rule_add(in, f, way, &f->fault.rule);
-    rule_remove(in, f, way);
+        return rule_add(in, f, direction, &f->fault.rule);
+    rule_remove(in, f, direction);
     return 0;
 }
 
 /* --- ports and wires ---------------------------------------------------------------- */
 
 /* Is the fault alone the reason why entries wait at the port? If not, the manager counts them. */
-static bool way_waits(const struct injector *in, struct inject_way way)
+static bool way_waits(const struct injector *in, struct inject_direction direction)
 {
-    return fabric_can_fail(in->fabric, way.cable) && !fabric_link_is_out(in->fabric, way.cable);
+    return fabric_can_fail(in->fabric, direction.cable) &&
+           !fabric_link_is_out(in->fabric, direction.cable);
 }
 
 /* Entries that have waited count as hit when the port restarts. */
-static int stick_way(struct injector *in, struct injection *f, struct inject_way way, bool on)
+static int stick_direction(struct injector *in, struct injection *f,
+                           struct inject_direction direction, bool on)
 {
     /* creates the cable's entry in the log */
-    if (fabric_cable_ends_here(in->fabric, way.cable, way.out) &&
-        !fabric_faults(in->fabric, way.cable, way.out))
+    if (fabric_cable_ends_here(in->fabric, direction.cable, direction.out) &&
+        !fabric_faults(in->fabric, direction.cable, direction.out))
         return -ENOMEM;
-    if (!on && way_waits(in, way))
-        f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
-    if (count_fault(&in->stuck[2 * way.cable + way.out], on))
-        fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
+    if (!on && way_waits(in, direction))
+        f->past +=
+            fabric_port_waiting(in->fabric, direction.cable, direction.out, f->id, in->now_ps);
+    if (count_fault(&in->stuck[2 * direction.cable + direction.out], on))
+        fabric_port_stick(in->fabric, direction.cable, direction.out, on, in->now_ps);
     return 0;
 }
 
@@ -220,31 +226,34 @@ static uint64_t waiting_stuck_port(const struct injector *in, const struct fault
     uint64_t waiting = 0;
 
     for (uint32_t leaves = 0; leaves < 2; leaves++) {
-        struct inject_way way = inject_way_of(in, at, leaves);
+        struct inject_direction direction = inject_direction_of(in, at, leaves);
 
-        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && way_waits(in, way))
-            waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
+        if (at->direction != (leaves ? FAULT_IN : FAULT_OUT) && way_waits(in, direction))
+            waiting +=
+                fabric_port_waiting(in->fabric, direction.cable, direction.out, 0, in->now_ps);
     }
     return waiting;
 }
 
 /* Is this fault active, and does it slow this direction? */
-static bool way_is_slowed(const struct injector *in, const struct injection *f,
-                          struct inject_way way)
+static bool direction_is_slowed(const struct injector *in, const struct injection *f,
+                                struct inject_direction direction)
 {
     for (uint32_t i = 0; f->on && f->fault.kind == FAULT_SLOW_LINK && i < f->targets.count; i++) {
         const struct fault_target *at = &f->targets.target[i];
-        struct inject_way leaves = inject_way_of(in, at, true);
+        struct inject_direction leaves = inject_direction_of(in, at, true);
 
-        if (leaves.cable == way.cable &&
-            (at->way == FAULT_BOTH || (at->way == FAULT_OUT) == (leaves.out == way.out)))
+        if (leaves.cable == direction.cable &&
+            (at->direction == FAULT_BOTH ||
+             (at->direction == FAULT_OUT) == (leaves.out == direction.out)))
             return true;
     }
     return false;
 }
 
 /* Set the direction to the slowest speed of its active faults. A rule counts entries that pass. */
-static int slow_way(struct injector *in, struct injection *f, struct inject_way way, bool on)
+static int slow_direction(struct injector *in, struct injection *f,
+                          struct inject_direction direction, bool on)
 {
     static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
                                                  .rate = EMU_FAULT_ONE,
@@ -257,13 +266,13 @@ static int slow_way(struct injector *in, struct injection *f, struct inject_way 
     for (uint32_t i = 0; i < in->count; i++) {
         const struct injection *other = &in->injection[i];
 
-        if (way_is_slowed(in, other, way) && other->fault.factor > factor)
+        if (direction_is_slowed(in, other, direction) && other->fault.factor > factor)
             factor = other->fault.factor;
     }
-    err = fabric_wire_slow(in->fabric, way.cable, way.out, factor);
+    err = fabric_wire_slow(in->fabric, direction.cable, direction.out, factor);
     if (!on)
-        rule_remove(in, f, way);
-    return err || !on ? err : rule_add(in, f, way, &passes);
+        rule_remove(in, f, direction);
+    return err || !on ? err : rule_add(in, f, direction, &passes);
 }
 
 /* --- duty cycles -------------------------------------------------------------------- */
@@ -297,8 +306,10 @@ static const struct inject_kind kinds[FAULT_KINDS] = {
     [FAULT_DELAY] = {.set_way = rule_set},
     [FAULT_CREDIT_LOSS] = {.set_way = rule_set},
     [FAULT_CREDIT_FORGE] = {.set_way = rule_set},
-    [FAULT_STUCK_PORT] = {.set_way = stick_way, .waiting = waiting_stuck_port, .stops_ports = true},
-    [FAULT_SLOW_LINK] = {.set_way = slow_way},
+    [FAULT_STUCK_PORT] = {.set_way = stick_direction,
+                          .waiting = waiting_stuck_port,
+                          .stops_ports = true},
+    [FAULT_SLOW_LINK] = {.set_way = slow_direction},
     [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true},
     [FAULT_COMBINE_STALL] = {set_combine_stall, .waiting = waiting_combine_stall},
     [FAULT_COMBINE_FLIP] = {set_combine_flip},
@@ -325,10 +336,10 @@ int inject_set(struct injector *in, struct injection *f, const struct fault_targ
         return kind->set(in, f, at, on);
     if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
         return 0;
-    if (at->way != FAULT_IN)
-        err = kind->set_way(in, f, inject_way_of(in, at, true), on);
-    if (!err && at->way != FAULT_OUT)
-        err = kind->set_way(in, f, inject_way_of(in, at, false), on);
+    if (at->direction != FAULT_IN)
+        err = kind->set_way(in, f, inject_direction_of(in, at, true), on);
+    if (!err && at->direction != FAULT_OUT)
+        err = kind->set_way(in, f, inject_direction_of(in, at, false), on);
     return err;
 }
 

@@ -23,10 +23,10 @@ static uint64_t waiting_of(const struct injector *in, const struct injection *f)
 
     if (!f->on || !kind->waiting)
         return 0;
-    fabric_hold(in->fabric);
+    fabric_pause(in->fabric);
     for (uint32_t i = 0; i < f->targets.count; i++)
         waiting += kind->waiting(in, &f->targets.target[i]);
-    fabric_go(in->fabric);
+    fabric_resume(in->fabric);
     return waiting;
 }
 
@@ -35,26 +35,26 @@ static void target_taken_out(struct injector *in, struct injection *f,
                              const struct fault_target *at, uint32_t cable)
 {
     for (uint32_t leaves = 0; leaves < 2; leaves++) {
-        struct inject_way way = inject_way_of(in, at, leaves);
+        struct inject_direction direction = inject_direction_of(in, at, leaves);
 
-        if (way.cable == cable && at->way != (leaves ? FAULT_IN : FAULT_OUT))
-            f->past += fabric_port_waiting(in->fabric, cable, way.out, f->id, in->now_ps);
+        if (direction.cable == cable && at->direction != (leaves ? FAULT_IN : FAULT_OUT))
+            f->past += fabric_port_waiting(in->fabric, cable, direction.out, f->id, in->now_ps);
     }
 }
 
 void injector_taken_out(struct injector *in, uint32_t cable, uint64_t now_ps)
 {
     in->now_ps = now_ps;
-    fabric_hold(in->fabric);
+    fabric_pause(in->fabric);
     for (uint32_t i = 0; i < in->count; i++) {
         struct injection *f = &in->injection[i];
 
         for (uint32_t t = 0; f->on && inject_kind(f)->stops_ports && t < f->targets.count; t++)
             target_taken_out(in, f, &f->targets.target[t], cable);
     }
-    fabric_go(in->fabric);
-    if (in->config.far)
-        in->config.far->taken_out(in->config.far->ctx, cable);
+    fabric_resume(in->fabric);
+    if (in->config.remote)
+        in->config.remote->taken_out(in->config.remote->ctx, cable);
 }
 
 uint64_t inject_hits(const struct injector *in, const struct injection *f)
@@ -105,14 +105,14 @@ int inject_watch(struct injector *in, struct injection *f)
     int err = 0;
 
     f->waits = true;
-    fabric_hold(in->fabric);
+    fabric_pause(in->fabric);
     for (uint32_t i = 0; !err && i < combiners; i++)
         if (fabric_combiner_is_here(in->fabric, i))
             err = watch(fabric_combine_faults(in->fabric, i), f);
     for (uint32_t i = 0; !err && i < 2 * cables; i++)
         if (fabric_can_fail(in->fabric, i / 2) && fabric_cable_ends_here(in->fabric, i / 2, i % 2))
             err = watch(fabric_faults(in->fabric, i / 2, i % 2), f);
-    fabric_go(in->fabric);
+    fabric_resume(in->fabric);
     if (!err)
         err = inject_elsewhere(in, f, INJECT_WATCH, 0);
     if (err)
@@ -123,25 +123,25 @@ int inject_watch(struct injector *in, struct injection *f)
 void inject_unwatch(struct injector *in, struct injection *f)
 {
     f->waits = f->saw = false;
-    fabric_hold(in->fabric);
+    fabric_pause(in->fabric);
     for (uint32_t i = 0; i < fabric_combiners(in->fabric); i++)
         if (fabric_combine_faults_of(in->fabric, i))
             emu_faults_remove(fabric_combine_faults(in->fabric, i), f->id);
     for (uint32_t i = 0; i < 2 * fabric_cable_count(in->fabric); i++)
         if (fabric_faults_of(in->fabric, i / 2, i % 2))
             emu_faults_remove(fabric_faults(in->fabric, i / 2, i % 2), f->id);
-    fabric_go(in->fabric);
+    fabric_resume(in->fabric);
     inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* a host that fails to do it counts as lost */
 }
 
 /* On clock real hits have the fabric's time, not the manager's: the fault counts from now. */
-bool injector_saw(struct injector *in, const struct emu_fault_hit *hit, uint64_t now_ps)
+bool injector_observe(struct injector *in, const struct emu_fault_hit *hit, uint64_t now_ps)
 {
     bool manager_time = fabric_is_virtual(in->fabric) || !fabric_has_time(in->fabric);
     struct injection *f;
     uint64_t at_ps;
 
-    if (hit->dark || hit->what != EMU_FAULT_SEE)
+    if (hit->link_down || hit->what != EMU_FAULT_SEE)
         return false;
     f = inject_find(in, hit->fault);
     if (!f || !f->waits)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "apps/inject/internal.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 
 /* --- applied and reverted ----------------------------------------------------------- */
 
@@ -21,9 +21,9 @@ static void targets_hold(struct injector *in, const struct injection *f, bool he
     if (inject_kind(f)->by_others)
         return;
     if (held)
-        fabric_hold(in->fabric);
+        fabric_pause(in->fabric);
     else
-        fabric_go(in->fabric);
+        fabric_resume(in->fabric);
 }
 
 /* Revert the fault at the targets to which it was applied. */
@@ -66,19 +66,19 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
 /* Apply the fault to all its targets on all hosts, or revert it. */
 static int set_all(struct injector *in, struct injection *f, bool on)
 {
-    int err, far;
+    int err, remote;
 
     if (f->on == on)
         return 0;
     err = inject_set_here(in, f, on);
     if (on && err)
         return err;
-    far = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF, 0);
-    if (on && far) {
+    remote = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF, 0);
+    if (on && remote) {
         inject_set_here(in, f, false);
         inject_elsewhere(in, f, INJECT_OFF, 0);
     }
-    return err ? err : far;
+    return err ? err : remote;
 }
 
 static void report(const struct injector *in, const struct injection *f, bool begins)
@@ -117,7 +117,7 @@ static int injection_begin(struct injector *in, struct injection *f)
     f->active = true;
     f->times++;
     f->end_ps = f->fault.when.for_ps ? f->begin_ps + f->fault.when.for_ps : EMU_NEVER;
-    f->turn_ps = kind->duty ? f->begin_ps + kind->duty(&f->fault).on_ps : EMU_NEVER;
+    f->toggle_ps = kind->duty ? f->begin_ps + kind->duty(&f->fault).on_ps : EMU_NEVER;
     f->begin_ps = f->fault.when.every_ps ? next_ps(in, f->begin_ps, f->fault.when.every_ps)
                                          : EMU_NEVER;
     report(in, f, true);
@@ -135,7 +135,7 @@ static int injection_end(struct injector *in, struct injection *f)
     int err = set_all(in, f, false);
 
     f->active = false;
-    f->end_ps = f->turn_ps = EMU_NEVER;
+    f->end_ps = f->toggle_ps = EMU_NEVER;
     report(in, f, false);
     return err;
 }
@@ -145,9 +145,10 @@ static int injection_turn(struct injector *in, struct injection *f)
 {
     struct inject_duty duty = inject_kind(f)->duty(&f->fault);
 
-    f->turn_ps += f->on ? duty.off_ps : duty.on_ps;
-    if (f->turn_ps + duty.on_ps + duty.off_ps <= in->now_ps)
-        f->turn_ps = next_ps(in, f->turn_ps, duty.on_ps + duty.off_ps); /* periods were missed */
+    f->toggle_ps += f->on ? duty.off_ps : duty.on_ps;
+    if (f->toggle_ps + duty.on_ps + duty.off_ps <= in->now_ps)
+        f->toggle_ps =
+            next_ps(in, f->toggle_ps, duty.on_ps + duty.off_ps); /* periods were missed */
     return set_all(in, f, !f->on);
 }
 
@@ -156,7 +157,7 @@ static uint64_t injection_due_ps(const struct injection *f)
     uint64_t due_ps = f->begin_ps;
 
     due_ps = f->end_ps < due_ps ? f->end_ps : due_ps;
-    return f->turn_ps < due_ps ? f->turn_ps : due_ps;
+    return f->toggle_ps < due_ps ? f->toggle_ps : due_ps;
 }
 
 /* Do the next change of the fault; at the same time an end comes before a begin. */
@@ -181,12 +182,12 @@ int injector_create(struct injector **ret, struct fabric *fabric, struct manager
 
     if (!in)
         return -ENOMEM;
-    in->dark = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->dark);
+    in->link_down = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->link_down);
     in->stuck = calloc(2u * fabric_cable_count(fabric) + 1u, sizeof *in->stuck);
     in->still = calloc(graph->nodes + 1u, sizeof *in->still);
     in->stalled = calloc(graph->switches + 1u, sizeof *in->stalled);
     in->exhausted = calloc(graph->switches + 1u, sizeof *in->exhausted);
-    if (!in->dark || !in->stuck || !in->still || !in->stalled || !in->exhausted) {
+    if (!in->link_down || !in->stuck || !in->still || !in->stalled || !in->exhausted) {
         injector_destroy(in);
         return -ENOMEM;
     }
@@ -194,8 +195,8 @@ int injector_create(struct injector **ret, struct fabric *fabric, struct manager
     in->graph = graph;
     in->manager = manager;
     in->config = *config;
-    in->look_ps = EMU_NEVER;
-    if (config->far)
+    in->scan_ps = EMU_NEVER;
+    if (config->remote)
         fabric_expect_faults(fabric);
     *ret = in;
     return 0;
@@ -212,7 +213,7 @@ void injector_destroy(struct injector *in)
     free(in->stalled);
     free(in->still);
     free(in->stuck);
-    free(in->dark);
+    free(in->link_down);
     free(in);
 }
 
@@ -226,9 +227,9 @@ static bool is_over(const struct injection *f)
 /* Hits on all hosts. */
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
-    const struct inject_far *far = in->config.far;
+    const struct inject_remote *remote = in->config.remote;
 
-    return inject_hits(in, f) + (far ? far->hits(far->ctx, f->id) : 0);
+    return inject_hits(in, f) + (remote ? remote->hits(remote->ctx, f->id) : 0);
 }
 
 /* The index at which fault @id is, or would be. */
@@ -283,20 +284,20 @@ static void list_trim(struct injector *in)
 static bool list_grow(struct injector *in)
 {
     struct injection *all;
-    uint32_t room = in->room ? in->room : 16;
+    uint32_t capacity = in->capacity ? in->capacity : 16;
 
-    if (in->count < in->room)
+    if (in->count < in->capacity)
         return true;
     list_trim(in);
-    while (room < 2 * (in->count + 1))
-        room *= 2;
+    while (capacity < 2 * (in->count + 1))
+        capacity *= 2;
     if (in->count == LISTED_MOST)
         return false;
-    all = room == in->room ? in->injection : realloc(in->injection, room * sizeof *all);
+    all = capacity == in->capacity ? in->injection : realloc(in->injection, capacity * sizeof *all);
     if (!all)
         return false;
     in->injection = all;
-    in->room = room;
+    in->capacity = capacity;
     return true;
 }
 
@@ -312,7 +313,7 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
                                           .fault = *fault,
                                           .begin_ps = EMU_NEVER,
                                           .end_ps = EMU_NEVER,
-                                          .turn_ps = EMU_NEVER};
+                                          .toggle_ps = EMU_NEVER};
     return &in->injection[i];
 }
 
@@ -332,7 +333,7 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
                     "no space for another fault: clear some that are not over");
     if (fault->when.on.nth) {
         err = inject_watch(in, f);
-        in->look_ps = 0;
+        in->scan_ps = 0;
     } else {
         f->begin_ps = from_ps + fault->when.at_ps;
     }
@@ -387,7 +388,7 @@ int injector_clear_all(struct injector *in, uint64_t now_ps)
 
 uint64_t injector_due_ps(const struct injector *in)
 {
-    uint64_t due_ps = in->look_ps;
+    uint64_t due_ps = in->scan_ps;
 
     for (uint32_t i = 0; i < in->count; i++) {
         uint64_t at_ps = injection_due_ps(&in->injection[i]);
@@ -405,11 +406,11 @@ bool injector_is_active(const struct injector *in)
     return false;
 }
 
-bool injector_holds(const struct injector *in)
+bool injector_will_revert(const struct injector *in)
 {
     for (uint32_t i = 0; i < in->count; i++)
         if (in->injection[i].active &&
-            (in->injection[i].end_ps != EMU_NEVER || in->injection[i].turn_ps != EMU_NEVER))
+            (in->injection[i].end_ps != EMU_NEVER || in->injection[i].toggle_ps != EMU_NEVER))
             return true;
     return false;
 }
@@ -437,13 +438,13 @@ int injector_step(struct injector *in, uint64_t now_ps)
     for (uint32_t i = 0; i < in->count; i++)
         if (in->injection[i].saw)
             inject_unwatch(in, &in->injection[i]);
-    if (in->look_ps <= now_ps)
-        in->look_ps = injector_waits(in) ? now_ps + in->config.look_ps : EMU_NEVER;
+    if (in->scan_ps <= now_ps)
+        in->scan_ps = injector_waits(in) ? now_ps + in->config.scan_ps : EMU_NEVER;
     for (uint32_t left = STEP_MOST; left && (f = injector_first(in, now_ps)); left--) {
         int err = injection_step(in, f);
 
         if (err) {
-            f->begin_ps = f->end_ps = f->turn_ps = EMU_NEVER;
+            f->begin_ps = f->end_ps = f->toggle_ps = EMU_NEVER;
             f->active = f->on;
             return err;
         }

@@ -28,7 +28,7 @@ struct inject_event {
     uint32_t targets;
 };
 
-/* A call from the coordinator's injector to those of other hosts (injector_obey()). */
+/* A call from the coordinator's injector to those of other hosts (injector_apply_call()). */
 struct inject_call {
     enum inject_do {
         INJECT_ON,     /* apply the fault to all targets with a device there */
@@ -46,7 +46,7 @@ struct inject_call {
  * Calls to the other hosts of a coordinator. They return when all hosts are done. Never made while
  * workers are held, because workers carry them.
  */
-struct inject_far {
+struct inject_remote {
     int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
     void (*taken_out)(void *ctx, uint32_t cable);           /* injector_taken_out() */
     uint64_t (*hits)(void *ctx, uint32_t id);               /* as last reported */
@@ -56,9 +56,9 @@ struct inject_far {
 struct inject_config {
     struct fault_network network; /* the fabric's; borrowed */
     uint64_t seed;
-    uint64_t origin_ps;           /* start of schedules */
-    uint64_t look_ps;             /* interval of checks for observed events (on=), above 0 */
-    const struct inject_far *far; /* borrowed; NULL: there are no other hosts */
+    uint64_t origin_ps;                 /* start of schedules */
+    uint64_t scan_ps;                   /* interval of checks for observed events (on=), above 0 */
+    const struct inject_remote *remote; /* borrowed; NULL: there are no other hosts */
     void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
     /* NULL: nodes have no processes. Returns false if none is attached to the node. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
@@ -109,17 +109,17 @@ int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 int injector_clear_all(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_obey - execute a call of the coordinator. An injector that gets such calls is never
- * stepped, and its faults have the coordinator's numbers. @now_ps: as for a step. Errors: -ENOMEM;
- * -EINVAL, no such fault; as fault_check(), since a call may be wrong.
+ * injector_apply_call - execute a call of the coordinator. An injector that gets such calls is
+ * never stepped, and its faults have the coordinator's numbers. @now_ps: as for a step. Errors:
+ * -ENOMEM; -EINVAL, no such fault; as fault_check(), since a call may be wrong.
  */
-int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
+int injector_apply_call(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 
 /**
- * injector_again - another host has rejoined with devices without faults: let it apply and observe
- * all current ones. Errors: -ENOMEM, it could not do all of it.
+ * injector_reapply - another host has rejoined with devices without faults: let it apply and
+ * observe all current ones. Errors: -ENOMEM, it could not do all of it.
  */
-int injector_again(const struct injector *injector, uint32_t host);
+int injector_reapply(const struct injector *injector, uint32_t host);
 
 /** injector_due_ps - the time of the next step; EMU_NEVER. */
 uint64_t injector_due_ps(const struct injector *injector);
@@ -127,8 +127,8 @@ uint64_t injector_due_ps(const struct injector *injector);
 /** injector_is_active - is any fault active? */
 bool injector_is_active(const struct injector *injector);
 
-/** injector_holds - is any fault active that will end? Then a stall may end by itself. */
-bool injector_holds(const struct injector *injector);
+/** injector_will_revert - is any fault active that will end? Then a stall may end by itself. */
+bool injector_will_revert(const struct injector *injector);
 
 /**
  * injector_step - do what is due by @now_ps, with a limit per call: injector_due_ps() tells whether
@@ -137,10 +137,10 @@ bool injector_holds(const struct injector *injector);
 int injector_step(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_saw - handle an entry of the fabric's fault log, before the step. True: it is not a hit,
- * but the event that a fault waits for (on=).
+ * injector_observe - handle an entry of the fabric's fault log, before the step. True: it is not a
+ * hit, but the event that a fault waits for (on=).
  */
-bool injector_saw(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
+bool injector_observe(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
 
 /**
  * injector_taken_out - count entries that wait at a stuck port as hit by the faults that stopped

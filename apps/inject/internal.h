@@ -15,16 +15,16 @@
 struct injection {
     uint32_t id; /* from 1, in the order of the schedule or of requests */
     struct fault fault;
-    uint32_t times;                     /* that it has begun */
-    bool active;                        /* between begin and end */
-    bool on;                            /* applied; with a duty cycle not always while active */
-    uint32_t applied;                   /* number of targets, from the first, it is applied to */
-    uint64_t seed;                      /* for the random targets of this time */
-    uint64_t begin_ps, end_ps, turn_ps; /* next begin, end, change of a duty cycle; EMU_NEVER */
-    bool waits;                         /* for the event of on= */
-    bool saw;                           /* the event has been observed since the last step */
-    uint64_t past;                      /* hits of rules that were reverted */
-    struct fault_targets targets;       /* present or last ones */
+    uint32_t times;                       /* that it has begun */
+    bool active;                          /* between begin and end */
+    bool on;                              /* applied; with a duty cycle not always while active */
+    uint32_t applied;                     /* number of targets, from the first, it is applied to */
+    uint64_t seed;                        /* for the random targets of this time */
+    uint64_t begin_ps, end_ps, toggle_ps; /* next begin, end, change of a duty cycle; EMU_NEVER */
+    bool waits;                           /* for the event of on= */
+    bool saw;                             /* the event has been observed since the last step */
+    uint64_t past;                        /* hits of rules that were reverted */
+    struct fault_targets targets;         /* present or last ones */
 };
 
 struct injector {
@@ -33,18 +33,18 @@ struct injector {
     struct manager *manager;
     struct inject_config config;
     struct injection *injection; /* by id, in ascending order */
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint32_t last_id;
     struct inject_past past; /* faults that are no longer listed */
 
     /* Number of active faults on each target: it recovers when the last one ends. */
-    uint32_t *dark;      /* by cable: its link is down */
+    uint32_t *link_down; /* by cable: its link is down */
     uint32_t *stuck;     /* two per cable, from its first end and to it: sending ports */
     uint32_t *still;     /* by node: its process is stopped */
     uint32_t *stalled;   /* by switch: its combine units */
     uint32_t *exhausted; /* by switch: its combine states */
 
-    uint64_t look_ps; /* the next check for observed events; EMU_NEVER: no fault waits */
+    uint64_t scan_ps; /* the next check for observed events; EMU_NEVER: no fault waits */
     uint64_t now_ps;
 };
 
@@ -70,7 +70,7 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
 int inject_set_here(struct injector *in, struct injection *f, bool on);
 
 /* One direction of a cable. */
-struct inject_way {
+struct inject_direction {
     uint32_t cable;
     bool out; /* from its first end */
 };
@@ -88,7 +88,8 @@ struct inject_kind {
     /* Apply (@on) or revert the fault. Faults that are fault_at_once() are never reverted. */
     int (*set)(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
     /* If `set` is NULL: the same for each direction of a cable that the target names. */
-    int (*set_way)(struct injector *in, struct injection *f, struct inject_way way, bool on);
+    int (*set_way)(struct injector *in, struct injection *f, struct inject_direction direction,
+                   bool on);
     bool by_others;   /* the manager or the daemon applies it, also on other hosts */
     bool stops_ports; /* entries wait at ports of cables for its end */
     /* NULL: it is applied as long as it is active */
@@ -103,8 +104,8 @@ bool inject_is_by_others(enum fault_kind kind);
 int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
 
 /* apply.c: the direction of the target's cable that leaves the target's port, or enters it. */
-struct inject_way inject_way_of(const struct injector *in, const struct fault_target *at,
-                                bool leaves);
+struct inject_direction inject_direction_of(const struct injector *in,
+                                            const struct fault_target *at, bool leaves);
 
 /*
  * hits.c: number of entries that the fault has hit: by its rules, on links that it took down, or

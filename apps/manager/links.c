@@ -40,29 +40,29 @@ static bool node_has_link(const struct manager *m, uint32_t node,
 static void node_look(struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
-    uint64_t *alone;
+    uint64_t *no_link;
 
     if (cable->kind != TOPO_END_NODE)
         return;
     bool linked = node_has_link(m, cable->node, link_is_routed);
 
     fabric_node_linked(m->fabric, cable->node, linked);
-    alone = &m->alone[cable->node];
+    no_link = &m->no_link[cable->node];
     if (linked)
-        *alone = EMU_NEVER;
-    else if (*alone == EMU_NEVER && m->config.alone_ps != EMU_NEVER)
-        *alone = m->now_ps + m->config.alone_ps;
-    if (*alone < m->alone_ps)
-        m->alone_ps = *alone;
+        *no_link = EMU_NEVER;
+    else if (*no_link == EMU_NEVER && m->config.no_link_ps != EMU_NEVER)
+        *no_link = m->now_ps + m->config.no_link_ps;
+    if (*no_link < m->no_link_ps)
+        m->no_link_ps = *no_link;
 }
 
 bool manager_link_comes(const struct manager *m, uint32_t i)
 {
     const struct link *link = &m->link[i];
-    bool steps = link->state == MANAGER_BEGINS || link->state == MANAGER_ASKS ||
+    bool steps = link->state == MANAGER_BEGINS || link->state == MANAGER_QUERIES ||
                  link->state == MANAGER_TESTS;
 
-    return steps && !link->failed && m->now_ps - link->signal_ps < m->config.alone_ps;
+    return steps && !link->failed && m->now_ps - link->signal_ps < m->config.no_link_ps;
 }
 
 /*
@@ -71,22 +71,22 @@ bool manager_link_comes(const struct manager *m, uint32_t i)
  */
 void manager_nodes_step(struct manager *m)
 {
-    m->alone_ps = EMU_NEVER;
+    m->no_link_ps = EMU_NEVER;
     for (uint32_t n = 0; n < m->nodes; n++) {
-        if (m->alone[n] <= m->now_ps && node_has_link(m, n, manager_link_comes))
-            m->alone[n] = m->now_ps + m->config.step_ps;
-        if (m->alone[n] <= m->now_ps) {
-            fabric_hold(m->fabric);
-            fabric_node_alone(m->fabric, n, manager_device_ps(m));
-            fabric_go(m->fabric);
-            fabric_node_alone_told(m->fabric, n);
-            m->alone[n] = m->now_ps + m->config.alone_ps;
-            manager_say(m, (struct manager_event){.what = MANAGER_SAYS_ALONE,
-                                                  .cable = TOPO_NONE,
-                                                  .node = n});
+        if (m->no_link[n] <= m->now_ps && node_has_link(m, n, manager_link_comes))
+            m->no_link[n] = m->now_ps + m->config.step_ps;
+        if (m->no_link[n] <= m->now_ps) {
+            fabric_pause(m->fabric);
+            fabric_node_no_link(m->fabric, n, manager_device_ps(m));
+            fabric_resume(m->fabric);
+            fabric_node_no_link_publish(m->fabric, n);
+            m->no_link[n] = m->now_ps + m->config.no_link_ps;
+            manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_NO_LINK,
+                                                     .cable = TOPO_NONE,
+                                                     .node = n});
         }
-        if (m->alone[n] < m->alone_ps)
-            m->alone_ps = m->alone[n];
+        if (m->no_link[n] < m->no_link_ps)
+            m->no_link_ps = m->no_link[n];
     }
 }
 
@@ -94,18 +94,18 @@ int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hi
 {
     int err;
 
-    fabric_hold(m->fabric);
+    fabric_pause(m->fabric);
     err = fabric_link_set(m->fabric, i, false, fault, manager_device_ps(m), hit);
-    fabric_go(m->fabric);
+    fabric_resume(m->fabric);
     if (err)
         return err;
-    fabric_link_told(m->fabric, i, false, fault);
+    fabric_link_publish(m->fabric, i, false, fault);
     m->routed[i] = false;
     m->out++;
     m->link[i].outs++;
     node_look(m, i);
     manager_tables_plan(m);
-    manager_carry_plan(m, m->config.carry_ps);
+    manager_in_flight_plan(m, m->config.in_flight_ps);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static bool link_right(const struct manager *m, uint32_t i)
     const struct link *link = &m->link[i];
 
     return cable->kind != TOPO_END_SWITCH ||
-           (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
+           (link->peer.sw == cable->peer.sw && link->peer.port == cable->peer.port);
 }
 
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
@@ -142,10 +142,10 @@ void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint
 
     *packets = faults ? emu_faults_seen(faults) : 0;
     *errors = faults ? emu_faults_errors(faults) : 0;
-    if (!m->far.packets || fabric_cable_ends_here(m->fabric, i, out))
+    if (!m->remote.packets || fabric_cable_ends_here(m->fabric, i, out))
         return;
-    *packets = m->far.packets[2 * i + out];
-    *errors = m->far.errors[2 * i + out];
+    *packets = m->remote.packets[2 * i + out];
+    *errors = m->remote.errors[2 * i + out];
 }
 
 void manager_link_begin(struct manager *m, uint32_t i)
@@ -154,7 +154,7 @@ void manager_link_begin(struct manager *m, uint32_t i)
     for (uint32_t out = 0; out < 2; out++) {
         manager_link_counts(m, i, out, &m->link[i].seen[out], &m->link[i].errors[out]);
         m->link[i].port[out].since_ps = EMU_NEVER;
-        if (m->far.packets && !fabric_cable_ends_here(m->fabric, i, out))
+        if (m->remote.packets && !fabric_cable_ends_here(m->fabric, i, out))
             m->link[i].seen[out] = MANAGER_UNCOUNTED;
     }
 }
@@ -164,12 +164,12 @@ static bool link_join(struct manager *m, uint32_t i)
     uint32_t none;
     bool joined;
 
-    fabric_hold(m->fabric);
+    fabric_pause(m->fabric);
     joined = fabric_link_quiet(m->fabric, i) &&
              !fabric_link_set(m->fabric, i, true, 0, manager_device_ps(m), &none);
-    fabric_go(m->fabric);
+    fabric_resume(m->fabric);
     if (joined)
-        fabric_link_told(m->fabric, i, true, 0);
+        fabric_link_publish(m->fabric, i, true, 0);
     return joined;
 }
 
@@ -209,10 +209,10 @@ static void link_up(struct manager *m, uint32_t i, bool quiet)
     manager_tables_plan(m);
     switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
     if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
-        switch_rejoin(m, fabric_cable(m->fabric, i)->far.sw);
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_UP,
-                                          .cable = i,
-                                          .took_ps = m->now_ps - link->signal_ps});
+        switch_rejoin(m, fabric_cable(m->fabric, i)->peer.sw);
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_UP,
+                                             .cable = i,
+                                             .took_ps = m->now_ps - link->signal_ps});
 }
 
 uint32_t manager_link_most(const struct manager *m, uint32_t i)
@@ -232,23 +232,23 @@ static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
 
 static void link_test(struct manager *m, uint32_t i)
 {
-    const struct fabric_test *far = test_of(m, i);
+    const struct fabric_test *remote = test_of(m, i);
     struct link *link = &m->link[i];
     uint32_t errors = fabric_cable_try(m->fabric, i, m->config.test_packets);
 
-    if (far && far->errors > errors)
-        errors = far->errors;
+    if (remote && remote->errors > errors)
+        errors = remote->errors;
     if ((uint64_t)errors * MANAGER_ERRORS_OF <=
         (uint64_t)m->config.test_packets * manager_link_most(m, i)) {
-        link_up(m, i, !far || far->quiet);
+        link_up(m, i, !remote || remote->quiet);
         return;
     }
-    manager_link_plan(m, link, MANAGER_RESTS, m->config.again_ps << link->failed);
+    manager_link_plan(m, link, MANAGER_BACKOFF, m->config.again_ps << link->failed);
     link->failed += link->failed < AGAIN_DOUBLINGS;
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_FAILED,
-                                          .cable = i,
-                                          .errors = errors,
-                                          .packets = m->config.test_packets});
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_FAILED,
+                                             .cable = i,
+                                             .errors = errors,
+                                             .packets = m->config.test_packets});
 }
 
 static void manager_link_step(struct manager *m, uint32_t i)
@@ -257,21 +257,21 @@ static void manager_link_step(struct manager *m, uint32_t i)
 
     link->due_ps = EMU_NEVER;
     switch (link->state) {
-    case MANAGER_RESTS:
+    case MANAGER_BACKOFF:
         manager_link_plan(m, link, MANAGER_BEGINS, m->config.step_ps);
         break;
     case MANAGER_BEGINS:
-        manager_link_plan(m, link, MANAGER_ASKS, m->config.step_ps);
+        manager_link_plan(m, link, MANAGER_QUERIES, m->config.step_ps);
         break;
-    case MANAGER_ASKS:
+    case MANAGER_QUERIES:
         if (link_right(m, i)) {
             manager_link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
             break;
         }
         link->state = MANAGER_SWAPPED;
-        manager_say(m, (struct manager_event){.what = MANAGER_SAYS_SWAPPED,
-                                              .cable = i,
-                                              .far = link->far});
+        manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_SWAPPED,
+                                                 .cable = i,
+                                                 .peer = link->peer});
         break;
     case MANAGER_TESTS:
         link_test(m, i);
@@ -291,7 +291,7 @@ static int tests_ask(struct manager *m)
     for (uint32_t i = 0; m->test && i < fabric_cable_count(m->fabric); i++)
         if (m->link[i].due_ps <= m->now_ps && m->link[i].state == MANAGER_TESTS)
             m->test[m->tests++].cable = i;
-    return fabric_test_far(m->fabric, m->test, m->tests, m->config.test_packets);
+    return fabric_test_remote(m->fabric, m->test, m->tests, m->config.test_packets);
 }
 
 void manager_links_step(struct manager *m)

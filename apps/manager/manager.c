@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * manager.c - new tables after a change of links, rerouting in flight, partitioned nodes, and the
- * schedule of all this. links.c handles links, looks.c the periodic scans.
+ * schedule of all this. links.c handles links, scan.c the periodic scans.
  *
  * On several hosts there is one manager, at the coordinator. It knows all links, queries other
  * hosts about their ends, and has them execute its decisions (apps/fabric/hosts.h). It never does
@@ -24,16 +24,16 @@ struct manager_config manager_defaults(void)
                                    .step_ps = 10000000,
                                    .test_packets = 10000,
                                    .again_ps = 1000000000,
-                                   .alone_ps = 1000000000000,
-                                   .look_ps = 100000000000,
+                                   .no_link_ps = 1000000000000,
+                                   .scan_ps = 100000000000,
                                    .stuck_ps = 1000000000000,
-                                   .carry_ps = 20000000,
-                                   .carry_last_ps = 20480000000,
+                                   .in_flight_ps = 20000000,
+                                   .in_flight_last_ps = 20480000000,
                                    .errors_inside = 10000,
                                    .errors_node = 100000};
 }
 
-void manager_say(struct manager *m, struct manager_event event)
+void manager_notify(struct manager *m, struct manager_event event)
 {
     event.at_ps = m->now_ps;
     event.links_out = m->out;
@@ -54,46 +54,47 @@ void manager_tables_plan(struct manager *m)
     m->tables_ps = m->now_ps + m->config.reaction_ps;
 }
 
-void manager_carry_plan(struct manager *m, uint64_t gap_ps)
+void manager_in_flight_plan(struct manager *m, uint64_t gap_ps)
 {
     m->gap_ps = gap_ps;
-    m->carry_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
+    m->in_flight_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
 /* --- rerouting in flight -------------------------------------------------------------- */
 
 static void group_treeless(void *ctx, uint32_t group)
 {
-    manager_say(ctx, (struct manager_event){.what = MANAGER_SAYS_TREELESS,
-                                            .cable = TOPO_NONE,
-                                            .group = group});
+    manager_notify(ctx, (struct manager_event){.what = MANAGER_EVENT_TREELESS,
+                                               .cable = TOPO_NONE,
+                                               .group = group});
 }
 
 /* Reroute by the tables in force, but not while new ones are due. */
 static void carry_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
-    uint32_t carried = 0;
+    uint32_t rerouted = 0;
     bool barred = false;
 
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
         barred = barred || m->link[i].barred;
     fabric_ease(m->fabric, barred);
     if (m->tables_ps == EMU_NEVER) {
-        fabric_hold(m->fabric);
+        fabric_pause(m->fabric);
         for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
             if (m->link[i].state != MANAGER_UP)
-                carried += fabric_carry(m->fabric, i, manager_device_ps(m));
-        fabric_go(m->fabric);
-        carried += fabric_carry_far(m->fabric);
+                rerouted += fabric_reroute_in_flight(m->fabric, i, manager_device_ps(m));
+        fabric_resume(m->fabric);
+        rerouted += fabric_reroute_in_flight_remote(m->fabric);
     }
     if (fabric_ungrown(m->fabric))
         fabric_regrow(m->fabric, manager_device_ps(m), group_treeless, m);
-    m->carried += carried;
-    if (carried || fabric_ungrown(m->fabric) || m->tables_ps != EMU_NEVER)
-        longer_ps = m->config.carry_ps;
-    manager_carry_plan(m,
-                       longer_ps < m->config.carry_last_ps ? longer_ps : m->config.carry_last_ps);
+    m->rerouted += rerouted;
+    if (rerouted || fabric_ungrown(m->fabric) || m->tables_ps != EMU_NEVER)
+        longer_ps = m->config.in_flight_ps;
+    manager_in_flight_plan(m, longer_ps < m->config.in_flight_last_ps
+                                  ? longer_ps
+                                  : m->config.in_flight_last_ps);
 }
 
 /* --- partitioned nodes ---------------------------------------------------------------- */
@@ -112,33 +113,35 @@ static bool put_off(const struct manager *m, uint64_t *at_ps)
 
 static void parted_say(struct manager *m)
 {
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_PARTED,
-                                          .cable = TOPO_NONE,
-                                          .parted = m->parted});
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_PARTITIONED,
+                                             .cable = TOPO_NONE,
+                                             .partitioned = m->partitioned});
 }
 
 /* Drop segments between pairs partitioned for the bound; repeated, since more may be posted. */
 static void parted_step(struct manager *m)
 {
-    if (put_off(m, &m->parted_ps))
+    if (put_off(m, &m->partitioned_ps))
         return;
-    m->parting = true;
-    fabric_part(m->fabric, true);
+    m->drop_unreachable = true;
+    fabric_drop_unreachable(m->fabric, true);
     parted_say(m);
-    m->parted_ps = m->now_ps + m->config.alone_ps;
+    m->partitioned_ps = m->now_ps + m->config.no_link_ps;
 }
 
-/* With new tables @parted pairs have no route. Acknowledged packets are given up by adapters. */
-static void parted_plan(struct manager *m, uint64_t parted)
+/*
+ * With new tables @partitioned pairs have no route. Acknowledged packets are given up by adapters.
+ */
+static void parted_plan(struct manager *m, uint64_t partitioned)
 {
-    m->parted = parted;
-    if (!parted) {
-        m->parted_ps = EMU_NEVER;
-        m->parting = false;
-        fabric_part(m->fabric, false);
-    } else if (m->parted_ps == EMU_NEVER && m->config.alone_ps != EMU_NEVER &&
-               fabric_can_carry(m->fabric)) {
-        m->parted_ps = m->now_ps + m->config.alone_ps;
+    m->partitioned = partitioned;
+    if (!partitioned) {
+        m->partitioned_ps = EMU_NEVER;
+        m->drop_unreachable = false;
+        fabric_drop_unreachable(m->fabric, false);
+    } else if (m->partitioned_ps == EMU_NEVER && m->config.no_link_ps != EMU_NEVER &&
+               fabric_can_reroute_in_flight(m->fabric)) {
+        m->partitioned_ps = m->now_ps + m->config.no_link_ps;
     }
 }
 
@@ -147,9 +150,9 @@ static void parted_plan(struct manager *m, uint64_t parted)
 /* Wait for links that are out, since they may partition the network and be back soon. */
 static void pieces_plan(struct manager *m)
 {
-    bool waits = m->out && m->config.alone_ps != EMU_NEVER;
+    bool waits = m->out && m->config.no_link_ps != EMU_NEVER;
 
-    m->pieces_ps = waits ? m->now_ps + m->config.alone_ps : EMU_NEVER;
+    m->pieces_ps = waits ? m->now_ps + m->config.no_link_ps : EMU_NEVER;
 }
 
 static void pieces_step(struct manager *m)
@@ -157,49 +160,52 @@ static void pieces_step(struct manager *m)
     if (put_off(m, &m->pieces_ps))
         return;
     m->pieces_ps = EMU_NEVER;
-    if (fabric_cut_off(m->fabric, m->parted))
+    if (fabric_cut_off(m->fabric, m->partitioned))
         pieces_plan(m); /* repeat, since some destinations may have been reachable meanwhile */
 }
 
 static int tables_make(struct manager *m)
 {
-    uint64_t parted;
+    uint64_t partitioned;
     int err;
 
-    if (m->parting) /* includes segments dropped since the last report */
+    if (m->drop_unreachable) /* includes segments dropped since the last report */
         parted_say(m);
-    err = fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &parted, group_treeless, m);
+    err =
+        fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &partitioned, group_treeless, m);
     if (err) {
         m->tables_ps = m->now_ps + m->config.again_ps;
         return err;
     }
     m->tables_ps = EMU_NEVER;
-    parted_plan(m, parted);
+    parted_plan(m, partitioned);
     pieces_plan(m);
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_TABLES,
-                                          .cable = TOPO_NONE,
-                                          .took_ps = m->now_ps - m->since_ps,
-                                          .parted = parted});
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_TABLES,
+                                             .cable = TOPO_NONE,
+                                             .took_ps = m->now_ps - m->since_ps,
+                                             .partitioned = partitioned});
     return 0;
 }
 
 /* --- the manager -------------------------------------------------------------------- */
 
 /* Allocate the samples of other hosts, if there are any. Errors: -ENOMEM. */
-static int far_create(struct manager *m)
+static int remote_create(struct manager *m)
 {
-    uint32_t ways = 2 * fabric_cable_count(m->fabric), switches = fabric_graph(m->fabric)->switches;
-    struct fabric_seen *far = &m->far;
+    uint32_t directions = 2 * fabric_cable_count(m->fabric),
+             switches = fabric_graph(m->fabric)->switches;
+    struct fabric_scan_result *remote = &m->remote;
 
-    if (!fabric_has_far(m->fabric))
+    if (!fabric_has_remote(m->fabric))
         return 0;
-    far->packets = calloc(ways + 1u, sizeof *far->packets);
-    far->errors = calloc(ways + 1u, sizeof *far->errors);
-    far->port = calloc(ways + 1u, sizeof *far->port);
-    far->trapped = calloc(switches, sizeof *far->trapped);
-    far->trapped_to = calloc(switches, sizeof *far->trapped_to);
-    m->test = calloc(ways / 2 + 1u, sizeof *m->test);
-    return m->test && far->packets && far->errors && far->port && far->trapped && far->trapped_to
+    remote->packets = calloc(directions + 1u, sizeof *remote->packets);
+    remote->errors = calloc(directions + 1u, sizeof *remote->errors);
+    remote->port = calloc(directions + 1u, sizeof *remote->port);
+    remote->trapped = calloc(switches, sizeof *remote->trapped);
+    remote->trapped_to = calloc(switches, sizeof *remote->trapped_to);
+    m->test = calloc(directions / 2 + 1u, sizeof *m->test);
+    return m->test && remote->packets && remote->errors && remote->port && remote->trapped &&
+                   remote->trapped_to
                ? 0
                : -ENOMEM;
 }
@@ -216,27 +222,27 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
         return -ENOMEM;
     m->fabric = fabric;
     m->config = *config;
-    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = m->pieces_ps =
-        EMU_NEVER;
+    m->links_ps = m->tables_ps = m->no_link_ps = m->in_flight_ps = m->partitioned_ps =
+        m->pieces_ps = EMU_NEVER;
     m->nodes = fabric_graph(fabric)->nodes;
-    m->alone = malloc(m->nodes * sizeof *m->alone);
+    m->no_link = malloc(m->nodes * sizeof *m->no_link);
     m->trapped = calloc(fabric_graph(fabric)->switches, sizeof *m->trapped);
-    m->look_ps = config->look_ps;
+    m->scan_ps = config->scan_ps;
     m->link = calloc(cables, sizeof *m->link);
     m->routed = calloc(cables, sizeof *m->routed);
-    if (far_create(m) || !m->link || !m->routed || !m->alone || !m->trapped) {
+    if (remote_create(m) || !m->link || !m->routed || !m->no_link || !m->trapped) {
         manager_destroy(m);
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < cables; i++) {
         m->link[i] = (struct link){.state = MANAGER_UP,
                                    .due_ps = EMU_NEVER,
-                                   .far = fabric_cable(fabric, i)->far};
+                                   .peer = fabric_cable(fabric, i)->peer};
         m->routed[i] = true;
         manager_link_begin(m, i);
     }
     for (uint32_t n = 0; n < m->nodes; n++)
-        m->alone[n] = EMU_NEVER;
+        m->no_link[n] = EMU_NEVER;
     *ret = m;
     return 0;
 }
@@ -246,12 +252,12 @@ void manager_destroy(struct manager *m)
     if (!m)
         return;
     free(m->test);
-    free(m->far.packets);
-    free(m->far.errors);
-    free(m->far.port);
-    free(m->far.trapped);
-    free(m->far.trapped_to);
-    free(m->alone);
+    free(m->remote.packets);
+    free(m->remote.errors);
+    free(m->remote.port);
+    free(m->remote.trapped);
+    free(m->remote.trapped_to);
+    free(m->no_link);
     free(m->trapped);
     free(m->routed);
     free(m->link);
@@ -267,7 +273,7 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     m->now_ps = now_ps;
     *hit = 0;
     if (link->severed)
-        link->dark = !signal;
+        link->link_down = !signal;
     if (signal == (link->state != MANAGER_LOST) || link->severed)
         return 0;
     if (signal) {
@@ -281,13 +287,13 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     link->state = MANAGER_LOST;
     link->isolated = link->barred = false;
     link->due_ps = EMU_NEVER;
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_LOST, .cable = i});
     return 0;
 }
 
 int manager_sever(struct manager *m, uint32_t i, uint64_t now_ps)
 {
-    bool dark = m->link[i].state == MANAGER_LOST;
+    bool link_down = m->link[i].state == MANAGER_LOST;
     uint32_t hit;
     int err;
 
@@ -295,56 +301,55 @@ int manager_sever(struct manager *m, uint32_t i, uint64_t now_ps)
         return 0;
     err = manager_signal(m, i, false, 0, now_ps, &hit);
     m->link[i].severed = !err;
-    m->link[i].dark = dark;
+    m->link[i].link_down = link_down;
     return err;
 }
 
-void manager_mend(struct manager *m, uint32_t i, uint64_t now_ps)
+void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
 {
     bool mends = m->link[i].severed;
     uint32_t hit;
 
     m->link[i].severed = false;
-    if (mends && !m->link[i].dark)
+    if (mends && !m->link[i].link_down)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
 /* Reset the last samples of these devices to 0; the next one begins a new count. */
-void manager_renewed(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
-                     void *ctx)
+void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
-    for (uint32_t s = 0; m->far.trapped && s < fabric_graph(m->fabric)->switches; s++)
+    for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)
         if (is(ctx, s, TOPO_NONE))
-            m->far.trapped[s] = m->trapped[s] = 0;
-    for (uint32_t i = 0; m->far.packets && i < fabric_cable_count(m->fabric); i++) {
+            m->remote.trapped[s] = m->trapped[s] = 0;
+    for (uint32_t i = 0; m->remote.packets && i < fabric_cable_count(m->fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(m->fabric, i);
         bool in = is(ctx, cable->at.sw, TOPO_NONE);
-        bool out = cable->kind == TOPO_END_SWITCH ? is(ctx, cable->far.sw, TOPO_NONE)
+        bool out = cable->kind == TOPO_END_SWITCH ? is(ctx, cable->peer.sw, TOPO_NONE)
                                                   : is(ctx, TOPO_NONE, cable->node);
 
         if (in)
-            m->far.packets[2 * i] = m->far.errors[2 * i] = 0;
+            m->remote.packets[2 * i] = m->remote.errors[2 * i] = 0;
         if (out)
-            m->far.packets[2 * i + 1] = m->far.errors[2 * i + 1] = 0;
+            m->remote.packets[2 * i + 1] = m->remote.errors[2 * i + 1] = 0;
         if (in || out)
             manager_link_begin(m, i);
     }
 }
 
-void manager_plug(struct manager *m, uint32_t i, const struct topo_at *far)
+void manager_plug(struct manager *m, uint32_t i, const struct topo_at *peer)
 {
-    m->link[i].far = *far;
+    m->link[i].peer = *peer;
 }
 
 uint64_t manager_due_ps(const struct manager *m)
 {
     uint64_t at_ps = m->links_ps < m->tables_ps ? m->links_ps : m->tables_ps;
 
-    at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
-    at_ps = m->carry_ps < at_ps ? m->carry_ps : at_ps;
-    at_ps = m->parted_ps < at_ps ? m->parted_ps : at_ps;
+    at_ps = m->no_link_ps < at_ps ? m->no_link_ps : at_ps;
+    at_ps = m->in_flight_ps < at_ps ? m->in_flight_ps : at_ps;
+    at_ps = m->partitioned_ps < at_ps ? m->partitioned_ps : at_ps;
     at_ps = m->pieces_ps < at_ps ? m->pieces_ps : at_ps;
-    return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
+    return at_ps < m->scan_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->scan_ps;
 }
 
 bool manager_is_busy(const struct manager *m)
@@ -359,16 +364,16 @@ int manager_step(struct manager *m, uint64_t now_ps)
     m->now_ps = now_ps;
     if (m->links_ps <= now_ps)
         manager_links_step(m);
-    if (m->alone_ps <= now_ps)
+    if (m->no_link_ps <= now_ps)
         manager_nodes_step(m);
     if (m->pieces_ps <= now_ps)
         pieces_step(m);
-    if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric))
-        manager_look(m);
+    if (m->scan_ps <= now_ps && fabric_is_faulty(m->fabric))
+        manager_scan(m);
     err = m->tables_ps <= now_ps ? tables_make(m) : 0;
-    if (m->parted_ps <= now_ps)
+    if (m->partitioned_ps <= now_ps)
         parted_step(m);
-    if (m->carry_ps <= now_ps)
+    if (m->in_flight_ps <= now_ps)
         carry_step(m);
     return err;
 }
@@ -383,9 +388,9 @@ enum manager_link manager_link_state(const struct manager *m, uint32_t cable)
     return m->link[cable].state;
 }
 
-uint64_t manager_carried(const struct manager *m)
+uint64_t manager_rerouted(const struct manager *m)
 {
-    return m->carried;
+    return m->rerouted;
 }
 
 uint32_t manager_links_out(const struct manager *m)

@@ -119,10 +119,10 @@ void coll_fabemu_fragments_undo(void);
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
 /**
- * coll_fabemu_place - the location of this process: a hash of the fabric's id in the upper 32 bits,
- * the node in the lower ones; COLL_FABEMU_NOWHERE if @fab is NULL.
+ * coll_fabemu_location - the location of this process: a hash of the fabric's id in the upper 32
+ * bits, the node in the lower ones; COLL_FABEMU_NOWHERE if @fab is NULL.
  */
-uint64_t coll_fabemu_place(const struct fabemu *fab);
+uint64_t coll_fabemu_location(const struct fabemu *fab);
 
 /** coll_fabemu_comm_query - a module for @comm, or NULL. Costs no communication. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);

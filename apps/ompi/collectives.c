@@ -107,7 +107,7 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
-    uint32_t dead = node_of(module, fabemu_group_lost);
+    uint32_t dead = node_of(module, fabemu_group_dead_node);
     char why[80];
 
     if ((module->group && fabemu_group_why(module->group, text, bytes)) ||

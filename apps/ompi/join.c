@@ -19,7 +19,7 @@
 
 #define NO_GROUP UINT32_MAX
 
-uint64_t coll_fabemu_place(const struct fabemu *fab)
+uint64_t coll_fabemu_location(const struct fabemu *fab)
 {
     if (!fab)
         return COLL_FABEMU_NOWHERE;
@@ -54,7 +54,7 @@ static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t
 {
     const struct coll_fabemu_below *below = &module->below;
     int size = ompi_comm_size(comm);
-    uint64_t mine = coll_fabemu_place(module->fab);
+    uint64_t mine = coll_fabemu_location(module->fab);
 
     if (below->allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                          below->allgather_module) != OMPI_SUCCESS)

@@ -45,7 +45,7 @@
 struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
     uint64_t breaks; /* fabemu_breaks() of that node when the window was made */
-    uint64_t losses; /* the same of fabemu_losses() */
+    uint64_t losses; /* the same of fabemu_drops() */
     /* Since MPI_Win_lock_all(): */
     bool asked; /* a lock was requested from it */
     bool owes;  /* it may owe an acknowledgment */
@@ -131,7 +131,7 @@ static bool member_has_lost(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank];
 
-    return m->node != FABEMU_ANY_NODE && fabemu_losses(fabric(), m->node) != m->losses;
+    return m->node != FABEMU_ANY_NODE && fabemu_drops(fabric(), m->node) != m->losses;
 }
 
 /*
@@ -153,7 +153,7 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
  */
 static bool window_is_torn(struct window *w)
 {
-    uint64_t losses = fabemu_losses(fabric(), FABEMU_ANY_NODE);
+    uint64_t losses = fabemu_drops(fabric(), FABEMU_ANY_NODE);
     char why[96];
     int lost = 0;
 
@@ -182,7 +182,7 @@ static void window_tell(struct window *w, const char *call)
         if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
-            !fabemu_node_lost(fabric(), m->node, why, sizeof why))
+            !fabemu_drop_why(fabric(), m->node, why, sizeof why))
             snprintf(why, sizeof why, "communication with node %u has failed", m->node);
         opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
                     call, w->win->w_name, i, why);
@@ -266,7 +266,7 @@ static void window_probe(struct window *w)
         return;
     if (windows.probe_s != 0)
         for (int i = 0; i < w->ranks; i++)
-            fabemu_greet(fabric(), w->member[i].node);
+            fabemu_ping(fabric(), w->member[i].node);
     windows.probe_s = now + PROBE_GAP_S;
 }
 
@@ -479,7 +479,8 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 {
     int ranks = ompi_comm_size(comm);
     struct window *w = calloc(1, sizeof *w + (size_t)ranks * sizeof w->member[0]);
-    uint64_t *places = malloc((size_t)ranks * sizeof *places), mine = coll_fabemu_place(fabric());
+    uint64_t *places = malloc((size_t)ranks * sizeof *places),
+             mine = coll_fabemu_location(fabric());
 
     if (!w || !places)
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the peers would hang */
@@ -488,7 +489,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
     w->rank = ompi_comm_rank(comm);
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
-    w->losses = fabric() ? fabemu_losses(fabric(), FABEMU_ANY_NODE) : 0;
+    w->losses = fabric() ? fabemu_drops(fabric(), FABEMU_ANY_NODE) : 0;
     if (comm->c_coll->coll_allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                                      comm->c_coll->coll_allgather_module) != OMPI_SUCCESS)
         ranks = 0;
@@ -498,7 +499,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 
         w->member[i].node = here ? (uint32_t)places[i] : FABEMU_ANY_NODE;
         w->member[i].breaks = here ? fabemu_breaks(fabric(), w->member[i].node) : 0;
-        w->member[i].losses = here ? fabemu_losses(fabric(), w->member[i].node) : 0;
+        w->member[i].losses = here ? fabemu_drops(fabric(), w->member[i].node) : 0;
     }
     free(places);
     return w;

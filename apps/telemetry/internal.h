@@ -9,8 +9,8 @@
 #include "apps/telemetry/telemetry.h"
 
 /* Each with the look in which it has changed last; 0: never. */
-struct telemetry_way {
-    struct fabric_way_sample now;
+struct telemetry_direction {
+    struct fabric_direction_sample now;
     uint64_t changed;
 };
 
@@ -44,8 +44,8 @@ struct telemetry_finished {
 };
 
 /* What other hosts have counted of their parts, as they have told: part.c's. */
-struct telemetry_far {
-    struct fabric_way_sample *way; /* by way: of what both its ends' hosts count */
+struct telemetry_remote {
+    struct fabric_direction_sample *direction; /* by way: of what both its ends' hosts count */
     struct fabric_switch_sample *sw;
     struct fabric_node_sample *node;
     struct fabric_totals totals;
@@ -53,46 +53,47 @@ struct telemetry_far {
 
 /* A line but for its beginning: readers of the same looks share it. */
 struct telemetry_tail {
-    struct telemetry_text text;
-    uint64_t look, since;
+    struct text_buf text;
+    uint64_t sample, since;
 };
 
 struct fabric_cable;
-struct telemetry_fold;
+struct telemetry_aggregate;
 
 struct telemetry {
     struct telemetry_source source;
-    struct telemetry_far *far; /* NULL: there are no others, or they tell somebody else */
-    uint64_t looks;
+    struct telemetry_remote *remote; /* NULL: there are no others, or they tell somebody else */
+    uint64_t samples;
     uint64_t at; /* of the last one, from source.origin on */
     struct fabric_totals totals;
-    struct telemetry_way *way; /* two a cable: to its first end, from it */
+    struct telemetry_direction *direction; /* two a cable: to its first end, from it */
     struct telemetry_noted *cable;
     struct telemetry_switch *sw;
     struct telemetry_node *node;
     struct telemetry_finished *finished; /* where its group and number fall; older ones give way */
     uint64_t finished_count;             /* by all members of all */
     uint64_t finished_missed;
-    struct telemetry_tail tail;  /* of the last line */
-    struct telemetry_fold *fold; /* NULL: nobody has asked for it, or it is no large network */
+    struct telemetry_tail tail; /* of the last line */
+    struct telemetry_aggregate
+        *aggregate; /* NULL: nobody has asked for it, or it is no large network */
 };
 
-/* telemetry.c: @members of a collective have finished it, known from look @look on. */
+/* telemetry.c: @members of a collective have finished it, known from look @sample on. */
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
-                             uint64_t look);
+                             uint64_t sample);
 
 /* part.c: t->far. Errors: -ENOMEM. The others add what it has to what is here. */
-int telemetry_far_create(struct telemetry *t);
-void telemetry_far_free(struct telemetry *t);
-void telemetry_far_totals(const struct telemetry *t, struct fabric_totals *sum);
+int telemetry_remote_create(struct telemetry *t);
+void telemetry_remote_free(struct telemetry *t);
+void telemetry_remote_totals(const struct telemetry *t, struct fabric_totals *sum);
 
 /*
  * shape.c: how the line begins, up to what is in the network; a list of names; so many cables
  * before that one join the same two.
  */
 void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
-                           struct telemetry_text *text);
-void telemetry_shape_names(struct telemetry_text *text, const char *field, const char *const *names,
+                           struct text_buf *text);
+void telemetry_shape_names(struct text_buf *text, const char *field, const char *const *names,
                            size_t count);
 int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable);
 

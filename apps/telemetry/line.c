@@ -6,7 +6,7 @@
  * is left out.
  */
 #include "apps/fabric/links.h"
-#include "apps/telemetry/fold.h"
+#include "apps/telemetry/aggregate.h"
 #include "apps/telemetry/internal.h"
 #include "nic/fabemu.h"
 
@@ -37,63 +37,63 @@ enum telemetry_kind telemetry_kind_of(uint8_t emu_kind)
     return emu_kind < EMU_KINDS ? kinds[emu_kind] : TELEMETRY_NOTHING;
 }
 
-#define ROW(text, ...)                                  \
-    telemetry_row(text, (const int64_t[]){__VA_ARGS__}, \
-                  sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define ROW(text, ...)                             \
+    text_row(text, (const int64_t[]){__VA_ARGS__}, \
+             sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 /* A list, if it has anything. */
-static void list_begin(struct telemetry_text *text, const char *name)
+static void list_begin(struct text_buf *text, const char *name)
 {
-    telemetry_field(text, name);
-    telemetry_put(text, "[", 1);
+    text_field(text, name);
+    text_put(text, "[", 1);
 }
 
-static void list_end(struct telemetry_text *text)
+static void list_end(struct text_buf *text)
 {
-    telemetry_put(text, "]", 1);
+    text_put(text, "]", 1);
 }
 
 /* What lines have rows of: the network's parts, or those that it is folded into. */
 struct parts {
-    const struct telemetry_way *way;
+    const struct telemetry_direction *direction;
     const struct telemetry_switch *sw;
     const struct telemetry_node *node;
-    uint32_t ways, switches, nodes;
+    uint32_t directions, switches, nodes;
 };
 
-static struct parts parts_of(const struct telemetry *t, const struct telemetry_fold *fold)
+static struct parts parts_of(const struct telemetry *t, const struct telemetry_aggregate *aggregate)
 {
     const struct topo_graph *graph = t->source.config->graph;
 
-    if (fold)
-        return (struct parts){fold->way,        fold->sw,       fold->node,
-                              2 * fold->trunks, fold->switches, fold->nodes};
-    return (struct parts){t->way,          t->sw,
+    if (aggregate)
+        return (struct parts){aggregate->direction,  aggregate->sw,       aggregate->node,
+                              2 * aggregate->trunks, aggregate->switches, aggregate->nodes};
+    return (struct parts){t->direction,    t->sw,
                           t->node,         2 * fabric_cable_count(t->source.fabric),
                           graph->switches, graph->nodes};
 }
 
 /* [number, counter, …] of one part; @value: its counters. */
-static void put_part(struct telemetry_text *text, uint32_t number,
-                     const struct fabric_counters *counters, const uint64_t *value)
+static void put_part(struct text_buf *text, uint32_t number, const struct fabric_counters *counters,
+                     const uint64_t *value)
 {
     int64_t row[1 + FABRIC_COUNTERS_MOST] = {number};
 
     for (size_t i = 0; i < counters->count; i++)
         row[1 + i] = (int64_t)value[i];
-    telemetry_row(text, row, 1 + counters->count);
+    text_row(text, row, 1 + counters->count);
 }
 
-static void put_ways(const struct parts *parts, uint64_t since, struct telemetry_text *text)
+static void put_directions(const struct parts *parts, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "links");
-    for (uint32_t i = 0; i < parts->ways; i++)
-        if (parts->way[i].changed > since)
-            put_part(text, i, &fabric_way_counters, parts->way[i].now.value);
+    for (uint32_t i = 0; i < parts->directions; i++)
+        if (parts->direction[i].changed > since)
+            put_part(text, i, &fabric_direction_counters, parts->direction[i].now.value);
     list_end(text);
 }
 
-static void put_states(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+static void put_states(const struct telemetry *t, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "states");
     for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
@@ -103,12 +103,12 @@ static void put_states(const struct telemetry *t, uint64_t since, struct telemet
 }
 
 /* With how many of the cables are not up. */
-static void put_trunk_states(const struct telemetry_fold *fold, uint64_t since,
-                             struct telemetry_text *text)
+static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64_t since,
+                             struct text_buf *text)
 {
     list_begin(text, "states");
-    for (uint32_t k = 0; k < fold->trunks; k++) {
-        const struct telemetry_trunk *trunk = &fold->trunk[k];
+    for (uint32_t k = 0; k < aggregate->trunks; k++) {
+        const struct telemetry_trunk *trunk = &aggregate->trunk[k];
 
         if (trunk->noted.changed > since)
             ROW(text, k, trunk->noted.now.state, (int64_t)trunk->noted.now.outs, trunk->wrong);
@@ -116,7 +116,7 @@ static void put_trunk_states(const struct telemetry_fold *fold, uint64_t since,
     list_end(text);
 }
 
-static void put_switches(const struct parts *parts, uint64_t since, struct telemetry_text *text)
+static void put_switches(const struct parts *parts, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "switches");
     for (uint32_t s = 0; s < parts->switches; s++)
@@ -125,7 +125,7 @@ static void put_switches(const struct parts *parts, uint64_t since, struct telem
     list_end(text);
 }
 
-static void put_nodes(const struct parts *parts, uint64_t since, struct telemetry_text *text)
+static void put_nodes(const struct parts *parts, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "nodes");
     for (uint32_t n = 0; n < parts->nodes; n++)
@@ -136,33 +136,32 @@ static void put_nodes(const struct parts *parts, uint64_t since, struct telemetr
 
 /* Who is at a row of nodes; NULL: these are many. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
-                                            const struct telemetry_fold *fold, uint32_t n)
+                                            const struct telemetry_aggregate *aggregate, uint32_t n)
 {
-    uint32_t number = fold ? fold->node_group[n].number : n;
+    uint32_t number = aggregate ? aggregate->node_group[n].number : n;
 
     return number == TELEMETRY_MANY ? NULL : &t->node[number];
 }
 
-static void put_process(uint32_t n, const struct telemetry_process *who,
-                        struct telemetry_text *text)
+static void put_process(uint32_t n, const struct telemetry_process *who, struct text_buf *text)
 {
-    telemetry_comma(text);
-    telemetry_puts(text, "{");
-    telemetry_field_number(text, "node", n);
-    telemetry_field_number(text, "pid", (uint64_t)who->pid);
+    text_comma(text);
+    text_puts(text, "{");
+    text_field_number(text, "node", n);
+    text_field_number(text, "pid", (uint64_t)who->pid);
     if (who->rank >= 0)
-        telemetry_field_number(text, "rank", (uint64_t)who->rank);
+        text_field_number(text, "rank", (uint64_t)who->rank);
     if (who->pid)
-        telemetry_field_string(text, "command", who->command);
-    telemetry_puts(text, "}");
+        text_field_string(text, "command", who->command);
+    text_puts(text, "}");
 }
 
-static void put_processes(const struct telemetry *t, const struct telemetry_fold *fold,
-                          uint32_t nodes, uint64_t since, struct telemetry_text *text)
+static void put_processes(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
+                          uint32_t nodes, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "processes");
     for (uint32_t n = 0; n < nodes; n++) {
-        const struct telemetry_node *node = node_at(t, fold, n);
+        const struct telemetry_node *node = node_at(t, aggregate, n);
 
         if (node && node->who_changed > since)
             put_process(n, &node->who, text);
@@ -176,12 +175,12 @@ static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
     return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
 }
 
-static void put_waits(const struct telemetry *t, const struct telemetry_fold *fold, uint32_t nodes,
-                      uint64_t since, struct telemetry_text *text)
+static void put_waits(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
+                      uint32_t nodes, uint64_t since, struct text_buf *text)
 {
     list_begin(text, "waits");
     for (uint32_t n = 0; n < nodes; n++) {
-        const struct telemetry_node *node = node_at(t, fold, n);
+        const struct telemetry_node *node = node_at(t, aggregate, n);
 
         if (node && node->waits_changed > since)
             ROW(text, n, node->waits.kind, node->waits.other, node->waits.group,
@@ -190,19 +189,19 @@ static void put_waits(const struct telemetry *t, const struct telemetry_fold *fo
     list_end(text);
 }
 
-static void put_totals(const struct telemetry *t, struct telemetry_text *text)
+static void put_totals(const struct telemetry *t, struct text_buf *text)
 {
     const struct fabric_totals *totals = &t->totals;
 
-    telemetry_field(text, "totals");
-    telemetry_puts(text, "{");
-#define TOTAL(name, section, shown, label) telemetry_field_number(text, #name, totals->name);
-#define DERIVED(name, value, shown, label) telemetry_field_number(text, #name, value);
+    text_field(text, "totals");
+    text_puts(text, "{");
+#define TOTAL(name, section, shown, label) text_field_number(text, #name, totals->name);
+#define DERIVED(name, value, shown, label) text_field_number(text, #name, value);
 #include "apps/fabric/counters.def"
-    telemetry_puts(text, "}");
+    text_puts(text, "}");
 }
 
-static void put_collectives(const struct telemetry *t, struct telemetry_text *text)
+static void put_collectives(const struct telemetry *t, struct text_buf *text)
 {
     list_begin(text, "collectives");
     for (int c = 0; c < FABEMU_COLLS; c++) {
@@ -215,10 +214,10 @@ static void put_collectives(const struct telemetry *t, struct telemetry_text *te
     list_end(text);
 }
 
-static void put_finished(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+static void put_finished(const struct telemetry *t, uint64_t since, struct text_buf *text)
 {
-    telemetry_field_number(text, "finished_count", t->finished_count);
-    telemetry_field_number(text, "finished_missed", t->finished_missed);
+    text_field_number(text, "finished_count", t->finished_count);
+    text_field_number(text, "finished_missed", t->finished_missed);
     list_begin(text, "finished");
     for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
         const struct telemetry_finished *at = &t->finished[i];
@@ -231,62 +230,61 @@ static void put_finished(const struct telemetry *t, uint64_t since, struct telem
     list_end(text);
 }
 
-static void tail_write(struct telemetry *t, const struct telemetry_fold *fold,
+static void tail_write(struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct telemetry_tail *tail, uint64_t since)
 {
-    struct telemetry_text *text = &tail->text;
+    struct text_buf *text = &tail->text;
     bool is_virtual = t->source.config->clock == EMU_CLOCK_VIRTUAL;
-    const struct parts parts = parts_of(t, fold);
+    const struct parts parts = parts_of(t, aggregate);
 
-    telemetry_text_clear(text);
-    telemetry_puts(text, ",");
-    telemetry_field_number(text, "look", t->looks);
-    telemetry_field_number(text, "since", since);
-    telemetry_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
+    text_buf_clear(text);
+    text_puts(text, ",");
+    text_field_number(text, "sample", t->samples);
+    text_field_number(text, "since", since);
+    text_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
     put_totals(t, text);
     put_collectives(t, text);
-    put_ways(&parts, since, text);
-    if (fold)
-        put_trunk_states(fold, since, text);
+    put_directions(&parts, since, text);
+    if (aggregate)
+        put_trunk_states(aggregate, since, text);
     else
         put_states(t, since, text);
     put_switches(&parts, since, text);
     put_nodes(&parts, since, text);
-    put_processes(t, fold, parts.nodes, since, text);
-    put_waits(t, fold, parts.nodes, since, text);
+    put_processes(t, aggregate, parts.nodes, since, text);
+    put_waits(t, aggregate, parts.nodes, since, text);
     put_finished(t, since, text);
-    telemetry_puts(text, "}");
-    tail->look = t->looks;
+    text_puts(text, "}");
+    tail->sample = t->samples;
     tail->since = since;
 }
 
-static void line_write(struct telemetry *t, const struct telemetry_fold *fold,
+static void line_write(struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct telemetry_tail *tail, uint64_t since, uint64_t skipped,
-                       struct telemetry_text *text)
+                       struct text_buf *text)
 {
-    if (tail->look != t->looks || tail->since != since || tail->text.failed)
-        tail_write(t, fold, tail, since);
-    telemetry_text_clear(text);
-    telemetry_puts(text, "{");
-    telemetry_field_string(text, "event", "telemetry");
-    telemetry_field_number(text, "skipped", skipped);
-    telemetry_put(text, tail->text.at, tail->text.bytes);
+    if (tail->sample != t->samples || tail->since != since || tail->text.failed)
+        tail_write(t, aggregate, tail, since);
+    text_buf_clear(text);
+    text_puts(text, "{");
+    text_field_string(text, "event", "telemetry");
+    text_field_number(text, "skipped", skipped);
+    text_put(text, tail->text.at, tail->text.bytes);
     text->failed = text->failed || tail->text.failed;
 }
 
-void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped,
-                    struct telemetry_text *text)
+void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped, struct text_buf *text)
 {
     line_write(t, NULL, &t->tail, since, skipped, text);
 }
 
-void telemetry_folded_line(struct telemetry *t, struct telemetry_fold *open, uint64_t since,
-                           uint64_t skipped, struct telemetry_text *text)
+void telemetry_aggregate_put_line(struct telemetry *t, struct telemetry_aggregate *open,
+                                  uint64_t since, uint64_t skipped, struct text_buf *text)
 {
-    struct telemetry_fold *fold = open ? open : t->fold;
+    struct telemetry_aggregate *aggregate = open ? open : t->aggregate;
 
-    telemetry_fold_look(t->fold, t);
+    telemetry_aggregate_sample(t->aggregate, t);
     if (open)
-        telemetry_open_look(open, t->fold, t);
-    line_write(t, fold, &fold->tail, since, skipped, text);
+        telemetry_open_sample(open, t->aggregate, t);
+    line_write(t, aggregate, &aggregate->tail, since, skipped, text);
 }

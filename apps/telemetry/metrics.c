@@ -21,50 +21,49 @@
 /* --- the format --------------------------------------------------------------------- */
 
 /* What a family of samples is about. */
-static void family(struct telemetry_text *text, const char *name, const char *type,
-                   const char *help)
+static void family(struct text_buf *text, const char *name, const char *type, const char *help)
 {
-    telemetry_puts(text, "# HELP ");
-    telemetry_puts(text, name);
-    telemetry_puts(text, " ");
-    telemetry_puts(text, help);
-    telemetry_puts(text, "\n# TYPE ");
-    telemetry_puts(text, name);
-    telemetry_puts(text, " ");
-    telemetry_puts(text, type);
-    telemetry_puts(text, "\n");
+    text_puts(text, "# HELP ");
+    text_puts(text, name);
+    text_puts(text, " ");
+    text_puts(text, help);
+    text_puts(text, "\n# TYPE ");
+    text_puts(text, name);
+    text_puts(text, " ");
+    text_puts(text, type);
+    text_puts(text, "\n");
 }
 
-/* NAME{ or, behind a label, a comma; then LABEL="…". telemetry_string() escapes as it must be. */
-static void label(struct telemetry_text *text, const char *name, const char *value)
+/* NAME{ or, behind a label, a comma; then LABEL="…". text_string() escapes as it must be. */
+static void label(struct text_buf *text, const char *name, const char *value)
 {
-    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
-    telemetry_puts(text, name);
-    telemetry_puts(text, "=");
-    telemetry_string(text, value);
+    text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
+    text_puts(text, name);
+    text_puts(text, "=");
+    text_string(text, value);
 }
 
-static void label_number(struct telemetry_text *text, const char *name, uint64_t value)
+static void label_number(struct text_buf *text, const char *name, uint64_t value)
 {
-    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
-    telemetry_puts(text, name);
-    telemetry_puts(text, "=\"");
-    telemetry_number(text, value);
-    telemetry_puts(text, "\"");
+    text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
+    text_puts(text, name);
+    text_puts(text, "=\"");
+    text_number(text, value);
+    text_puts(text, "\"");
 }
 
-static void sample(struct telemetry_text *text, uint64_t value)
+static void sample(struct text_buf *text, uint64_t value)
 {
-    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "} " : " ");
-    telemetry_number(text, value);
-    telemetry_puts(text, "\n");
+    text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "} " : " ");
+    text_number(text, value);
+    text_puts(text, "\n");
 }
 
-static void single(struct telemetry_text *text, const char *name, const char *type,
-                   const char *help, uint64_t value)
+static void single(struct text_buf *text, const char *name, const char *type, const char *help,
+                   uint64_t value)
 {
     family(text, name, type, help);
-    telemetry_puts(text, name);
+    text_puts(text, name);
     sample(text, value);
 }
 
@@ -76,7 +75,7 @@ struct end {
     uint32_t cable;
     bool node; /* of a node's adapter */
     uint32_t device, port;
-    const struct fabric_way_sample *out, *in;
+    const struct fabric_direction_sample *out, *in;
 };
 
 static bool is_state(const struct end *end, const char *name)
@@ -157,36 +156,36 @@ static const struct {
 };
 #define OF_PORT (sizeof of_port / sizeof of_port[0])
 
-/* The first end of cable @c, or the @far one. */
-static struct end end_of(const struct telemetry_view *view, uint32_t c, bool far)
+/* The first end of cable @c, or the @peer one. */
+static struct end end_of(const struct telemetry_view *view, uint32_t c, bool peer)
 {
     const struct telemetry_view_cable *cable = &view->cable[c];
 
     return (struct end){.view = view,
                         .cable = c,
-                        .node = far && !cable->to_switch,
-                        .device = far ? cable->far : cable->sw,
-                        .port = far ? cable->far_port : cable->port,
-                        .out = &cable->way[!far],
-                        .in = &cable->way[far]};
+                        .node = peer && !cable->to_switch,
+                        .device = peer ? cable->peer : cable->sw,
+                        .port = peer ? cable->peer_port : cable->port,
+                        .out = &cable->direction[!peer],
+                        .in = &cable->direction[peer]};
 }
 
-static void label_port(struct telemetry_text *text, const struct end *end)
+static void label_port(struct text_buf *text, const struct end *end)
 {
-    telemetry_puts(text, end->node ? "{device=\"node" : "{device=\"switch");
-    telemetry_number(text, end->device);
-    telemetry_puts(text, "\"");
+    text_puts(text, end->node ? "{device=\"node" : "{device=\"switch");
+    text_number(text, end->device);
+    text_puts(text, "\"");
     label_number(text, "port", end->port);
 }
 
-static void put_ports(const struct telemetry_view *view, struct telemetry_text *text, size_t i)
+static void put_ports(const struct telemetry_view *view, struct text_buf *text, size_t i)
 {
     family(text, of_port[i].name, of_port[i].type, of_port[i].help);
     for (uint32_t c = 0; c < view->cables; c++)
-        for (int far = 0; far < 2; far++) {
-            struct end end = end_of(view, c, far);
+        for (int peer = 0; peer < 2; peer++) {
+            struct end end = end_of(view, c, peer);
 
-            telemetry_puts(text, of_port[i].name);
+            text_puts(text, of_port[i].name);
             label_port(text, &end);
             sample(text, of_port[i].value(&end));
         }
@@ -198,8 +197,8 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
  * A constant number of 64 bits, as devices have: from the network's file, or else made of 0xfabe, 0
  * for a switch or 1 for a node, and the device's number.
  */
-static void label_guid(const struct telemetry_view *view, struct telemetry_text *text,
-                       const char *name, bool node, uint32_t device)
+static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
+                       bool node, uint32_t device)
 {
     const char *known = telemetry_view_guid(view, node, device);
     char own[24];
@@ -209,15 +208,15 @@ static void label_guid(const struct telemetry_view *view, struct telemetry_text 
 }
 
 /* Switches before nodes, from 1. */
-static void label_lid(const struct telemetry_view *view, struct telemetry_text *text,
-                      const char *name, bool node, uint32_t device)
+static void label_lid(const struct telemetry_view *view, struct text_buf *text, const char *name,
+                      bool node, uint32_t device)
 {
     label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
 }
 
 /* What the network's file calls it; else as in the label `device`. */
-static void label_device(const struct telemetry_view *view, struct telemetry_text *text,
-                         const char *name, bool node, uint32_t device)
+static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
+                         bool node, uint32_t device)
 {
     const char *known = telemetry_view_name(view, node, device);
     char own[24];
@@ -226,8 +225,8 @@ static void label_device(const struct telemetry_view *view, struct telemetry_tex
     label(text, name, known ? known : own);
 }
 
-static void exporter_family(struct telemetry_text *text, bool node, const char *name,
-                            const char *type, const char *help)
+static void exporter_family(struct text_buf *text, bool node, const char *name, const char *type,
+                            const char *help)
 {
     char whole[80];
 
@@ -235,19 +234,19 @@ static void exporter_family(struct telemetry_text *text, bool node, const char *
     family(text, whole, type, help);
 }
 
-static void exporter_end(struct telemetry_text *text, const char *name, const struct end *end)
+static void exporter_end(struct text_buf *text, const char *name, const struct end *end)
 {
-    telemetry_puts(text, exporter_prefix[end->node]);
-    telemetry_puts(text, name);
+    text_puts(text, exporter_prefix[end->node]);
+    text_puts(text, name);
     label_guid(end->view, text, "guid", end->node, end->device);
     label_number(text, "port", end->port);
 }
 
 /* What is beyond the port, by which dashboards give it a name. */
-static void exporter_uplink(struct telemetry_text *text, const char *name, const struct end *end)
+static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;
-    struct end beyond = end_of(view, end->cable, end->out == &view->cable[end->cable].way[1]);
+    struct end beyond = end_of(view, end->cable, end->out == &view->cable[end->cable].direction[1]);
 
     exporter_end(text, name, end);
     label_device(view, text, end->node ? "hca" : "switch", end->node, end->device);
@@ -260,8 +259,8 @@ static void exporter_uplink(struct telemetry_text *text, const char *name, const
 }
 
 /* Of all ports of switches, or of adapters. @i: of of_port[]; OF_PORT: what is beyond. */
-static void exporter_ports(const struct telemetry_view *view, struct telemetry_text *text,
-                           bool node, size_t i)
+static void exporter_ports(const struct telemetry_view *view, struct text_buf *text, bool node,
+                           size_t i)
 {
     const char *name = i < OF_PORT ? of_port[i].exporter : "uplink_info";
 
@@ -270,8 +269,8 @@ static void exporter_ports(const struct telemetry_view *view, struct telemetry_t
     exporter_family(text, node, name, i < OF_PORT ? of_port[i].type : "gauge",
                     i < OF_PORT ? of_port[i].help : "What is at the other end of the cable.");
     for (uint32_t c = 0; c < view->cables; c++)
-        for (int far = 0; far < 2; far++) {
-            struct end end = end_of(view, c, far);
+        for (int peer = 0; peer < 2; peer++) {
+            struct end end = end_of(view, c, peer);
 
             if (end.node != node)
                 continue;
@@ -284,13 +283,12 @@ static void exporter_ports(const struct telemetry_view *view, struct telemetry_t
         }
 }
 
-static void exporter_devices(const struct telemetry_view *view, struct telemetry_text *text,
-                             bool node)
+static void exporter_devices(const struct telemetry_view *view, struct text_buf *text, bool node)
 {
     exporter_family(text, node, "info", "gauge", "A device, and its name.");
     for (uint32_t i = 0; i < (node ? view->nodes : view->switches); i++) {
-        telemetry_puts(text, exporter_prefix[node]);
-        telemetry_puts(text, "info");
+        text_puts(text, exporter_prefix[node]);
+        text_puts(text, "info");
         label_guid(view, text, "guid", node, i);
         label_device(view, text, node ? "hca" : "switch", node, i);
         label_lid(view, text, "lid", node, i);
@@ -299,19 +297,19 @@ static void exporter_devices(const struct telemetry_view *view, struct telemetry
 }
 
 /* Of each link of an adapter. */
-static void exporter_rates(const struct telemetry_view *view, struct telemetry_text *text)
+static void exporter_rates(const struct telemetry_view *view, struct text_buf *text)
 {
     exporter_family(text, true, "rate_bytes_per_second", "gauge",
                     "What a link of the adapter carries each way by the profile.");
     for (uint32_t n = 0; n < view->nodes; n++) {
-        telemetry_puts(text, exporter_prefix[1]);
-        telemetry_puts(text, "rate_bytes_per_second");
+        text_puts(text, exporter_prefix[1]);
+        text_puts(text, "rate_bytes_per_second");
         label_guid(view, text, "guid", true, n);
         sample(text, view->link_bytes_per_s);
     }
 }
 
-static void put_exporter(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_exporter(const struct telemetry_view *view, struct text_buf *text)
 {
     for (int node = 0; node < 2; node++) {
         exporter_devices(view, text, node);
@@ -328,7 +326,7 @@ struct metric_name {
 };
 
 /* The family "fabemu_PART_COUNTER" of counter @i. Returns its name. */
-static struct metric_name counter_family(struct telemetry_text *text,
+static struct metric_name counter_family(struct text_buf *text,
                                          const struct fabric_counters *counters, size_t i)
 {
     const struct fabric_counter *counter = &counters->counter[i];
@@ -342,7 +340,7 @@ static struct metric_name counter_family(struct telemetry_text *text,
 }
 
 /* The counters of each of @count parts, @stride bytes apart; those of the first are at @first. */
-static void put_counters(struct telemetry_text *text, const struct fabric_counters *counters,
+static void put_counters(struct text_buf *text, const struct fabric_counters *counters,
                          uint32_t count, const uint64_t *first, size_t stride)
 {
     for (size_t i = 0; i < counters->count; i++) {
@@ -351,7 +349,7 @@ static void put_counters(struct telemetry_text *text, const struct fabric_counte
         for (uint32_t part = 0; part < count; part++) {
             const char *at = (const char *)first + part * stride;
 
-            telemetry_puts(text, name.text);
+            text_puts(text, name.text);
             label_number(text, counters->part, part);
             sample(text, ((const uint64_t *)(const void *)at)[i]);
         }
@@ -359,49 +357,49 @@ static void put_counters(struct telemetry_text *text, const struct fabric_counte
 }
 
 /* Counters of ports that have no name of InfiniBand's. */
-static void put_port_counters(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_port_counters(const struct telemetry_view *view, struct text_buf *text)
 {
-    for (size_t i = 0; i < fabric_way_counters.count; i++) {
-        if (!fabric_way_counters.counter[i].help)
+    for (size_t i = 0; i < fabric_direction_counters.count; i++) {
+        if (!fabric_direction_counters.counter[i].help)
             continue;
-        struct metric_name name = counter_family(text, &fabric_way_counters, i);
+        struct metric_name name = counter_family(text, &fabric_direction_counters, i);
 
         for (uint32_t c = 0; c < view->cables; c++)
-            for (int far = 0; far < 2; far++) {
-                struct end end = end_of(view, c, far);
+            for (int peer = 0; peer < 2; peer++) {
+                struct end end = end_of(view, c, peer);
 
-                telemetry_puts(text, name.text);
+                text_puts(text, name.text);
                 label_port(text, &end);
                 sample(text, end.out->value[i]);
             }
     }
 }
 
-static void put_attached(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_attached(const struct telemetry_view *view, struct text_buf *text)
 {
     family(text, "fabemu_node_attached", "gauge", "1: a process is attached to the node.");
     for (uint32_t n = 0; n < view->nodes; n++) {
-        telemetry_puts(text, "fabemu_node_attached");
+        text_puts(text, "fabemu_node_attached");
         label_number(text, "node", n);
         sample(text, view->node[n].pid != 0);
     }
 }
 
-static void put_collectives(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_collectives(const struct telemetry_view *view, struct text_buf *text)
 {
     static const char name[] = "fabemu_collectives_total";
 
     family(text, name, "counter", "Collectives, as programs count them, by who carried them out.");
     for (uint32_t c = 0; c < TELEMETRY_COLLECTIVES; c++)
         for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
-            telemetry_puts(text, name);
+            text_puts(text, name);
             label(text, "kind", telemetry_collectives[c]);
             label(text, "by", elsewhere ? "messages" : "network");
             sample(text, elsewhere ? view->collectives[c].elsewhere : view->collectives[c].network);
         }
 }
 
-static void put_totals(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 {
 #define PUT(name)                                                                                \
     single(text, "fabemu_" #name "_total", "counter", "Of the whole fabric; docs/telemetry.md.", \
@@ -413,7 +411,7 @@ static void put_totals(const struct telemetry_view *view, struct telemetry_text 
 }
 
 /* In seconds, as all times of Prometheus are, to the nanosecond. */
-static void put_time(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_time(const struct telemetry_view *view, struct text_buf *text)
 {
     uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
     char value[80];
@@ -422,17 +420,17 @@ static void put_time(const struct telemetry_view *view, struct telemetry_text *t
            "Time since the fabric's start; on clock virtual simulated time.");
     snprintf(value, sizeof value, "fabemu_time_seconds_total %llu.%09llu\n",
              (unsigned long long)(ns / 1000000000u), (unsigned long long)(ns % 1000000000u));
-    telemetry_puts(text, value);
+    text_puts(text, value);
 }
 
 /* The fabric and its origin, as labels that a scraper keeps with the numbers. */
-static void put_info(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_info(const struct telemetry_view *view, struct text_buf *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");
     char *command = origin_command(origin);
 
     family(text, "fabemu_info", "gauge", "What the fabric is, and where it comes from.");
-    telemetry_puts(text, "fabemu_info");
+    text_puts(text, "fabemu_info");
     label(text, "name", view->name);
     label(text, "topo", view->topo);
     label(text, "profile", view->profile);
@@ -446,7 +444,7 @@ static void put_info(const struct telemetry_view *view, struct telemetry_text *t
     free(command);
 }
 
-static void put_fabric(const struct telemetry_view *view, struct telemetry_text *text)
+static void put_fabric(const struct telemetry_view *view, struct text_buf *text)
 {
     put_info(view, text);
     put_time(view, text);
@@ -462,10 +460,10 @@ bool telemetry_names_of(const char *text, enum telemetry_names *ret)
 }
 
 void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
-                       struct telemetry_text *text)
+                       struct text_buf *text)
 {
-    telemetry_text_clear(text);
-    if (!view->look)
+    text_buf_clear(text);
+    if (!view->sample)
         return;
     if (names == TELEMETRY_INFINIBAND_EXPORTER) {
         put_exporter(view, text);

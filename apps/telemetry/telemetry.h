@@ -78,7 +78,7 @@ struct telemetry_wait {
 struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
-    uint64_t origin; /* the time that telemetry_look() counts from */
+    uint64_t origin; /* the time that telemetry_sample() counts from */
     /* Cleared before; NULL: all are up. */
     void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
     /* both say beforehand that nobody is there, for nothing; NULL: no processes */
@@ -97,23 +97,22 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
 void telemetry_destroy(struct telemetry *telemetry);
 
 /**
- * telemetry_look - take a snapshot. @now: emu_now_ns(); on clock virtual simulated time, in ps.
+ * telemetry_sample - take a snapshot. @now: emu_now_ns(); on clock virtual simulated time, in ps.
  * Cost: 1000 nodes in 300 switches, some hundreds of microseconds.
  */
-void telemetry_look(struct telemetry *telemetry, uint64_t now);
+void telemetry_sample(struct telemetry *telemetry, uint64_t now);
 
 /** telemetry_leaves - the process at @node is about to leave: what it told is of the next look. */
 void telemetry_leaves(struct telemetry *telemetry, uint32_t node);
 
-/** telemetry_looks - how many there were: the number of the last one, from 1. */
-uint64_t telemetry_looks(const struct telemetry *telemetry);
+/** telemetry_samples - how many there were: the number of the last one, from 1. */
+uint64_t telemetry_samples(const struct telemetry *telemetry);
 
 /**
  * telemetry_shape - in place of what is in @text: the line, without its end, that says what does
  * not change. @every_ns: the interval that the reader asked for (virtual: simulated ns); 0: none.
  */
-void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
-                     struct telemetry_text *text);
+void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struct text_buf *text);
 
 /**
  * telemetry_line - in place of what is in @text: the line, without its end, with all that has
@@ -121,59 +120,60 @@ void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
  * reader might have had since then.
  */
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
-                    struct telemetry_text *text);
+                    struct text_buf *text);
 
 /* A large network as one of few parts, each the sum of many. */
-struct telemetry_fold;
+struct telemetry_aggregate;
 
 /**
- * telemetry_fold - it is one, and may be told by telemetry_folded_shape() and
- * telemetry_folded_line(). Returns 1; 0: it is not large. Errors: -ENOMEM.
+ * telemetry_aggregate - it is one, and may be told by telemetry_aggregate_put_shape() and
+ * telemetry_aggregate_put_line(). Returns 1; 0: it is not large. Errors: -ENOMEM.
  */
-int telemetry_fold(struct telemetry *telemetry);
+int telemetry_aggregate(struct telemetry *telemetry);
 
 /**
  * telemetry_open - the same with @count blocks open: what is in them is told one by one. The
  * caller's to destroy, at any time; each is one reader's. It may be used while @telemetry is there.
  * Errors: -ENOENT, there is no such block; -E2BIG, that would be too many parts; -ENOMEM.
  */
-int telemetry_open(struct telemetry_fold **ret, const struct telemetry *telemetry,
+int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *telemetry,
                    const uint32_t *block, size_t count);
-void telemetry_fold_destroy(struct telemetry_fold *fold);
+void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
 /** @open: as telemetry_open() made it; NULL: nothing is. */
-void telemetry_folded_shape(const struct telemetry *telemetry, const struct telemetry_fold *open,
-                            uint64_t every_ns, struct telemetry_text *text);
-void telemetry_folded_line(struct telemetry *telemetry, struct telemetry_fold *open, uint64_t since,
-                           uint64_t skipped, struct telemetry_text *text);
+void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
+                                   const struct telemetry_aggregate *open, uint64_t every_ns,
+                                   struct text_buf *text);
+void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_aggregate *open,
+                                  uint64_t since, uint64_t skipped, struct text_buf *text);
 
 /* --- on several hosts ------------------------------------------------------------------- */
 
 /* What a host that does not govern has counted, and has told. Thread: its fabric's manager. */
-struct telemetry_part;
+struct telemetry_agent;
 
-/** telemetry_part_create - nothing was told yet. As telemetry_create(); @source without hosts. */
-int telemetry_part_create(struct telemetry_part **ret, const struct telemetry_source *source);
-void telemetry_part_destroy(struct telemetry_part *part);
+/** telemetry_agent_create - nothing was told yet. As telemetry_create(); @source without hosts. */
+int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source);
+void telemetry_agent_destroy(struct telemetry_agent *part);
 
-/** telemetry_part_leaves - as telemetry_leaves(). */
-void telemetry_part_leaves(struct telemetry_part *part, uint32_t node);
+/** telemetry_agent_leaves - as telemetry_leaves(). */
+void telemetry_agent_leaves(struct telemetry_agent *part, uint32_t node);
 
 /**
- * telemetry_part_tell - in place of what is in @bytes: what is new since it was told last, about
- * @most bytes of it, for telemetry_heard() of the host that governs, which hears all of it, in
+ * telemetry_agent_report - in place of what is in @bytes: what is new since it was told last, about
+ * @most bytes of it, for telemetry_receive() of the host that governs, which hears all of it, in
  * order. Returns 1: the next call has the rest; 0: that was all, of one look. Errors: -ENOMEM, and
  * what was told is not whole any more.
  */
-int telemetry_part_tell(struct telemetry_part *part, size_t most, struct telemetry_text *bytes);
+int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct text_buf *bytes);
 
 /**
- * telemetry_heard - it is added to what the next look finds. @now_ns: emu_now_ns(). False: no
+ * telemetry_receive - it is added to what the next look finds. @now_ns: emu_now_ns(). False: no
  * honest host says that. telemetry_host_lost() - nothing waits there any more; its counters stay,
  * and those of its next life are added.
  */
-bool telemetry_heard(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
-                     uint64_t now_ns);
+bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
+                       uint64_t now_ns);
 void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 
 #endif

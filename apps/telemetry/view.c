@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "apps/control/paths.h"
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 #include "topo/topo.h"
@@ -88,11 +88,11 @@ static int take_cables(struct telemetry_view *view, struct json_object *list)
         *cable = (struct telemetry_view_cable){.sw = (uint32_t)count(&row, 0),
                                                .port = (uint32_t)count(&row, 1),
                                                .to_switch = column(&row, 2) == 1,
-                                               .far = (uint32_t)count(&row, 3),
-                                               .far_port = (uint32_t)count(&row, 4),
+                                               .peer = (uint32_t)count(&row, 3),
+                                               .peer_port = (uint32_t)count(&row, 4),
                                                .lane = (uint32_t)count(&row, 5)};
         if (cable->sw >= view->switches ||
-            cable->far >= (cable->to_switch ? view->switches : view->nodes))
+            cable->peer >= (cable->to_switch ? view->switches : view->nodes))
             return -EPROTO;
     }
     return 0;
@@ -194,7 +194,7 @@ static bool take_link(struct telemetry_view *view, const struct row *row)
 
     if (i >= 2 * (uint64_t)view->cables)
         return false;
-    take_counters(row, &fabric_way_counters, view->cable[i / 2].way[i % 2].value);
+    take_counters(row, &fabric_direction_counters, view->cable[i / 2].direction[i % 2].value);
     return true;
 }
 
@@ -337,7 +337,7 @@ static int take_snapshot(struct telemetry_view *view, struct json_object *line)
     }
     if (!take_processes(view, line) || !take_totals(view, line))
         return -EPROTO;
-    view->look = (uint64_t)emu_json_number(line, "look", 1);
+    view->sample = (uint64_t)emu_json_number(line, "sample", 1);
     view->finished_count = (uint64_t)emu_json_number(line, "finished_count", 0);
     view->finished_missed = (uint64_t)emu_json_number(line, "finished_missed", 0);
     view->skipped += (uint64_t)emu_json_number(line, "skipped", 0);
@@ -448,7 +448,7 @@ static int take_until_whole(struct telemetry_view *view, struct conn *conn, char
     struct json_object *line;
     int err = 0;
 
-    while (!err && !view->look) {
+    while (!err && !view->sample) {
         left_ms = end_ms - emu_now_ms();
         err = left_ms > 0 ? conn_wait(conn, &line, (int)left_ms) : -ETIMEDOUT;
         if (err)
@@ -465,7 +465,7 @@ static int take_until_whole(struct telemetry_view *view, struct conn *conn, char
 int telemetry_view_read(struct telemetry_view *view, const char *name, char *error,
                         size_t error_bytes)
 {
-    struct json_object *request = ask_request("subscribe"), *reply = NULL;
+    struct json_object *request = query_request("subscribe"), *reply = NULL;
     struct conn conn;
     int fd, err = paths_connect(&fd, NULL, name, error, error_bytes);
 
@@ -476,7 +476,7 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
     }
     *error = '\0';
     conn_open(&conn, fd, CONN_TELEMETRY_MAX);
-    err = conn_ask(&conn, request, &reply, ANSWER_MS);
+    err = conn_query(&conn, request, &reply, ANSWER_MS);
     if (!err && !emu_json_true(reply, "ok"))
         err = -EPROTO;
     json_object_put(reply);

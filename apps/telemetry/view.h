@@ -30,10 +30,10 @@ extern const char *const telemetry_collectives[TELEMETRY_COLLECTIVES];
 struct telemetry_view_cable {
     uint32_t sw, port;
     bool to_switch;
-    uint32_t far, far_port, lane;
+    uint32_t peer, peer_port, lane;
     uint32_t state; /* of view->link_states */
     uint64_t outs;
-    struct fabric_way_sample way[2]; /* to the first end, from it */
+    struct fabric_direction_sample direction[2]; /* to the first end, from it */
 };
 
 struct telemetry_view_switch {
@@ -72,8 +72,8 @@ struct telemetry_view {
     struct json_object *link_states, *wait_kinds; /* of it */
 
     /* What is so now. */
-    uint64_t look; /* 0: no snapshot has come yet */
-    uint64_t at;   /* ns; virtual: ps */
+    uint64_t sample; /* 0: no snapshot has come yet */
+    uint64_t at;     /* ns; virtual: ps */
     uint64_t skipped;
     struct telemetry_totals totals;
     struct {
@@ -124,7 +124,7 @@ double telemetry_view_s(const struct telemetry_view *view);
 int telemetry_view_read(struct telemetry_view *view, const char *name, char *error,
                         size_t error_bytes);
 
-struct telemetry_text;
+struct text_buf;
 
 /**
  * telemetry_view_name - what the network's file calls a switch, or a node; NULL: there is no file.
@@ -148,6 +148,6 @@ bool telemetry_names_of(const char *text, enum telemetry_names *ret);
  * docs/telemetry.md lists. A view without a snapshot has none.
  */
 void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
-                       struct telemetry_text *text);
+                       struct text_buf *text);
 
 #endif

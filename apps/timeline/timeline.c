@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/base/text.h"
 #include "emu/packet/kind.h"
 #include "emu/util/json.h"
@@ -54,8 +54,8 @@ struct lanes {
 struct second {
     char *path; /* NULL: there is none */
     int fd;
-    uint64_t at;                  /* where what it does not have yet comes, */
-    struct telemetry_text behind; /* of which the other has this */
+    uint64_t at;            /* where what it does not have yet comes, */
+    struct text_buf behind; /* of which the other has this */
 };
 
 /* What is known of a host. */
@@ -72,8 +72,8 @@ struct timeline {
     struct of_host *host;            /* by number; NULL: there is one */
     struct lanes *lanes[LANE_KINDS]; /* by node, and behind them the fabric; NULL: none so far */
     bool *named;                     /* likewise: it has its name in the file */
-    struct telemetry_text text;      /* not written yet */
-    struct telemetry_text tail;
+    struct text_buf text;            /* not written yet */
+    struct text_buf tail;
     uint64_t at; /* where that comes in the file */
     uint64_t kept[WHATS], left_out[WHATS];
     uint64_t missed;
@@ -87,58 +87,58 @@ struct timeline {
 
 /* --- the file ----------------------------------------------------------------------- */
 
-static void head_put(struct telemetry_text *text, struct json_object *origin)
+static void head_put(struct text_buf *text, struct json_object *origin)
 {
-    telemetry_puts(text, "{");
-    telemetry_field_string(text, "displayTimeUnit", "ns");
+    text_puts(text, "{");
+    text_field_string(text, "displayTimeUnit", "ns");
     if (origin) {
-        telemetry_field(text, "origin");
-        telemetry_json(text, origin);
+        text_field(text, "origin");
+        text_json(text, origin);
     }
-    telemetry_field(text, "traceEvents");
-    telemetry_puts(text, "[");
+    text_field(text, "traceEvents");
+    text_puts(text, "[");
 }
 
-static void counts_put(struct telemetry_text *text, const char *name, const uint64_t *counts)
+static void counts_put(struct text_buf *text, const char *name, const uint64_t *counts)
 {
-    telemetry_field(text, name);
-    telemetry_puts(text, "{");
+    text_field(text, name);
+    text_puts(text, "{");
     for (int what = 0; what < WHATS; what++)
-        telemetry_field_number(text, what_names[what], counts[what]);
-    telemetry_puts(text, "}");
+        text_field_number(text, what_names[what], counts[what]);
+    text_puts(text, "}");
 }
 
-static void hosts_put(struct telemetry_text *text, const struct timeline *t)
+static void hosts_put(struct text_buf *text, const struct timeline *t)
 {
-    telemetry_field(text, "hosts");
-    telemetry_puts(text, "[");
+    text_field(text, "hosts");
+    text_puts(text, "[");
     for (uint32_t h = 0; h < t->config.hosts; h++) {
-        telemetry_comma(text);
-        telemetry_puts(text, "{");
-        telemetry_field_string(text, "host", t->config.host[h]);
-        telemetry_field_number(text, "clock_error_ns", t->host[h].error_ns);
-        telemetry_field_number(text, "lost", t->host[h].lost);
-        telemetry_puts(text, "}");
+        text_comma(text);
+        text_puts(text, "{");
+        text_field_string(text, "host", t->config.host[h]);
+        text_field_number(text, "clock_error_ns", t->host[h].error_ns);
+        text_field_number(text, "lost", t->host[h].lost);
+        text_puts(text, "}");
     }
-    telemetry_puts(text, "]");
+    text_puts(text, "]");
 }
 
 static void tail_make(struct timeline *t)
 {
-    struct telemetry_text *tail = &t->tail;
+    struct text_buf *tail = &t->tail;
 
-    telemetry_text_clear(tail);
-    telemetry_puts(tail, "\n],\"otherData\":{");
-    telemetry_field_string(tail, "written_by", "fabemu");
-    telemetry_field_number(tail, "nodes", t->config.nodes);
-    telemetry_field_number(tail, "message_bytes_least", t->config.from_bytes);
-    telemetry_field_number(tail, "file_bytes_most", t->config.most_bytes);
+    text_buf_clear(tail);
+    text_puts(tail, "\n],\"otherData\":{");
+    text_field_string(tail, "written_by", "fabemu");
+    text_field_number(tail, "nodes", t->config.nodes);
+    text_field_number(tail, "message_bytes_least", t->config.from_bytes);
+    text_field_number(tail, "file_bytes_most", t->config.most_bytes);
     counts_put(tail, "kept", t->kept);
     counts_put(tail, "left_out", t->left_out);
-    telemetry_field_number(tail, "missed", t->missed);
+    text_field_number(tail, "missed", t->missed);
     if (t->host)
         hosts_put(tail, t);
-    telemetry_puts(tail, "}}\n");
+    text_puts(tail, "}}\n");
 }
 
 static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
@@ -158,12 +158,12 @@ static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
 }
 
 /* Text, and the end, behind what the file has; nothing of that stays in @text. Errors: errno. */
-static bool write_with_tail(struct timeline *t, int fd, struct telemetry_text *text, uint64_t at)
+static bool write_with_tail(struct timeline *t, int fd, struct text_buf *text, uint64_t at)
 {
     size_t bytes = text->bytes;
     bool written;
 
-    telemetry_put(text, t->tail.at, t->tail.bytes);
+    text_put(text, t->tail.at, t->tail.bytes);
     errno = ENOMEM;
     written = !text->failed && !t->tail.failed && write_at(fd, text->at, text->bytes, at);
     text->bytes = bytes;
@@ -184,7 +184,7 @@ static void second_close(struct second *second)
     close(second->fd);
     unlink(second->path);
     free(second->path);
-    telemetry_text_free(&second->behind);
+    text_buf_free(&second->behind);
     second->path = NULL;
 }
 
@@ -215,7 +215,7 @@ static void second_open(struct timeline *t, const struct stat *first)
 static void second_turn(struct timeline *t)
 {
     struct second *second = &t->second;
-    struct telemetry_text text = t->text;
+    struct text_buf text = t->text;
     int fd = t->fd;
 
     t->fd = second->fd;
@@ -231,7 +231,7 @@ static bool write_all(struct timeline *t)
     struct second *second = &t->second;
 
     if (second->path) {
-        telemetry_put(&second->behind, t->text.at, t->text.bytes);
+        text_put(&second->behind, t->text.at, t->text.bytes);
         if (!write_with_tail(t, second->fd, &second->behind, second->at))
             return false;
         if (renameat2(AT_FDCWD, second->path, AT_FDCWD, t->config.path, RENAME_EXCHANGE) == 0) {
@@ -253,10 +253,10 @@ void timeline_write(struct timeline *t)
     tail_make(t);
     if (!write_all(t)) {
         t->failed = true;
-        say("the timeline is no longer written: %s", strerror(errno));
+        print_message("the timeline is no longer written: %s", strerror(errno));
     }
     t->at += bytes;
-    telemetry_text_clear(&t->text);
+    text_buf_clear(&t->text);
 }
 
 bool timeline_failed(const struct timeline *t)
@@ -318,16 +318,16 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
 }
 
 /* May one more of these be kept? Which comes first is. */
-static bool keeps(struct timeline *t, enum what what)
+static bool is_kept(struct timeline *t, enum what what)
 {
     if (t->failed)
         return false;
     t->news = true;
     if (!t->full && t->at + t->text.bytes + LAST_BYTES > t->config.most_bytes) {
         t->full = true;
-        say("the timeline has reached %llu MB; what comes now is left out, and counted "
-            "(--timeline-limit)",
-            (unsigned long long)(t->config.most_bytes >> 20));
+        print_message("the timeline has reached %llu MB; what comes now is left out, and counted "
+                      "(--timeline-limit)",
+                      (unsigned long long)(t->config.most_bytes >> 20));
     }
     if (t->full)
         t->left_out[what]++;
@@ -339,40 +339,40 @@ static bool keeps(struct timeline *t, enum what what)
 /* --- events ------------------------------------------------------------------------- */
 
 /* Nanoseconds, as microseconds. */
-static void put_us(struct telemetry_text *text, const char *name, uint64_t ns)
+static void put_us(struct text_buf *text, const char *name, uint64_t ns)
 {
     const char digits[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
                            (char)('0' + ns % 10)};
 
-    telemetry_field_number(text, name, ns / 1000);
-    telemetry_put(text, digits, sizeof digits);
+    text_field_number(text, name, ns / 1000);
+    text_put(text, digits, sizeof digits);
 }
 
 static void event_begin(struct timeline *t, const char *phase, uint32_t node, uint32_t thread)
 {
     bool first = t->at + t->text.bytes == t->head_bytes;
 
-    telemetry_puts(&t->text, first ? "\n{" : ",\n{");
-    telemetry_field_string(&t->text, "ph", phase);
-    telemetry_field_number(&t->text, "pid", node);
-    telemetry_field_number(&t->text, "tid", thread);
+    text_puts(&t->text, first ? "\n{" : ",\n{");
+    text_field_string(&t->text, "ph", phase);
+    text_field_number(&t->text, "pid", node);
+    text_field_number(&t->text, "tid", thread);
 }
 
 static void event_name(struct timeline *t, const char *name, const char *category)
 {
-    telemetry_field_string(&t->text, "name", name);
-    telemetry_field_string(&t->text, "cat", category);
+    text_field_string(&t->text, "name", name);
+    text_field_string(&t->text, "cat", category);
 }
 
 static void event_end(struct timeline *t)
 {
-    telemetry_puts(&t->text, "}");
+    text_puts(&t->text, "}");
 }
 
 static void args_begin(struct timeline *t)
 {
-    telemetry_field(&t->text, "args");
-    telemetry_puts(&t->text, "{");
+    text_field(&t->text, "args");
+    text_puts(&t->text, "{");
 }
 
 /* What a viewer calls the node, or one of its threads. */
@@ -380,10 +380,10 @@ static void put_name(struct timeline *t, const char *what, uint32_t node, uint32
                      const char *name)
 {
     event_begin(t, "M", node, thread);
-    telemetry_field_string(&t->text, "name", what);
+    text_field_string(&t->text, "name", what);
     args_begin(t);
-    telemetry_field_string(&t->text, "name", name);
-    telemetry_puts(&t->text, "}");
+    text_field_string(&t->text, "name", name);
+    text_puts(&t->text, "}");
     event_end(t);
 }
 
@@ -465,40 +465,40 @@ static const char *name_of(uint8_t kind)
 static void put_args(struct timeline *t, const struct emu_finished *one)
 {
     args_begin(t);
-    telemetry_field_number(&t->text, "bytes", one->bytes);
+    text_field_number(&t->text, "bytes", one->bytes);
     if (one->kind == EMU_FINISHED_SENT || one->kind == EMU_FINISHED_RECEIVED) {
-        telemetry_field_number(&t->text, one->kind == EMU_FINISHED_SENT ? "to" : "from",
-                               one->group);
+        text_field_number(&t->text, one->kind == EMU_FINISHED_SENT ? "to" : "from", one->group);
     } else {
-        telemetry_field_number(&t->text, "group", one->group);
-        telemetry_field_number(&t->text, "number", one->first);
+        text_field_number(&t->text, "group", one->group);
+        text_field_number(&t->text, "number", one->first);
         if (emu_kind_traits(one->kind)->root)
-            telemetry_field_number(&t->text, "root", one->root);
+            text_field_number(&t->text, "root", one->root);
     }
-    telemetry_puts(&t->text, "}");
+    text_puts(&t->text, "}");
 }
 
 /* The same at both ends: who sent it, who receives it, and which of all it is. */
-static void put_flow(struct timeline *t, uint32_t node, uint64_t seat, uint32_t thread,
+static void put_flow(struct timeline *t, uint32_t node, uint64_t incarnation, uint32_t thread,
                      const struct emu_finished *one, uint64_t at_ns)
 {
     bool sent = one->kind == EMU_FINISHED_SENT;
     char id[96];
 
     snprintf(id, sizeof id, "%u.%llu-%u.%llu-%llu", sent ? node : one->group,
-             (unsigned long long)(sent ? (uint32_t)seat : one->root), sent ? one->group : node,
-             (unsigned long long)(sent ? one->root : (uint32_t)seat),
+             (unsigned long long)(sent ? (uint32_t)incarnation : one->root),
+             sent ? one->group : node,
+             (unsigned long long)(sent ? one->root : (uint32_t)incarnation),
              (unsigned long long)one->first);
     event_begin(t, sent ? "s" : "f", node, thread);
     put_us(&t->text, "ts", at_ns);
     event_name(t, "message", "message");
-    telemetry_field_string(&t->text, "id", id);
+    text_field_string(&t->text, "id", id);
     if (!sent)
-        telemetry_field_string(&t->text, "bp", "e");
+        text_field_string(&t->text, "bp", "e");
     event_end(t);
 }
 
-void timeline_finished(struct timeline *t, uint32_t node, uint64_t seat,
+void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
                        const struct emu_finished *one)
 {
     bool sent = one->kind == EMU_FINISHED_SENT, received = one->kind == EMU_FINISHED_RECEIVED;
@@ -506,7 +506,7 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t seat,
     uint64_t began_ns = since(t, one->began_ns), ended_ns = since(t, one->ended_ns);
     uint32_t thread;
 
-    if (!keeps(t, sent ? SENT : received ? RECEIVED : COLLECTIVE))
+    if (!is_kept(t, sent ? SENT : received ? RECEIVED : COLLECTIVE))
         return;
     thread = lane_take(t, node, kind, &began_ns, &ended_ns);
     event_begin(t, "X", node, thread);
@@ -516,7 +516,7 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t seat,
     put_args(t, one);
     event_end(t);
     if (sent || received)
-        put_flow(t, node, seat, thread, one, sent ? began_ns : ended_ns);
+        put_flow(t, node, incarnation, thread, one, sent ? began_ns : ended_ns);
 }
 
 void timeline_missed(struct timeline *t, uint64_t count)
@@ -554,12 +554,12 @@ static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind
     event_begin(t, "i", node, thread);
     put_us(&t->text, "ts", at_ns);
     event_name(t, name, category);
-    telemetry_field_string(&t->text, "s", kind == FABRIC ? "g" : "p"); /* how far its line goes */
+    text_field_string(&t->text, "s", kind == FABRIC ? "g" : "p"); /* how far its line goes */
 }
 
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what)
 {
-    if (!keeps(t, PROCESSES))
+    if (!is_kept(t, PROCESSES))
         return;
     instant_begin(t, node, PROCESS, since(t, at_ns), what, "process");
     event_end(t);
@@ -573,7 +573,7 @@ static void put_fault(struct timeline *t, const char *phase, uint64_t number, ui
     event_begin(t, phase, t->config.nodes, thread_of(FABRIC, 0));
     put_us(&t->text, "ts", at_ns);
     event_name(t, name, "fault");
-    telemetry_field_number(&t->text, "id", number);
+    text_field_number(&t->text, "id", number);
     event_end(t);
 }
 
@@ -614,11 +614,11 @@ void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *eve
     uint64_t at_ns = s ? (uint64_t)(json_object_get_double(s) * 1e9) : since(t, now_ns);
     const char *name = json_object_get_string(json_object_object_get(event, "event"));
 
-    if (!keeps(t, EVENTS))
+    if (!is_kept(t, EVENTS))
         return;
     instant_begin(t, t->config.nodes, FABRIC, at_ns, name ? name : "?", "fabric");
-    telemetry_field(&t->text, "args");
-    telemetry_puts(&t->text, json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN));
+    text_field(&t->text, "args");
+    text_puts(&t->text, json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN));
     event_end(t);
     if (name && strcmp(name, "fault") == 0)
         note_fault(t, event, at_ns);
@@ -637,8 +637,8 @@ void timeline_destroy(struct timeline *t)
     free(t->fault);
     for (int kind = 0; kind < LANE_KINDS; kind++)
         free(t->lanes[kind]);
-    telemetry_text_free(&t->tail);
-    telemetry_text_free(&t->text);
+    text_buf_free(&t->tail);
+    text_buf_free(&t->text);
     free(t->host);
     free(t->named);
     free(t);

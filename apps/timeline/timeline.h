@@ -57,7 +57,7 @@ bool timeline_blank(int fd);
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
 
 /** timeline_finished - the process at @node, of that seat, has finished a collective or message. */
-void timeline_finished(struct timeline *t, uint32_t node, uint64_t seat,
+void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
                        const struct emu_finished *one);
 
 /** timeline_missed - so many more it had finished, which nobody knows now. */

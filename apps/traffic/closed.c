@@ -49,7 +49,7 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
     struct closed_run *closed = ctx;
     struct traffic_coll *coll = &closed->coll;
 
-    if (closed->wrong || traffic_pending_room(&closed->operations, (uint32_t)count)) {
+    if (closed->wrong || traffic_pending_reserve(&closed->operations, (uint32_t)count)) {
         closed->wrong = closed->wrong ? closed->wrong : "out of memory";
         return;
     }
@@ -141,11 +141,11 @@ static uint64_t next_slice_ps(const struct closed_run *closed)
 /* Report an error: the network is empty, and operations are incomplete. */
 static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
 {
-    struct fabric_loss loss;
+    struct fabric_drop loss;
     char why[96] = "the network is empty";
 
-    fabric_losses_look(run->fabric, run->now_ps, EMU_NEVER);
-    while (fabric_loss_take(run->fabric, &loss))
+    fabric_drops_find(run->fabric, run->now_ps, EMU_NEVER);
+    while (fabric_drop_take(run->fabric, &loss))
         if (loss.what == FABRIC_UNIT_DAMAGED)
             snprintf(why, sizeof why,
                      "the combine unit of switch %u found a parity error in a partial result",
@@ -239,17 +239,17 @@ static int run_operations(struct closed_run *closed)
             break;
         moved |= post_due(closed);
         if (idle && !moved && closed->completed < all && !posts_to_come(closed) &&
-            !traffic_faults_hold(run))
+            !traffic_faults_will_revert(run))
             err = closed_empty(run, all - closed->completed, all);
         if (!err)
-            err = traffic_run_tell(run, (double)closed->completed / (double)all);
+            err = traffic_run_progress(run, (double)closed->completed / (double)all);
     }
     /* After a reduce's last segment, credits are still in flight. */
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
         if (!err) /* another host may never become idle, so the user can interrupt this */
-            err = traffic_run_tell(run, 1);
+            err = traffic_run_progress(run, 1);
     }
     if (!err)
         err = check_here(closed);

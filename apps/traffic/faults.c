@@ -27,7 +27,7 @@ static void note_change(struct traffic_faults_seen *seen, const struct manager_e
 {
     struct traffic_change change = {.at_ps = event->at_ps,
                                     .links_out = event->links_out,
-                                    .tables = event->what == MANAGER_SAYS_TABLES};
+                                    .tables = event->what == MANAGER_EVENT_TABLES};
     struct traffic_change *last = seen->changes ? &seen->change[seen->changes - 1] : NULL;
 
     if (last && last->at_ps == change.at_ps && last->tables == change.tables)
@@ -50,16 +50,16 @@ static void on_manager(void *ctx, const struct manager_event *event)
     struct traffic_faults *f = ctx;
     struct traffic_faults_seen *seen = &f->seen;
 
-    seen->lost += event->what == MANAGER_SAYS_LOST;
-    seen->up += event->what == MANAGER_SAYS_UP;
-    seen->out += event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_STUCK;
-    if (event->what == MANAGER_SAYS_STUCK)
+    seen->lost += event->what == MANAGER_EVENT_LOST;
+    seen->up += event->what == MANAGER_EVENT_UP;
+    seen->out += event->what == MANAGER_EVENT_OUT || event->what == MANAGER_EVENT_STUCK;
+    if (event->what == MANAGER_EVENT_STUCK)
         injector_taken_out(f->injector, event->cable, event->at_ps);
-    if (event->what == MANAGER_SAYS_LOST || event->what == MANAGER_SAYS_UP ||
-        event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_STUCK ||
-        event->what == MANAGER_SAYS_TABLES)
+    if (event->what == MANAGER_EVENT_LOST || event->what == MANAGER_EVENT_UP ||
+        event->what == MANAGER_EVENT_OUT || event->what == MANAGER_EVENT_STUCK ||
+        event->what == MANAGER_EVENT_TABLES)
         note_change(seen, event);
-    if (event->what != MANAGER_SAYS_TABLES)
+    if (event->what != MANAGER_EVENT_TABLES)
         return;
     seen->tables++;
     if (event->took_ps > seen->recovery_ps)
@@ -74,7 +74,7 @@ int traffic_faults_start(struct traffic_run *run)
                                                .profile = &config->fabric.profile,
                                                .clock = config->fabric.clock},
                                    .seed = config->fabric.seed,
-                                   .look_ps = LOOK_PS};
+                                   .scan_ps = LOOK_PS};
     struct traffic_faults *f;
     int err = 0;
 
@@ -117,7 +117,7 @@ static int faults_step(struct traffic_run *run, uint64_t at_ps)
     int err;
 
     while (fabric_hit_take(run->fabric, &hit))
-        injector_saw(f->injector, &hit, at_ps);
+        injector_observe(f->injector, &hit, at_ps);
     err = injector_step(f->injector, at_ps);
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
@@ -158,9 +158,9 @@ bool traffic_faults_busy(const struct traffic_run *run)
     return run->faults && run->faults->manager && manager_is_busy(run->faults->manager);
 }
 
-bool traffic_faults_hold(const struct traffic_run *run)
+bool traffic_faults_will_revert(const struct traffic_run *run)
 {
-    return run->faults && injector_holds(run->faults->injector);
+    return run->faults && injector_will_revert(run->faults->injector);
 }
 
 void traffic_faults_result(struct traffic_run *run)

@@ -60,17 +60,20 @@ static void hosts_agree(void *ctx, uint64_t *next_ps)
     emu_virtual_agree(hosts->link, next_ps); /* an error persists: traffic_hosts_error() */
 }
 
-static const struct fabric_crossing_ops hosts_ops = {.devices = 1,
-                                                     .create = hosts_create,
-                                                     .join = hosts_join,
-                                                     .destroy = hosts_destroy,
-                                                     .held = hosts_held,
-                                                     .agree = hosts_agree};
+static const struct fabric_crossing_ops coordinator_ops = {.devices = 1,
+                                                           .create = hosts_create,
+                                                           .join = hosts_join,
+                                                           .destroy = hosts_destroy,
+                                                           .held = hosts_held,
+                                                           .agree = hosts_agree};
 
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of)
 {
-    *hosts = (struct traffic_hosts){.barrier = barrier, .graph = graph, .of = of, .ops = hosts_ops};
+    *hosts = (struct traffic_hosts){.barrier = barrier,
+                                    .graph = graph,
+                                    .of = of,
+                                    .ops = coordinator_ops};
     hosts->fabric = (struct fabric_hosts){.self = emu_barrier_self(barrier),
                                           .count = emu_barrier_hosts(barrier),
                                           .of = of,

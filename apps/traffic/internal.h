@@ -49,8 +49,10 @@ void traffic_run_stop(struct traffic_run *run);
 /** traffic_run_begin - the fabric is built: wall time counts from here. */
 void traffic_run_begin(struct traffic_run *run);
 
-/** traffic_run_tell - report progress, @done of 1. Errors: -EINTR, the user interrupted the run. */
-int traffic_run_tell(struct traffic_run *run, double done);
+/**
+ * traffic_run_progress - report progress, @done of 1. Errors: -EINTR, the user interrupted the run.
+ * */
+int traffic_run_progress(struct traffic_run *run, double done);
 
 /** traffic_run_check - end wall time, read the totals, check conservation. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);
@@ -77,8 +79,10 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - is the manager bringing a link back, or computing tables? */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/** traffic_faults_hold - is a fault active that will be reverted? It may hold the traffic up. */
-bool traffic_faults_hold(const struct traffic_run *run);
+/**
+ * traffic_faults_will_revert - is a fault active that will be reverted? It may hold the traffic up.
+ * */
+bool traffic_faults_will_revert(const struct traffic_run *run);
 
 /** traffic_faults_advance - advance to run->now_ps, applying faults at their times. */
 int traffic_faults_advance(struct traffic_run *run);

@@ -11,11 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "apps/control/paths.h"
 #include "apps/telemetry/telemetry.h"
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
@@ -33,9 +33,9 @@
 struct live_client {
     struct emu_list all;
     struct conn conn;
-    bool reads;                 /* has subscribed */
-    struct telemetry_wish wish; /* its filter */
-    struct telemetry_told told; /* the filter, applied to this run's network */
+    bool reads;                     /* has subscribed */
+    struct telemetry_filter filter; /* its filter */
+    struct telemetry_format format; /* the filter, applied to this run's network */
     bool gone;
     uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
     uint64_t skipped; /* snapshots since then */
@@ -59,7 +59,7 @@ struct traffic_live {
     struct telemetry *telemetry; /* of the current run; NULL: none */
     uint32_t threads;            /* of the current run */
     uint64_t every_ns;
-    struct telemetry_text line;
+    struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */
     bool awaits;      /* no client has subscribed yet: pause */
     int64_t first_ms; /* run slowly until then, if there is no pace request */
@@ -93,21 +93,23 @@ static void client_line(struct traffic_live *live, struct live_client *client)
 
 static void client_quit(struct live_client *client)
 {
-    telemetry_told_free(&client->told);
+    telemetry_format_free(&client->format);
     client->reads = false;
 }
 
-/* Apply the filter @wish of @client to the current run. Errors: with *why set, nothing changed. */
+/*
+ * Apply the filter @filter of @client to the current run. Errors: with *why set, nothing changed.
+ */
 static int client_meet(struct traffic_live *live, struct live_client *client,
-                       const struct telemetry_wish *wish, const char **why)
+                       const struct telemetry_filter *filter, const char **why)
 {
-    struct telemetry_told told;
-    int err = telemetry_wish_meet(wish, live->telemetry, &told, why);
+    struct telemetry_format format;
+    int err = telemetry_filter_apply(filter, live->telemetry, &format, why);
 
     if (err)
         return err;
     client_quit(client);
-    client->told = told;
+    client->format = format;
     return 0;
 }
 
@@ -115,14 +117,15 @@ static void client_shape(struct traffic_live *live, struct live_client *client)
 {
     client->reads = true;
     client->seen = client->skipped = 0;
-    telemetry_told_shape(&client->told, live->telemetry, live->every_ns, &live->line);
+    telemetry_format_shape(&client->format, live->telemetry, live->every_ns, &live->line);
     client_line(live, client);
 }
 
 static void client_look(struct traffic_live *live, struct live_client *client)
 {
-    telemetry_told_line(&client->told, live->telemetry, client->seen, client->skipped, &live->line);
-    client->seen = telemetry_looks(live->telemetry);
+    telemetry_format_line(&client->format, live->telemetry, client->seen, client->skipped,
+                          &live->line);
+    client->seen = telemetry_samples(live->telemetry);
     client->skipped = 0;
     client->sent_ms = emu_now_ms();
     client_line(live, client);
@@ -219,19 +222,19 @@ static struct json_object *answer_status(const struct traffic_live *live)
 static void subscribe(struct traffic_live *live, struct live_client *client,
                       struct json_object *request)
 {
-    struct telemetry_wish wish;
+    struct telemetry_filter filter;
     const char *why;
-    int err = telemetry_wish_read(&wish, request, &why);
+    int err = telemetry_filter_read(&filter, request, &why);
 
     if (!err && live->telemetry)
-        err = client_meet(live, client, &wish, &why);
+        err = client_meet(live, client, &filter, &why);
     if (err) {
-        telemetry_wish_free(&wish);
+        telemetry_filter_free(&filter);
         client_put(client, conn_error(err, why));
         return;
     }
-    telemetry_wish_free(&client->wish);
-    client->wish = wish;
+    telemetry_filter_free(&client->filter);
+    client->filter = filter;
     client->reads = true;
     client_put(client, conn_ok());
     if (live->awaits)
@@ -240,7 +243,7 @@ static void subscribe(struct traffic_live *live, struct live_client *client,
     if (!live->telemetry)
         return; /* client_begin() sends the shape when a run begins */
     client_shape(live, client);
-    if (telemetry_looks(live->telemetry))
+    if (telemetry_samples(live->telemetry))
         client_look(live, client);
 }
 
@@ -311,7 +314,7 @@ static void client_close(struct traffic_live *live, struct live_client *client)
     emu_list_del(&client->all);
     live->client_count--;
     client_quit(client);
-    telemetry_wish_free(&client->wish);
+    telemetry_filter_free(&client->filter);
     conn_close(&client->conn);
     free(client);
 }
@@ -368,7 +371,7 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {
     const char *why;
-    int err = client_meet(live, client, &client->wish, &why);
+    int err = client_meet(live, client, &client->filter, &why);
 
     if (!err) {
         client_shape(live, client);
@@ -385,7 +388,7 @@ static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *tel
     struct traffic_live *live = ctx;
 
     emu_each_listed (struct live_client, client, &live->clients, all)
-        if (client->reads && live->telemetry && client->seen < telemetry_looks(live->telemetry))
+        if (client->reads && live->telemetry && client->seen < telemetry_samples(live->telemetry))
             client_look(live, client);
     live->threads = fabric ? fabric_threads(fabric) : 0;
     live->telemetry = telemetry;
@@ -396,7 +399,7 @@ static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *tel
 }
 
 /* Must simulated time pause now? If so, serves clients for WAIT_MS at most. */
-static bool on_look(void *ctx, bool taken)
+static bool on_view(void *ctx, bool taken)
 {
     struct traffic_live *live = ctx;
     int64_t now_ms, left_ms;
@@ -424,7 +427,7 @@ static bool on_end(const void *ctx)
 
 struct traffic_viewer traffic_live_viewer(struct traffic_live *live)
 {
-    return (struct traffic_viewer){.run = on_run, .look = on_look, .ends = on_end, .ctx = live};
+    return (struct traffic_viewer){.run = on_run, .view = on_view, .ends = on_end, .ctx = live};
 }
 
 int traffic_live_open(struct traffic_live **ret, const struct fabric_config *config, char *error,
@@ -461,6 +464,6 @@ void traffic_live_close(struct traffic_live *live)
     clients_sweep(live);
     close(live->listen_fd);
     paths_unlink(&live->socket);
-    telemetry_text_free(&live->line);
+    text_buf_free(&live->line);
     free(live);
 }

@@ -65,7 +65,7 @@ static int digest_all(struct open_run *open)
 /* Copies have arrived: find the multicasts that are complete. */
 static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
 {
-    int err = traffic_pending_room(&open->multicasts, (uint32_t)count);
+    int err = traffic_pending_reserve(&open->multicasts, (uint32_t)count);
 
     for (size_t i = 0; i < count && !err; i++) {
         uint64_t last_ps;
@@ -108,7 +108,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
 
     while (!err && run->now_ps < until_ps) {
         uint64_t left_ps = until_ps - run->now_ps;
-        err = traffic_nodes_room(&open->nodes);
+        err = traffic_nodes_reserve(&open->nodes);
         if (err)
             break;
         run->now_ps += left_ps < open->nodes.slice_ps ? left_ps : open->nodes.slice_ps;
@@ -116,7 +116,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
         if (!err)
             err = take_logs(open);
         if (!err)
-            err = traffic_run_tell(run, (double)run->now_ps / (double)open->end_ps);
+            err = traffic_run_progress(run, (double)run->now_ps / (double)open->end_ps);
     }
     if (err == -ENOMEM)
         return traffic_run_wrong(run, err, "out of memory");

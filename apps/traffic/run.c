@@ -136,7 +136,7 @@ void traffic_run_stop(struct traffic_run *run)
     fabric_stop(run->fabric);
 }
 
-int traffic_run_tell(struct traffic_run *run, double done)
+int traffic_run_progress(struct traffic_run *run, double done)
 {
     const struct traffic_config *config = run->config;
 

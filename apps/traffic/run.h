@@ -31,7 +31,7 @@ struct traffic_viewer {
      * A snapshot was @taken, or time has passed. Returns true to pause simulated time: then this is
      * called again, with false, until it returns false; it must sleep a moment itself.
      */
-    bool (*look)(void *ctx, bool taken);
+    bool (*view)(void *ctx, bool taken);
     bool (*ends)(const void *ctx); /* must the run end now? */
     void *ctx;
 };

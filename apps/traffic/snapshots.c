@@ -14,7 +14,7 @@
 
 struct traffic_snapshots {
     struct telemetry *telemetry;
-    struct telemetry_text line;
+    struct text_buf line;
     uint64_t due_ps;
     uint64_t last_ps; /* time of the last snapshot */
 };
@@ -43,11 +43,11 @@ static int snapshot(struct traffic_run *run, uint64_t at_ps)
 {
     struct traffic_snapshots *s = run->snapshots;
 
-    telemetry_look(s->telemetry, at_ps);
+    telemetry_sample(s->telemetry, at_ps);
     s->last_ps = at_ps;
     if (!run->config->snapshots.out)
         return 0;
-    telemetry_line(s->telemetry, telemetry_looks(s->telemetry) - 1, 0, &s->line);
+    telemetry_line(s->telemetry, telemetry_samples(s->telemetry) - 1, 0, &s->line);
     return write_line(run);
 }
 
@@ -57,11 +57,11 @@ static int show(struct traffic_run *run, bool taken)
     const struct traffic_viewer *viewer = &run->config->snapshots.viewer;
     int err = 0;
 
-    if (!viewer->look)
+    if (!viewer->view)
         return 0;
-    while (!err && viewer->look(viewer->ctx, taken) && !viewer->ends(viewer->ctx)) {
+    while (!err && viewer->view(viewer->ctx, taken) && !viewer->ends(viewer->ctx)) {
         taken = false;
-        err = traffic_run_tell(run, run->done);
+        err = traffic_run_progress(run, run->done);
     }
     if (!err && viewer->ends(viewer->ctx))
         err = traffic_run_wrong(run, -EINTR, "interrupted");
@@ -106,7 +106,7 @@ void traffic_snapshots_stop(struct traffic_run *run)
     if (s->telemetry && viewer->run)
         viewer->run(viewer->ctx, NULL, NULL, 0);
     telemetry_destroy(s->telemetry);
-    telemetry_text_free(&s->line);
+    text_buf_free(&s->line);
     free(s);
     run->snapshots = NULL;
 }

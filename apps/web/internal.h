@@ -17,16 +17,17 @@
 #include "apps/web/web.h"
 #include "emu/util/list.h"
 
-#define WEB_CONNS      128u  /* connections that have shown the token, at the same time */
-#define WEB_STRANGERS  1024u /* connections that have not: door.c */
-#define WEB_STREAMS    8u    /* pages that are open at the same time */
-#define WEB_LINKS      24u   /* connections to the fabric, streams among them */
-#define WEB_SCRAPES    2u    /* of these, for metrics: each has a view of the whole fabric */
-#define WEB_BODY_BYTES 2048u
-#define WEB_REQUEST_MS 5000 /* for a request to come */
-#define WEB_ANSWER_MS  5000 /* for the fabric to answer */
-#define WEB_IDLE_S     10u  /* for a browser to take something of an answer */
-#define WEB_LAST_MS    1000 /* for the fabric's end and last report to be known, behind a stream */
+#define WEB_CONNS           128u  /* connections that have shown the token, at the same time */
+#define WEB_UNAUTHENTICATED 1024u /* connections that have not: door.c */
+#define WEB_STREAMS         8u    /* pages that are open at the same time */
+#define WEB_LINKS           24u   /* connections to the fabric, streams among them */
+#define WEB_SCRAPES         2u    /* of these, for metrics: each has a view of the whole fabric */
+#define WEB_BODY_BYTES      2048u
+#define WEB_REQUEST_MS      5000 /* for a request to come */
+#define WEB_ANSWER_MS       5000 /* for the fabric to answer */
+#define WEB_IDLE_S          10u  /* for a browser to take something of an answer */
+/* for the fabric's end and last report to be known, behind a stream */
+#define WEB_LAST_MS 1000
 
 /*
  * Answers that browsers have not taken yet have so many bytes together, and those that are coming;
@@ -46,22 +47,22 @@ struct web_file {
 extern const struct web_file web_files[]; /* ends with one without a path */
 
 /* Connections that have not shown the token. */
-struct web_door {
-    int epoll;                 /* watches these, and the listening socket */
-    struct emu_list strangers; /* the oldest first */
+struct web_admission {
+    int epoll;                       /* watches these, and the listening socket */
+    struct emu_list unauthenticated; /* the oldest first */
     uint32_t count, most;
 };
 
 /* A connection that has shown the token. */
 struct web_conn {
     struct emu_list all;
-    int fd;           /* microhttpd's */
-    int64_t since_ms; /* a request has been awaited since then */
-    bool known;       /* a complete request has come, and is being answered */
-    bool cut;         /* it will be closed for being late */
+    int fd;             /* microhttpd's */
+    int64_t since_ms;   /* a request has been awaited since then */
+    bool authenticated; /* a complete request has come, and is being answered */
+    bool cut;           /* it will be closed for being late */
 };
 
-enum web_kind { WEB_STREAM, WEB_ASK, WEB_METRICS, WEB_KINDS };
+enum web_kind { WEB_STREAM, WEB_QUERY, WEB_METRICS, WEB_KINDS };
 
 /* A connection to the fabric, for one request of a browser's. */
 struct web_link {
@@ -74,7 +75,7 @@ struct web_link {
     int64_t end_ms;   /* no answer is waited for after that; of a stream that is over: no watch */
     struct web_answer *answer;  /* ask: once it is there */
     struct telemetry_view view; /* metrics */
-    size_t held;                /* ask, metrics: what has come, as it counts in the server's */
+    size_t buffered;            /* ask, metrics: what has come, as it counts in the server's */
     bool refused;               /* it is too much beside what others have */
     bool done;                  /* ask, metrics: it is there, or will not come */
     /* stream: bytes that came, and were not passed on yet */
@@ -91,35 +92,35 @@ struct web_answer {
     struct web_server *server;
     char *at;
     size_t bytes;
-    size_t held; /* as it counts in the server's */
+    size_t buffered; /* as it counts in the server's */
 };
 
 struct web_server {
     struct web *web;
     const char *name; /* of the fabric; NULL: a recording is served instead */
     struct MHD_Daemon *daemon;
-    struct web_door door;
+    struct web_admission admission;
     struct emu_list conns; /* the oldest wait first */
     struct emu_list links;
     uint32_t link_count;
     uint32_t answers;            /* that browsers have not taken all of */
     uint32_t of_kind[WEB_KINDS]; /* of the links */
-    size_t held;                 /* WEB_ANSWERS_BYTES at most, but while something comes */
+    size_t buffered;             /* WEB_ANSWERS_BYTES at most, but while something comes */
     struct conn watch;           /* its end is the fabric's */
     int64_t ended_ms;            /* since then there is no fabric; 0: there is */
     bool opened;                 /* a browser has opened the page */
-    struct telemetry_text tail;  /* events that end each stream: what has come of the last report */
+    struct text_buf tail;        /* events that end each stream: what has come of the last report */
 };
 
 /**
- * web_door_open - begin to accept on @listen_fd, which is non-blocking and stays the caller's.
+ * web_admission_open - begin to accept on @listen_fd, which is non-blocking and stays the caller's.
  * Errors: -errno.
- * web_door_step() - accept connections, and pass those that have shown the token to microhttpd.
- * Bounded work; the next call continues.
+ * web_admission_step() - accept connections, and pass those that have shown the token to
+ * microhttpd. Bounded work; the next call continues.
  */
-int web_door_open(struct web_door *door, int listen_fd);
-void web_door_step(struct web_server *server);
-void web_door_close(struct web_door *door);
+int web_admission_open(struct web_admission *admission, int listen_fd);
+void web_admission_step(struct web_server *server);
+void web_admission_close(struct web_admission *admission);
 
 /* request.c: are WEB_TOKEN_CHARS characters the token? Takes constant time. */
 bool web_same_token(const char *token, const char *given);
@@ -130,8 +131,10 @@ bool web_same_token(const char *token, const char *given);
  */
 void web_page_opened(struct web_server *server);
 
-/* server.c: @known: a complete request has come; else one is awaited, for WEB_REQUEST_MS. */
-void web_conn_known(struct web_server *server, struct web_conn *conn, bool known);
+/*
+ * server.c: @authenticated: a complete request has come; else one is awaited, for WEB_REQUEST_MS.
+ */
+void web_conn_authenticated(struct web_server *server, struct web_conn *conn, bool authenticated);
 
 /* request.c: microhttpd's callbacks; the context is the server. */
 enum MHD_Result web_request(void *ctx, struct MHD_Connection *http, const char *url,
@@ -141,10 +144,11 @@ void web_request_over(void *ctx, struct MHD_Connection *http, void **request,
                       enum MHD_RequestTerminationCode why);
 
 /**
- * web_link_open - connect to the fabric and send it @ask, which is put. Errors: one line in @error.
+ * web_link_open - connect to the fabric and send it @query, which is put. Errors: one line in
+ * @error.
  */
 int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,
-                  struct MHD_Connection *http, struct json_object *ask, char *error,
+                  struct MHD_Connection *http, struct json_object *query, char *error,
                   size_t error_bytes);
 void web_link_close(struct web_link *link);
 

@@ -15,7 +15,7 @@
 #include "emu/util/now.h"
 
 int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,
-                  struct MHD_Connection *http, struct json_object *ask, char *error,
+                  struct MHD_Connection *http, struct json_object *query, char *error,
                   size_t error_bytes)
 {
     struct web_link *link = calloc(1, sizeof *link);
@@ -24,7 +24,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     if (!err)
         err = paths_connect(&fd, NULL, server->name, error, error_bytes);
     if (err) {
-        json_object_put(ask);
+        json_object_put(query);
         free(link);
         return err;
     }
@@ -36,7 +36,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     emu_list_add(&server->links, &link->all);
     server->link_count++;
     server->of_kind[kind]++;
-    err = conn_put(&link->conn, ask);
+    err = conn_put(&link->conn, query);
     if (!err)
         err = conn_flush(&link->conn); /* a new socket takes a short line */
     if (err) {
@@ -48,13 +48,13 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
 }
 
 /* Something of @bytes is held, in place of what of it was. False: that is too much in all. */
-static bool hold(struct web_server *server, size_t *held, size_t bytes)
+static bool hold(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
 
-    server->held += counts - *held;
-    *held = counts;
-    return !counts || server->held <= WEB_ANSWERS_BYTES;
+    server->buffered += counts - *buffered;
+    *buffered = counts;
+    return !counts || server->buffered <= WEB_ANSWERS_BYTES;
 }
 
 struct web_answer *web_answer_make(struct web_server *server, char *at, size_t bytes, bool *refused)
@@ -68,7 +68,7 @@ struct web_answer *web_answer_make(struct web_server *server, char *at, size_t b
     }
     *answer = (struct web_answer){.server = server, .at = at, .bytes = bytes};
     server->answers++;
-    *refused = !hold(server, &answer->held, bytes);
+    *refused = !hold(server, &answer->buffered, bytes);
     if (!*refused)
         return answer;
     web_answer_free(answer);
@@ -79,7 +79,7 @@ void web_answer_free(struct web_answer *answer)
 {
     if (!answer)
         return;
-    hold(answer->server, &answer->held, 0);
+    hold(answer->server, &answer->buffered, 0);
     answer->server->answers--;
     free(answer->at);
     free(answer);
@@ -91,7 +91,7 @@ void web_link_close(struct web_link *link)
     link->server->link_count--;
     link->server->of_kind[link->kind]--;
     conn_close(&link->conn);
-    hold(link->server, &link->held, 0);
+    hold(link->server, &link->buffered, 0);
     web_answer_free(link->answer);
     telemetry_view_release(&link->view);
     free(link);
@@ -117,7 +117,7 @@ static bool take_metrics(struct web_link *link)
     int got = 0;
 
     while (!whole && (got = conn_next(&link->conn, &line)) == 1) {
-        whole = telemetry_view_take(&link->view, line) < 0 || link->view.look;
+        whole = telemetry_view_take(&link->view, line) < 0 || link->view.sample;
         json_object_put(line);
     }
     return whole || got < 0;
@@ -134,7 +134,7 @@ static bool take_reply(struct web_link *link)
 
     while ((got = emu_json_take(&link->conn.in, CONN_REPLY_MAX, &line, &bytes)) == 1) {
         if (bytes > strlen(REPLY) && memcmp(line, REPLY, strlen(REPLY)) == 0) {
-            hold(link->server, &link->held, 0); /* it is the answer's now */
+            hold(link->server, &link->buffered, 0); /* it is the answer's now */
             link->answer = web_answer_make(link->server, line, bytes, &link->refused);
             return true;
         }
@@ -149,11 +149,11 @@ static bool take_all(struct web_link *link)
     int end = conn_fill(&link->conn);
     bool all;
 
-    link->refused = !hold(link->server, &link->held, link->conn.in.bytes);
+    link->refused = !hold(link->server, &link->buffered, link->conn.in.bytes);
     if (link->refused)
         return true;
     all = link->kind == WEB_METRICS ? take_metrics(link) : take_reply(link);
-    hold(link->server, &link->held, link->conn.in.bytes);
+    hold(link->server, &link->buffered, link->conn.in.bytes);
     return all || end;
 }
 
@@ -222,7 +222,7 @@ static size_t pass_on(struct web_link *link, char *buf, size_t bytes)
  */
 static ssize_t stream_end(struct web_link *link, char *buf, size_t bytes)
 {
-    const struct telemetry_text *tail = &link->server->tail;
+    const struct text_buf *tail = &link->server->tail;
     size_t piece;
 
     if (!watch_has_told(link)) {

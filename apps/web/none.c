@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/web/web.h"
 
 bool web_there(void)

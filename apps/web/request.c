@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "apps/control/conn.h"
-#include "apps/telemetry/wish.h"
+#include "apps/telemetry/filter.h"
 #include "apps/base/text.h"
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
@@ -28,7 +28,7 @@ struct request {
     struct web_link *link;
     char body[WEB_BODY_BYTES + 1];
     size_t body_bytes;
-    bool ask; /* it is a POST whose body is awaited */
+    bool query; /* it is a POST whose body is awaited */
 };
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -96,16 +96,16 @@ static void answer_taken(void *ctx)
     web_answer_free(ctx);
 }
 
-/* @held passes on. */
+/* @buffered passes on. */
 static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type,
-                                   struct web_answer *held)
+                                   struct web_answer *buffered)
 {
-    struct MHD_Response *response = MHD_create_response_from_callback(held->bytes, BLOCK_BYTES,
-                                                                      answer_read, held,
+    struct MHD_Response *response = MHD_create_response_from_callback(buffered->bytes, BLOCK_BYTES,
+                                                                      answer_read, buffered,
                                                                       answer_taken);
 
     if (!response)
-        web_answer_free(held);
+        web_answer_free(buffered);
     return answer(http, MHD_HTTP_OK, type, response);
 }
 
@@ -156,48 +156,48 @@ static const char *wrong_with(const struct web *web, struct MHD_Connection *http
 /* How fast simulated time is to pass, and for how long: docs/traffic.md. */
 static struct json_object *ask_pace(struct json_object *said)
 {
-    struct json_object *ask = ask_request("pace");
+    struct json_object *query = query_request("pace");
 
-    json_object_object_add(ask, "who", json_object_new_int64(emu_json_number(said, "who", 0)));
-    json_object_object_add(ask, "hold", json_object_new_boolean(emu_json_true(said, "hold")));
-    json_object_object_add(ask, "every_ms",
+    json_object_object_add(query, "who", json_object_new_int64(emu_json_number(said, "who", 0)));
+    json_object_object_add(query, "hold", json_object_new_boolean(emu_json_true(said, "hold")));
+    json_object_object_add(query, "every_ms",
                            json_object_new_int64(emu_json_number(said, "every_ms", 0)));
-    json_object_object_add(ask, "for_ms",
+    json_object_object_add(query, "for_ms",
                            json_object_new_int64(emu_json_number(said, "for_ms", -1)));
-    return ask;
+    return query;
 }
 
 /* What the page may have the fabric do: it gives no nodes out, and does not end it. */
 static struct json_object *ask_of(const char *body)
 {
     static const char *const commands[] = {"faults", "status", "report", "check"};
-    struct json_object *said = json_tokener_parse(body), *ask = NULL;
+    struct json_object *said = json_tokener_parse(body), *query = NULL;
     const char *cmd = emu_json_text(said, "cmd", "");
 
     if (!json_object_is_type(said, json_type_object))
         cmd = "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(cmd, commands[i]) == 0)
-            ask = ask_request(cmd);
+            query = query_request(cmd);
     if (strcmp(cmd, "fault") == 0)
-        ask = json_add_text(ask_request(cmd), "fault", emu_json_text(said, "fault", ""));
+        query = json_add_text(query_request(cmd), "fault", emu_json_text(said, "fault", ""));
     if (strcmp(cmd, "fault_kinds") == 0) {
-        ask = json_add_text(ask_request(cmd), "where", emu_json_text(said, "where", ""));
-        json_add_text(ask, "for", emu_json_text(said, "for", ""));
+        query = json_add_text(query_request(cmd), "where", emu_json_text(said, "where", ""));
+        json_add_text(query, "for", emu_json_text(said, "for", ""));
     }
     if (strcmp(cmd, "fault_clear") == 0)
-        ask =
-            json_add_number(ask_request(cmd), "fault", (uint64_t)emu_json_number(said, "fault", 0));
+        query = json_add_number(query_request(cmd), "fault",
+                                (uint64_t)emu_json_number(said, "fault", 0));
     if (strcmp(cmd, "pace") == 0)
-        ask = ask_pace(said);
+        query = ask_pace(said);
     json_object_put(said);
-    return ask;
+    return query;
 }
 
 static bool is_room(const struct web_server *server, enum web_kind kind)
 {
     static const uint32_t most[WEB_KINDS] = {
-        [WEB_STREAM] = WEB_STREAMS, [WEB_ASK] = WEB_LINKS, [WEB_METRICS] = WEB_SCRAPES};
+        [WEB_STREAM] = WEB_STREAMS, [WEB_QUERY] = WEB_LINKS, [WEB_METRICS] = WEB_SCRAPES};
 
     return server->link_count < WEB_LINKS && server->of_kind[kind] < most[kind];
 }
@@ -205,19 +205,19 @@ static bool is_room(const struct web_server *server, enum web_kind kind)
 /* A link for what is asked; on failure the request is answered. */
 static enum MHD_Result open_link(struct web_server *server, struct MHD_Connection *http,
                                  struct request *request, enum web_kind kind,
-                                 struct json_object *ask)
+                                 struct json_object *query)
 {
     char error[512] = "The fabric does not answer.";
 
     if (!server->name) {
-        json_object_put(ask);
+        json_object_put(query);
         return refuse(http, MHD_HTTP_NOT_FOUND, "There is no fabric here, but a recording.\n");
     }
     if (!is_room(server, kind)) {
-        json_object_put(ask);
+        json_object_put(query);
         return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages are open.\n");
     }
-    if (web_link_open(&request->link, server, kind, http, ask, error, sizeof error))
+    if (web_link_open(&request->link, server, kind, http, query, error, sizeof error))
         return refuse(http, MHD_HTTP_BAD_GATEWAY, error);
     if (kind != WEB_STREAM) {
         web_link_await(request->link);
@@ -231,7 +231,7 @@ static enum MHD_Result open_link(struct web_server *server, struct MHD_Connectio
 
 static struct json_object *subscription(void)
 {
-    return json_add_number(ask_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
+    return json_add_number(query_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
 /* Numbers with commas between them, into @list. False: they are none. */
@@ -271,11 +271,11 @@ static struct json_object *page_subscription(struct MHD_Connection *http)
 static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Connection *http,
                                      struct request *request)
 {
-    struct json_object *ask = page_subscription(http);
+    struct json_object *query = page_subscription(http);
 
-    if (!ask)
+    if (!query)
         return refuse(http, MHD_HTTP_BAD_REQUEST, "open must be numbers of blocks: open=3,17.\n");
-    return open_link(server, http, request, WEB_STREAM, ask);
+    return open_link(server, http, request, WEB_STREAM, query);
 }
 
 /* Whose names metrics are asked for with. False: nobody's. */
@@ -290,17 +290,17 @@ static bool metrics_names(struct MHD_Connection *http, enum telemetry_names *ret
 static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
                                       struct telemetry_view *view)
 {
-    struct telemetry_text text = {0};
+    struct text_buf text = {0};
     enum telemetry_names names;
-    struct web_answer *held;
+    struct web_answer *buffered;
     bool refused;
 
     metrics_names(http, &names); /* they were looked at when it came */
     telemetry_metrics(view, names, &text);
-    held = web_answer_make(server, text.at, text.bytes, &refused);
-    if (!held)
+    buffered = web_answer_make(server, text.at, text.bytes, &refused);
+    if (!buffered)
         return refused ? refuse_large(http) : MHD_NO;
-    return answer_held(http, "text/plain; version=0.0.4; charset=utf-8", held);
+    return answer_held(http, "text/plain; version=0.0.4; charset=utf-8", buffered);
 }
 
 static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connection *http,
@@ -321,15 +321,15 @@ static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connect
 static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
 {
     struct web_link *link = request->link;
-    struct web_answer *held = link->answer;
+    struct web_answer *buffered = link->answer;
     enum MHD_Result done;
 
     link->answer = NULL;
     if (link->refused)
         done = refuse_large(http);
-    else if (held)
-        done = answer_held(http, "application/json; charset=utf-8", held);
-    else if (link->kind == WEB_METRICS && link->view.look)
+    else if (buffered)
+        done = answer_held(http, "application/json; charset=utf-8", buffered);
+    else if (link->kind == WEB_METRICS && link->view.sample)
         done = answer_metrics(http, link->server, &link->view);
     else
         done = refuse(http, MHD_HTTP_GATEWAY_TIMEOUT, "The fabric does not answer.\n");
@@ -391,7 +391,7 @@ static void now_known(struct web_server *server, struct MHD_Connection *http,
 {
     request->conn = conn_of(http);
     if (request->conn)
-        web_conn_known(server, request->conn, true);
+        web_conn_authenticated(server, request->conn, true);
 }
 
 /* Its header is there. */
@@ -415,7 +415,7 @@ static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *h
         return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
     if (!type || strcmp(type, "application/json") != 0) /* so no form of another page's will do */
         return refuse(http, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "It must be application/json.\n");
-    request->ask = true;
+    request->query = true;
     return MHD_YES;
 }
 
@@ -423,7 +423,7 @@ static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *h
 static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *http,
                              struct request *request, const char *upload, size_t *upload_bytes)
 {
-    struct json_object *ask;
+    struct json_object *query;
 
     if (*upload_bytes) {
         size_t room = WEB_BODY_BYTES - request->body_bytes;
@@ -438,10 +438,10 @@ static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *h
     if (request->link)
         return answer_link(http, request);
     now_known(server, http, request);
-    ask = ask_of(request->body);
-    if (!ask)
+    query = ask_of(request->body);
+    if (!query)
         return refuse(http, MHD_HTTP_BAD_REQUEST, "The page may not ask for that.\n");
-    return open_link(server, http, request, WEB_ASK, ask);
+    return open_link(server, http, request, WEB_QUERY, query);
 }
 
 enum MHD_Result web_request(void *ctx, struct MHD_Connection *http, const char *url,
@@ -469,7 +469,7 @@ void web_request_over(void *ctx, struct MHD_Connection *http, void **context,
     if (!request)
         return;
     if (request->conn)
-        web_conn_known(ctx, request->conn, false);
+        web_conn_authenticated(ctx, request->conn, false);
     if (request->link)
         web_link_close(request->link);
     free(request);

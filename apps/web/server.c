@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/paths.h"
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
@@ -36,9 +36,9 @@ static void cut(struct web_conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
-void web_conn_known(struct web_server *server, struct web_conn *conn, bool known)
+void web_conn_authenticated(struct web_server *server, struct web_conn *conn, bool authenticated)
 {
-    conn->known = known;
+    conn->authenticated = authenticated;
     conn->since_ms = emu_now_ms();
     emu_list_del(&conn->all);
     emu_list_add(&server->conns, &conn->all);
@@ -55,7 +55,7 @@ void web_page_opened(struct web_server *server)
 static void cut_late(struct web_server *server, int64_t now_ms)
 {
     emu_each_listed (struct web_conn, conn, &server->conns, all)
-        if (!conn->known && !conn->cut && now_ms - conn->since_ms >= WEB_REQUEST_MS)
+        if (!conn->authenticated && !conn->cut && now_ms - conn->since_ms >= WEB_REQUEST_MS)
             cut(conn);
 }
 
@@ -112,7 +112,7 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
         {MHD_OPTION_END, 0, NULL},
     };
 
-    int err = web_door_open(&server->door, server->web->listen_fd);
+    int err = web_admission_open(&server->admission, server->web->listen_fd);
 
     if (err)
         return fail(err, error, error_bytes, "its server does not start: %s", strerror(-err));
@@ -122,7 +122,7 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
                          MHD_OPTION_END);
     if (server->daemon)
         return 0;
-    web_door_close(&server->door);
+    web_admission_close(&server->admission);
     return fail(-EIO, error, error_bytes, "its server does not start");
 }
 
@@ -134,10 +134,10 @@ static void server_close(struct web_server *server)
             MHD_resume_connection(link->http);
         }
     MHD_stop_daemon(server->daemon); /* web_request_over() of each that is open */
-    web_door_close(&server->door);
+    web_admission_close(&server->admission);
     close(server->web->listen_fd);
     server->web->listen_fd = -1;
-    telemetry_text_free(&server->tail);
+    text_buf_free(&server->tail);
     conn_close(&server->watch);
 }
 
@@ -145,7 +145,7 @@ static void server_close(struct web_server *server)
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
-    bool nobody = emu_list_empty(&server->conns) && !server->door.count;
+    bool nobody = emu_list_empty(&server->conns) && !server->admission.count;
     int most = nobody && !server->ended_ms ? -1 : LOOK_MS;
 
     if (MHD_get_timeout(server->daemon, &http_ms) != MHD_YES)
@@ -191,13 +191,13 @@ static void tail_close(struct web_server *server, bool whole)
     close(server->web->last_fd);
     server->web->last_fd = -1;
     if (!whole)
-        telemetry_text_clear(&server->tail);
-    telemetry_puts(&server->tail, server->tail.bytes ? "\n\ndata: " ENDED : ENDED);
+        text_buf_clear(&server->tail);
+    text_puts(&server->tail, server->tail.bytes ? "\n\ndata: " ENDED : ENDED);
 }
 
 static void tail_step(struct web_server *server)
 {
-    char *room = telemetry_text_room(&server->tail, TAIL_BYTES);
+    char *room = text_buf_reserve(&server->tail, TAIL_BYTES);
     ssize_t got = room ? read(server->web->last_fd, room, TAIL_BYTES) : -1;
 
     if (room && got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -228,7 +228,7 @@ static int serve(struct web_server *server, int signal_fd)
     do {
         fds[2] = (struct pollfd){server->watch.fd, POLLIN, 0};
         fds[3] = (struct pollfd){server->web->last_fd, POLLIN, 0};
-        fds[4] = (struct pollfd){server->door.epoll, POLLIN, 0};
+        fds[4] = (struct pollfd){server->admission.epoll, POLLIN, 0};
         nfds_t count = 5 + poll_links(server, fds + 5);
 
         if (poll(fds, count, sleep_ms(server)) < 0) {
@@ -243,7 +243,7 @@ static int serve(struct web_server *server, int signal_fd)
         else if (server->ended_ms && emu_now_ms() - server->ended_ms >= WEB_LAST_MS)
             tail_close(server, false);
         step_links(server, fds + 5);
-        web_door_step(server);
+        web_admission_step(server);
         MHD_run(server->daemon);
         cut_late(server, emu_now_ms());
     } while (!fds[1].revents && !is_over(server));
@@ -259,11 +259,11 @@ int web_serve(struct web *web, const char *name, int signal_fd,
     emu_list_init(&server.conns);
     emu_list_init(&server.links);
     if (web->last_fd < 0)
-        telemetry_puts(&server.tail, ENDED);
+        text_puts(&server.tail, ENDED);
     if (!err)
         err = server_open(&server, error, error_bytes);
     if (err) {
-        telemetry_text_free(&server.tail);
+        text_buf_free(&server.tail);
         conn_close(&server.watch);
         return err;
     }

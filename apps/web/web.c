@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "emu/util/now.h"
 
@@ -157,7 +157,7 @@ static int child_main(struct web *web, const char *name, int go_fd, pid_t parent
     if (wait_go(go_fd, signal_fd))
         err = web_serve(web, name, signal_fd, NULL, error, sizeof error);
     if (err)
-        say("the page is not served: %s", error);
+        print_message("the page is not served: %s", error);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -204,7 +204,7 @@ void web_go(struct web *web)
     if (web->go_fd < 0)
         return;
     if (send(web->go_fd, "", 1, MSG_NOSIGNAL) < 0) /* the server's process is gone */
-        say("the page's server has ended");
+        print_message("the page's server has ended");
 }
 
 bool web_opened(struct web *web)
@@ -215,7 +215,7 @@ bool web_opened(struct web *web)
 }
 
 /* All of it, as fast as it is taken. */
-static void tell(int fd, const char *text, size_t bytes)
+static void notify(int fd, const char *text, size_t bytes)
 {
     int64_t end_ms = emu_now_ms() + LAST_MS, left_ms;
 
@@ -241,8 +241,8 @@ void web_last(struct web *web, struct json_object *report)
     event = conn_event("report");
     json_object_object_add(event, "report", json_object_get(report));
     text = json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
-    tell(web->go_fd, text, strlen(text));
-    tell(web->go_fd, "\n", 1); /* now it is whole */
+    notify(web->go_fd, text, strlen(text));
+    notify(web->go_fd, "\n", 1); /* now it is whole */
     json_object_put(event);
     hang_up(web);
 }

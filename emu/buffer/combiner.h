@@ -34,17 +34,17 @@ static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu
 }
 
 /* The first mismatch between contributions to one operation, for reports on why it is stuck. */
-struct emu_clash {
+struct emu_mismatch {
     bool seen;
     struct emu_hdr first, other; /* src: a node, or a device that combined several contributions */
 };
 
 /* Record the first mismatch of a group. Not called on the fast path. */
-static inline void emu_clash_note(struct emu_clash *clash, const struct emu_hdr *first,
-                                  const struct emu_hdr *other)
+static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
+                                     const struct emu_hdr *other)
 {
-    if (!clash->seen && first->seq == other->seq && !emu_combiner_agrees(first, other))
-        *clash = (struct emu_clash){.seen = true, .first = *first, .other = *other};
+    if (!mismatch->seen && first->seq == other->seq && !emu_combiner_agrees(first, other))
+        *mismatch = (struct emu_mismatch){.seen = true, .first = *first, .other = *other};
 }
 
 /**

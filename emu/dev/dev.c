@@ -31,22 +31,22 @@ void emu_dev_always(struct emu_dev *dev)
  * follows a locked instruction in the same order, so either we see the sleeping worker or it sees
  * our bit.
  */
-void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports)
+void emu_dev_signal_remote(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {
     struct emu_worker *worker = dev->worker;
 
-    if (atomic_fetch_or_explicit(&dev->ready_far[event], ports, memory_order_seq_cst)) /* W2 */
+    if (atomic_fetch_or_explicit(&dev->ready_remote[event], ports, memory_order_seq_cst)) /* W2 */
         return;
-    atomic_fetch_or_explicit(&worker->far[dev->index / 64], emu_bit(dev->index % 64),
+    atomic_fetch_or_explicit(&worker->remote[dev->index / 64], emu_bit(dev->index % 64),
                              memory_order_seq_cst);                    /* W4 */
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
         atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
         emu_waiter_ring(worker->waiter);
 }
 
-bool emu_dev_is_told(const struct emu_dev *dev)
+bool emu_dev_is_signalled(const struct emu_dev *dev)
 {
-    return atomic_load_explicit(&dev->worker->far[dev->index / 64], memory_order_relaxed) >>
+    return atomic_load_explicit(&dev->worker->remote[dev->index / 64], memory_order_relaxed) >>
                dev->index % 64 &
            1;
 }

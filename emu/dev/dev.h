@@ -19,7 +19,7 @@
 #include "emu/util/clock.h"
 #include "emu/buffer/pool.h"
 #include "emu/packet/seg.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 
 struct emu_dev;
 struct emu_outbox;
@@ -34,8 +34,8 @@ enum emu_event {
 
 /**
  * A device's pass: does a bounded amount of work, never blocks, never allocates. Returns segments
- * moved. It sets dev->next_ps (raw: by emu_dev_rest()), and calls emu_dev_again() if the bound
- * ended the pass. Thread: its worker's.
+ * moved. It sets dev->next_ps (raw: by emu_dev_poll_within()), and calls emu_dev_again() if the
+ * bound ended the pass. Thread: its worker's.
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
@@ -44,11 +44,11 @@ typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
  * Each stage reads only what the one before has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF,  /* the rest of the device; its first line is there */
-    EMU_FETCH_PORTS, /* what the device points to: its ports */
-    EMU_FETCH_RINGS, /* what the ports point to */
-    EMU_FETCH_WAYS,  /* ports that it will send by, according to its input */
-    EMU_FETCH_ENDS,  /* what those point to */
+    EMU_FETCH_SELF,    /* the rest of the device; its first line is there */
+    EMU_FETCH_PORTS,   /* what the device points to: its ports */
+    EMU_FETCH_RINGS,   /* what the ports point to */
+    EMU_FETCH_OUTPUTS, /* ports that it will send by, according to its input */
+    EMU_FETCH_ENDS,    /* what those point to */
     EMU_FETCHES
 };
 
@@ -64,10 +64,10 @@ struct emu_dev {
     bool timed;     /* the clock is not raw */
 
     /* Owned by its worker. */
-    uint64_t next_ps; /* step it then without a signal; EMU_NEVER. Raw: see emu_dev_rest() */
+    uint64_t next_ps; /* step it then without a signal; EMU_NEVER. Raw: see emu_dev_poll_within() */
 
     /* Set by other workers, taken by its own. Bits by port: emu_port_signal(). */
-    alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
+    alignas(EMU_LINE) _Atomic uint64_t ready_remote[EMU_EVENTS];
 };
 
 /* Signals to a worker's devices. */
@@ -78,22 +78,22 @@ struct emu_signals {
 
 enum emu_worker_stop {
     EMU_WORKER_RUNS,
-    EMU_WORKER_ENDS, /* leave the loop */
-    EMU_WORKER_HOLDS /* stop until released */
+    EMU_WORKER_STOPS, /* leave the loop */
+    EMU_WORKER_PAUSES /* stop until released */
 };
 
 /* The remote device of a local cable, to be signalled. */
 struct emu_peer {
     uint32_t index;  /* of the device at its worker */
     uint8_t port;    /* port of that device */
-    uint16_t number; /* of its worker, if that is another one (emu_link_apart()) */
+    uint16_t number; /* of its worker, if that is another one (emu_link_cross_worker()) */
 };
 
-/* A worker with more threads than cores: worker/crowd.h. */
-struct emu_crowd {
+/* A worker with more threads than cores: worker/oversub.h. */
+struct emu_oversub {
     bool asked;       /* since the last progress: whether to wait was decided */
     bool answer;      /* it waits for a process's reply, not for a device */
-    uint32_t in_vain; /* replies in a row that did not come, or were not waited for */
+    uint32_t misses;  /* replies in a row that did not come, or were not waited for */
     uint32_t turns;   /* passes since the affinity was last checked */
     uint64_t wait_ns; /* wait until then; 0: not waiting */
 };
@@ -102,15 +102,15 @@ struct emu_crowd {
 struct emu_worker {
     /* Set by other workers and the manager; taken by the worker. */
     alignas(EMU_LINE) _Atomic uint64_t
-        *far;                /* one bit per device, `words` words, on lines of their own */
+        *remote;             /* one bit per device, `words` words, on lines of their own */
     _Atomic uint32_t asleep; /* 1: ring the bell after setting bits */
     _Atomic uint32_t stop;   /* enum emu_worker_stop */
     /* 1: more busy threads than cores on this host */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t crowded; /* 1: oversubscribed, and this is the only worker */
+    _Atomic uint32_t sole_oversubscribed; /* 1: oversubscribed, and this is the only worker */
 
     /* Owned by the worker. */
-    alignas(EMU_LINE) struct emu_signals told; /* signals being set */
+    alignas(EMU_LINE) struct emu_signals signalled; /* signals being set */
     /* signals being served; shared with `told`, except on clock virtual: a window serves signals of
        the window before */
     struct emu_signals taken;
@@ -130,24 +130,28 @@ struct emu_worker {
     uint64_t now_ps;  /* start of this pass; virtual: end of this window */
     uint64_t next_ps; /* earliest next_ps of its devices */
     uint64_t *due_ps; /* by device: next_ps after its last step */
-    /* raw, bits by device: stepped in this pass; to rest in the next (emu_dev_rest()), in this */
-    uint64_t *stepped, *rests, *rested;
-    uint64_t rest_ps; /* raw: the shortest time given to emu_dev_rest(); EMU_NEVER: none */
-    bool woke;        /* it has slept since the last pass */
-    bool away;        /* another thread has had its core since then */
+    /*
+     * raw, bits by device: stepped in this pass; to rest in the next (emu_dev_poll_within()), in
+     * this
+     */
+    uint64_t *stepped, *poll_next, *poll_now;
+    /* raw: the shortest time given to emu_dev_poll_within(); EMU_NEVER: none */
+    uint64_t max_sleep_ps;
+    bool woke; /* it has slept since the last pass */
+    bool away; /* another thread has had its core since then */
     /* timed: first arrival of what it sent in this window (real: since start); raw: EMU_NEVER */
     uint64_t sent_ps;
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* of its devices' links (link/tap.h); may be NULL */
-    struct emu_place place;        /* where streams come from */
-    struct emu_hostif *untold;     /* host interfaces with a notification due */
-    struct emu_crowd crowd;        /* when threads outnumber cores */
+    struct emu_affinity affinity;  /* where streams come from */
+    struct emu_hostif *unnotified; /* host interfaces with a notification due */
+    struct emu_oversub oversub;    /* when threads outnumber cores */
     uint64_t seen;                 /* serial of the list of host interfaces at the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */
     _Atomic uint64_t worst_lag_ps; /* largest delay of an event */
 
     /* Published by the manager (RCU): host interfaces to poll. */
-    _Atomic(struct emu_hostif_list *) edges;
+    _Atomic(struct emu_hostif_list *) hostifs;
     uint64_t published; /* by the manager: serial of that list */
 };
 
@@ -160,8 +164,8 @@ static inline bool emu_worker_is_alone(const struct emu_worker *worker)
 /** emu_dev_init - add a device to @worker. Before the worker starts. */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
-/** emu_dev_told - the ports with an event for the next step. Thread: its worker's. */
-static inline uint64_t emu_dev_told(const struct emu_dev *dev, enum emu_event event)
+/** emu_dev_signalled - the ports with an event for the next step. Thread: its worker's. */
+static inline uint64_t emu_dev_signalled(const struct emu_dev *dev, enum emu_event event)
 {
     return dev->worker->taken.ready[dev->index][event];
 }
@@ -189,11 +193,13 @@ static inline void emu_fetch_lines(const void *at, const void *end)
  */
 void emu_dev_always(struct emu_dev *dev);
 
-/** emu_dev_signal_far - signal from another thread than the device's worker. */
-void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
+/** emu_dev_signal_remote - signal from another thread than the device's worker. */
+void emu_dev_signal_remote(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
-/** emu_dev_is_told - is another thread's signal pending? Thread: any, its worker is stopped. */
-bool emu_dev_is_told(const struct emu_dev *dev);
+/**
+ * emu_dev_is_signalled - is another thread's signal pending? Thread: any, its worker is stopped.
+ */
+bool emu_dev_is_signalled(const struct emu_dev *dev);
 
 /* Set an event of device @index at @ports. @step: 1 if it is to be stepped for that, else 0. */
 static inline void emu_signals_add(const struct emu_signals *signals, uint32_t index,
@@ -215,10 +221,10 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
                               enum emu_event event, uint64_t ports)
 {
     if (to != from) {
-        emu_dev_signal_far(to->dev[index], event, ports);
+        emu_dev_signal_remote(to->dev[index], event, ports);
         return;
     }
-    emu_signals_add(&to->told, index, event, ports, 1);
+    emu_signals_add(&to->signalled, index, event, ports, 1);
 }
 
 /** emu_signal_credit - signal a credit on the ring of @port; may step it: emu_dev_wants(). */
@@ -226,10 +232,10 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
     if (to != from) {
-        emu_dev_signal_far(to->dev[index], EMU_EVENT_CREDIT, emu_port_signal(port));
+        emu_dev_signal_remote(to->dev[index], EMU_EVENT_CREDIT, emu_port_signal(port));
         return;
     }
-    emu_signals_add(&to->told, index, EMU_EVENT_CREDIT, emu_port_signal(port),
+    emu_signals_add(&to->signalled, index, EMU_EVENT_CREDIT, emu_port_signal(port),
                     emu_worker_wants(to, index, port));
 }
 
@@ -250,16 +256,17 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
- * emu_dev_rest - raw: step this device in the next pass, and let the worker sleep @rest_ps at most.
- * EMU_NEVER: step it only when signalled. Holds for one pass. Thread: the device's own step.
+ * emu_dev_poll_within - raw: step this device in the next pass, and let the worker sleep
+ * @max_sleep_ps at most. EMU_NEVER: step it only when signalled. Holds for one pass. Thread: the
+ * device's own step.
  */
-static inline void emu_dev_rest(struct emu_dev *dev, uint64_t rest_ps)
+static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_ps)
 {
     struct emu_worker *worker = dev->worker;
 
-    dev->next_ps = rest_ps == EMU_NEVER ? EMU_NEVER : 0;
-    if (rest_ps < worker->rest_ps)
-        worker->rest_ps = rest_ps;
+    dev->next_ps = max_sleep_ps == EMU_NEVER ? EMU_NEVER : 0;
+    if (max_sleep_ps < worker->max_sleep_ps)
+        worker->max_sleep_ps = max_sleep_ps;
 }
 
 /**
@@ -309,7 +316,7 @@ static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
 /** emu_dev_again - step this device in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {
-    dev->worker->told.near[dev->index / 64] |= emu_bit(dev->index % 64);
+    dev->worker->signalled.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
 /** emu_dev_give - add an event to this step. Thread: the device's own step. */

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-/* The lowest rank is first: the lower port or, with by_turn, a pseudo-random order. */
+/* The lowest rank is first: the lower port or, with by_rank, a pseudo-random order. */
 static uint64_t order_rank(const struct emu_order *order, uint64_t at_ps, uint64_t port)
 {
-    return order->by_turn ? emu_order_turn(at_ps, port) : port;
+    return order->by_rank ? emu_order_tie_rank(at_ps, port) : port;
 }
 
 /* Is an event of @port before @other, at the same time? */

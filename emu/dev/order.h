@@ -27,18 +27,18 @@ struct emu_order {
     struct emu_order_event *end;   /* one past the last: the sentinel */
     struct emu_order_event *event; /* the array: EMU_ORDER_ROOM(events at most) */
     struct emu_order_event *last;  /* last element of the array */
-    bool by_turn;                  /* rank simultaneous events by emu_order_turn() */
+    bool by_rank;                  /* rank simultaneous events by emu_order_tie_rank() */
 };
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
 /** emu_order_init - an empty order for @events events. @event: EMU_ORDER_ROOM(@events) of them. */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
-                                  uint32_t events, bool by_turn)
+                                  uint32_t events, bool by_rank)
 {
     order->event = event;
     order->last = event + EMU_ORDER_ROOM(events) - 1;
-    order->by_turn = by_turn;
+    order->by_rank = by_rank;
     order->first = order->end = event + events;
     order->end->at_ps = EMU_NEVER;
 }
@@ -50,10 +50,10 @@ static inline uint64_t emu_order_next_ps(const struct emu_order *order)
 }
 
 /**
- * emu_order_turn - rank of @port among ports that compete at @time; the lowest goes first. A hash
- * of both, so that in any set of ports each is first equally often. Pure.
+ * emu_order_tie_rank - rank of @port among ports that compete at @time; the lowest goes first. A
+ * hash of both, so that in any set of ports each is first equally often. Pure.
  */
-static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
+static inline uint64_t emu_order_tie_rank(uint64_t time, uint64_t port)
 {
     return emu_hash(time ^ port << 57 ^ port >> 7);
 }

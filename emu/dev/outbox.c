@@ -253,7 +253,7 @@ void emu_outbox_settle(struct emu_worker *worker)
 {
     uint32_t parity = worker->window % 2;
 
-    pages_take(worker, parity, &worker->told);
+    pages_take(worker, parity, &worker->signalled);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->took[parity])
             box->page[parity]->count = 0;

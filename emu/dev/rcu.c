@@ -11,9 +11,9 @@
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-static char rcu_edge;                               /* its address stands for the grace period */
-#define RCU_READER_DONE() __tsan_release(&rcu_edge) /* U1 */
-#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_edge) /* U2 */
+static char rcu_hostif;                               /* its address stands for the grace period */
+#define RCU_READER_DONE() __tsan_release(&rcu_hostif) /* U1 */
+#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_hostif) /* U2 */
 #else
 #define RCU_READER_DONE() ((void)0)
 #define RCU_GRACE_OVER()  ((void)0)

@@ -18,9 +18,9 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 }
 
 /* Arrival of the first delayed entry; EMU_NEVER: others must overtake it, unless @alone. */
-static uint64_t fault_held_ps(const struct emu_faults *faults, bool alone)
+static uint64_t fault_delayed_ps(const struct emu_faults *faults, bool alone)
 {
-    const struct emu_fault_held *first = &faults->at[0];
+    const struct emu_fault_delayed *first = &faults->at[0];
 
     if (!faults->held || (!alone && first->passing > faults->seen))
         return EMU_NEVER;
@@ -29,13 +29,13 @@ static uint64_t fault_held_ps(const struct emu_faults *faults, bool alone)
 
 uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx)
 {
-    uint64_t held_ps = fault_held_ps(faults, true);
+    uint64_t delayed_ps = fault_delayed_ps(faults, true);
     uint64_t front_ps = emu_rx_next_ps(rx);
 
-    return held_ps < front_ps ? held_ps : front_ps;
+    return delayed_ps < front_ps ? delayed_ps : front_ps;
 }
 
-static bool fault_before(const struct emu_fault_held *a, const struct emu_fault_held *b)
+static bool fault_before(const struct emu_fault_delayed *a, const struct emu_fault_delayed *b)
 {
     return a->due_ps != b->due_ps ? a->due_ps < b->due_ps : a->passing < b->passing;
 }
@@ -50,18 +50,18 @@ struct fault_verdict {
 };
 
 /* Delay an entry by a random time, on clock raw by a number of entries. There is space. */
-static void fault_hold(struct emu_faults *faults, const struct emu_rx *rx,
-                       const struct emu_entry *entry, const struct fault_verdict *verdict,
-                       enum emu_fate fate)
+static void fault_delay(struct emu_faults *faults, const struct emu_rx *rx,
+                        const struct emu_entry *entry, const struct fault_verdict *verdict,
+                        enum emu_fate fate)
 {
     uint64_t range_ps = verdict->until_ps - verdict->by_ps;
-    struct emu_fault_held held = {.entry = *entry, .number = faults->number, .fate = fate};
+    struct emu_fault_delayed held = {.entry = *entry, .number = faults->number, .fate = fate};
     uint32_t i = faults->held++;
 
     if (rx->owner->timed)
         held.due_ps = entry->time_ps + verdict->by_ps + (range_ps ? verdict->how % range_ps : 0);
     else
-        held.passing = faults->seen + 1 + verdict->how % EMU_FAULT_HELD;
+        held.passing = faults->seen + 1 + verdict->how % EMU_FAULT_DELAYED;
     for (; i && fault_before(&held, &faults->at[i - 1]); i--)
         faults->at[i] = faults->at[i - 1];
     faults->at[i] = held;
@@ -193,8 +193,8 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
                                 .fault = fault,
                                 .cable = faults->name,
                                 .what = (uint8_t)what,
-                                .packet = (uint8_t)emu_fault_part(entry->packet.kind),
-                                .dark = faults->down,
+                                .packet = (uint8_t)emu_fault_packet_of(entry->packet.kind),
+                                .link_down = faults->down,
                                 .known = hdr != NULL};
 
     if (!faults->log || !fault)
@@ -240,7 +240,7 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
 {
-    enum emu_fault_packet packet = emu_fault_part(entry->packet.kind);
+    enum emu_fault_packet packet = emu_fault_packet_of(entry->packet.kind);
     const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
 
     for (uint32_t i = 0; i < faults->rules; i++) {
@@ -363,11 +363,11 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     case EMU_FAULT_DOUBLE:
         emu_count(&faults->counts.twice, 1);
         emu_pool_share(cache->pool, entry->buf, 1);
-        fault_hold(faults, rx, entry, verdict, EMU_FATE_TWICE);
+        fault_delay(faults, rx, entry, verdict, EMU_FATE_TWICE);
         return true;
     case EMU_FAULT_DELAY:
         emu_count(&faults->counts.late, 1);
-        fault_hold(faults, rx, entry, verdict, EMU_FATE_ARRIVED);
+        fault_delay(faults, rx, entry, verdict, EMU_FATE_ARRIVED);
         return false;
     case EMU_FAULT_SLOW:
     case EMU_FAULT_STICK:
@@ -380,7 +380,8 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
 /* Can it be applied? The number of delayed entries is limited. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
-    return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) || faults->held < EMU_FAULT_HELD;
+    return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) ||
+           faults->held < EMU_FAULT_DELAYED;
 }
 
 /* Decide about @entry, just taken off the ring. False: it is delayed. */
@@ -393,8 +394,8 @@ static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
     emu_count(&faults->counts.seen, 1);
     if (faults->down) {
         faults->seen++;
-        fault_log(faults, rx, cache, entry, faults->dark, EMU_FAULT_LOSE);
-        emu_count(&faults->counts.dark, 1);
+        fault_log(faults, rx, cache, entry, faults->link_down, EMU_FAULT_LOSE);
+        emu_count(&faults->counts.link_down, 1);
         *fate = fault_lose(faults, cache, entry);
         return true;
     }
@@ -414,15 +415,15 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 {
     for (;;) {
         uint64_t front_ps = emu_rx_next_ps(rx);
-        uint64_t held_ps = fault_held_ps(faults, front_ps == EMU_NEVER);
+        uint64_t delayed_ps = fault_delayed_ps(faults, front_ps == EMU_NEVER);
 
-        if ((held_ps < front_ps ? held_ps : front_ps) > until_ps)
+        if ((delayed_ps < front_ps ? delayed_ps : front_ps) > until_ps)
             return false;
-        if (held_ps <= front_ps) {
+        if (delayed_ps <= front_ps) {
             *entry = faults->at[0].entry;
             *fate = faults->at[0].fate;
             faults->number = faults->at[0].number;
-            entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* fits the field: see EMU_LAST_PS */
+            entry->time_ps = delayed_ps & (EMU_RING_FULL - 1); /* fits the field: see EMU_LAST_PS */
             memmove(faults->at, faults->at + 1, --faults->held * sizeof faults->at[0]);
             if (faults->down && *fate == EMU_FATE_ARRIVED)
                 *fate = fault_lose(faults, cache, entry);

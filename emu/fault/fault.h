@@ -22,8 +22,8 @@
 #include "emu/packet/rule.h"
 #include "emu/util/count.h"
 
-#define EMU_FAULT_HELD 16u /* delayed entries of a cable at most; further ones arrive in time */
-#define EMU_FAULT_UNIT 1000000u /* rates are per so many entries */
+#define EMU_FAULT_DELAYED 16u /* delayed entries of a cable at most; further ones arrive in time */
+#define EMU_FAULT_UNIT    1000000u /* rates are per so many entries */
 
 /* Per EMU_FAULT_UNIT entries; the sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
@@ -32,7 +32,7 @@ struct emu_fault_rates {
     uint32_t payload; /* one bit of the payload; without one, of the header */
     uint32_t twice;   /* a duplicate follows later */
     uint32_t late;    /* delayed */
-    uint64_t late_ps; /* by at most this; clock raw: by at most EMU_FAULT_HELD entries */
+    uint64_t late_ps; /* by at most this; clock raw: by at most EMU_FAULT_DELAYED entries */
 };
 
 /* What a device learns about an entry besides its contents. */
@@ -43,7 +43,7 @@ enum emu_fate {
     EMU_FATE_DAMAGED  /* lost, but noticed: on cables with a checksum */
 };
 
-struct emu_fault_held {
+struct emu_fault_delayed {
     uint64_t due_ps;  /* arrival; raw: 0 */
     uint64_t passing; /* raw: arrives once so many entries were seen; timed: 0 */
     struct emu_entry entry;
@@ -72,8 +72,8 @@ struct emu_fault_armed {
 /* Owned by the receiving device. */
 struct emu_faults {
     struct emu_fault_rates rates;
-    bool down;     /* link down: everything on the cable is lost */
-    uint32_t dark; /* down: number of the fault that did it; 0: not logged */
+    bool down;          /* link down: everything on the cable is lost */
+    uint32_t link_down; /* down: number of the fault that did it; 0: not logged */
     uint32_t rules;
     struct emu_fault_armed *armed; /* the first rule that hits an entry applies */
     struct emu_fault_log *log;     /* may be NULL */
@@ -90,10 +90,10 @@ struct emu_faults {
     uint64_t seen;  /* entries so far */
     uint64_t tried; /* test packets so far */
     uint32_t held;
-    struct emu_fault_held at[EMU_FAULT_HELD]; /* by arrival */
+    struct emu_fault_delayed at[EMU_FAULT_DELAYED]; /* by arrival */
     struct {
         _Atomic uint64_t seen, lost, damaged, twice, late;
-        _Atomic uint64_t dark; /* of the lost: because the link was down */
+        _Atomic uint64_t link_down; /* of the lost: because the link was down */
     } counts;
 };
 

@@ -36,22 +36,22 @@ void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hi
     if (!log)
         return;
     put = atomic_load_explicit(&log->put, memory_order_relaxed);
-    if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) { /* L4: L3 */
+    if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) { /* J4: J3 */
         emu_count(&log->missed, 1);
         return;
     }
     log->hit[put % LOG_HITS] = *hit;
-    atomic_store_explicit(&log->put, put + 1, memory_order_release); /* L1: L2 */
+    atomic_store_explicit(&log->put, put + 1, memory_order_release); /* J1: J2 */
 }
 
 bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret)
 {
     uint64_t taken = atomic_load_explicit(&log->taken, memory_order_relaxed);
 
-    if (atomic_load_explicit(&log->put, memory_order_acquire) == taken) /* L2: L1 */
+    if (atomic_load_explicit(&log->put, memory_order_acquire) == taken) /* J2: J1 */
         return false;
     *ret = log->hit[taken % LOG_HITS];
-    atomic_store_explicit(&log->taken, taken + 1, memory_order_release); /* L3: L4 */
+    atomic_store_explicit(&log->taken, taken + 1, memory_order_release); /* J3: J4 */
     return true;
 }
 

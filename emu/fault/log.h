@@ -19,7 +19,7 @@ struct emu_fault_hit {
     uint32_t cable; /* emu_faults.name */
     uint8_t what;   /* enum emu_fault_what */
     uint8_t packet; /* enum emu_fault_packet */
-    bool dark;      /* lost because the link was down; `what` is unused */
+    bool link_down; /* lost because the link was down; `what` is unused */
     bool known;     /* hdr is valid */
     struct emu_hdr hdr;
     uint8_t begins[EMU_FAULT_BEGINS]; /* of the payload; zeros after hdr.len bytes */

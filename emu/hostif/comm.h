@@ -10,8 +10,8 @@
  * choice depends on the collective's number only, so all members choose the same.
  *
  * Some timed collectives are also recorded one by one in a ring (emu/hostif/finished.h). The
- * members' records show which member arrived last. Recorded are the first EMU_COMM_TOLD, then about
- * half as many whenever the number doubles.
+ * members' records show which member arrived last. Recorded are the first EMU_COMM_REPORTED, then
+ * about half as many whenever the number doubles.
  */
 #ifndef EMU_COMM_H
 #define EMU_COMM_H
@@ -29,8 +29,8 @@
 #define EMU_COMM_TIMED      1024u
 #define EMU_COMM_TIMED_BITS 4u
 #define EMU_COMM_TIMED_EACH (1u << EMU_COMM_TIMED_BITS)
-#define EMU_COMM_TOLD       32u
-#define EMU_COMM_UNTOLD     UINT8_MAX
+#define EMU_COMM_REPORTED   32u
+#define EMU_COMM_UNREPORTED UINT8_MAX
 
 /* Where a collective was executed. */
 enum emu_comm_where {
@@ -77,23 +77,23 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 struct emu_comm_draw {
     bool timed;
     uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
-    /* one in 2^told_bits is recorded; EMU_COMM_UNTOLD: not recorded */
-    uint8_t told_bits;
+    /* one in 2^report_bits is recorded; EMU_COMM_UNREPORTED: not recorded */
+    uint8_t report_bits;
 };
 
 /** emu_comm_draw - for collective @number, from 0, of its kind and size in its group. Pure. */
 static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
 {
     uint32_t draw = (number * UINT32_C(0x9e3779b1)) >> 8; /* Fibonacci hashing: 24 bits */
-    uint32_t bits = number < EMU_COMM_TOLD ? 0 : 32u - (uint32_t)__builtin_clz(number) - 5;
-    uint32_t told_bits = bits < 24 ? bits : 24;
+    uint32_t bits = number < EMU_COMM_REPORTED ? 0 : 32u - (uint32_t)__builtin_clz(number) - 5;
+    uint32_t report_bits = bits < 24 ? bits : 24;
     bool late = number >= EMU_COMM_TIMED;
 
     return (struct emu_comm_draw){.timed = !late || !(draw & (EMU_COMM_TIMED_EACH - 1)),
                                   .weight_bits = late ? EMU_COMM_TIMED_BITS : 0,
-                                  .told_bits = draw & ((UINT32_C(1) << told_bits) - 1)
-                                                   ? EMU_COMM_UNTOLD
-                                                   : (uint8_t)told_bits};
+                                  .report_bits = draw & ((UINT32_C(1) << report_bits) - 1)
+                                                     ? EMU_COMM_UNREPORTED
+                                                     : (uint8_t)report_bits};
 }
 
 /** emu_comm_called - count a completed collective. Thread: the process, one at a time. */

@@ -12,7 +12,7 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
         from->bytes,
         from->group | (uint64_t)from->root << 32,
         from->kind | (uint64_t)from->op << 8 | (uint64_t)from->type << 16 |
-            (uint64_t)from->told_bits << 24 | (uint64_t)from->members << 32,
+            (uint64_t)from->report_bits << 24 | (uint64_t)from->members << 32,
     };
 
     for (uint32_t i = 0; i < EMU_FINISHED_WORDS; i++)
@@ -38,7 +38,7 @@ static bool entry_copy(struct emu_finished *ret, struct emu_finished_shared *fro
                                  .kind = (uint8_t)word[5],
                                  .op = (uint8_t)(word[5] >> 8),
                                  .type = (uint8_t)(word[5] >> 16),
-                                 .told_bits = (uint8_t)(word[5] >> 24),
+                                 .report_bits = (uint8_t)(word[5] >> 24),
                                  .members = (uint16_t)(word[5] >> 32)};
     return atomic_load_explicit(&from->count, memory_order_relaxed) - n < EMU_FINISHED_SLOTS;
 }

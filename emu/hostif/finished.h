@@ -47,7 +47,7 @@ struct emu_finished {
     uint8_t kind;     /* enum emu_kind or enum emu_finished_kind */
     uint8_t op;       /* reductions: enum emu_op, enum emu_type */
     uint8_t type;
-    uint8_t told_bits; /* struct emu_comm_draw */
+    uint8_t report_bits; /* struct emu_comm_draw */
 };
 
 /* In the host interface's memory. */

@@ -4,15 +4,15 @@
  *
  * It is a shared memory region with a ring of whole segments in each direction: `up` from the
  * adapter to the fabric, `down` from the fabric to the adapter. A process maps only its own region,
- * and its switch's shared multicast buffer for reading (fabric/shelf.h). Both sides keep private
- * copies of what they wrote. The fabric trusts nothing that it reads: an index out of range, a bad
- * header or a foreign source is counted and dropped.
+ * and its switch's shared multicast buffer for reading (fabric/mcast_buf.h). Both sides keep
+ * private copies of what they wrote. The fabric trusts nothing that it reads: an index out of
+ * range, a bad header or a foreign source is counted and dropped.
  *
  * The fabric's side keeps the adapter's credits on the wire (link.c): the up ring is the adapter's
  * transmit queue, not the wire.
  *
  * The region also holds, written by the fabric, the incarnation of the process on each node
- * (emu_seat_first), and, written by the process, its message counters (emu/hostif/comm.h).
+ * (emu_incarnation_first), and, written by the process, its message counters (emu/hostif/comm.h).
  */
 #ifndef EMU_HOSTIF_H
 #define EMU_HOSTIF_H
@@ -51,14 +51,15 @@
  * Otherwise light traffic would walk through the whole ring and fault in each page: 2 us a page in
  * one process, 1 us in the other, for 16 segments.
  */
-#define EMU_HOSTIF_TURN 1024u
+#define EMU_HOSTIF_WRAP 1024u
 
 /*
- * Slots of a shared multicast buffer (emu/hostif/fabric/shelf.h) and of each part; powers of two.
+ * Slots of a shared multicast buffer (emu/hostif/fabric/mcast_buf.h) and of each part; powers of
+ * two.
  */
-#define EMU_SHELF_SLOTS 8192u
-#define EMU_SHELF_PART  1024u
-#define EMU_SHELF_PARTS (EMU_SHELF_SLOTS / EMU_SHELF_PART)
+#define EMU_MCAST_BUF_SLOTS   8192u
+#define EMU_MCAST_BLOCK_SLOTS 1024u
+#define EMU_MCAST_BLOCKS      (EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS)
 
 #define EMU_HOSTIF_RING_DATA 1u /* ring the bell when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
@@ -67,9 +68,9 @@ struct emu_hostif_slot {
     struct emu_seg seg;
 };
 
-/* A shared multicast buffer, as all map it (emu/hostif/fabric/shelf.h). */
-struct emu_shelf_shared {
-    alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_SHELF_SLOTS];
+/* A shared multicast buffer, as all map it (emu/hostif/fabric/mcast_buf.h). */
+struct emu_mcast_buf_shared {
+    alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_MCAST_BUF_SLOTS];
 };
 
 #define EMU_STREAM_SEGS  16u /* this many segments in a row are a stream */
@@ -111,23 +112,25 @@ struct emu_hostif_stats {
  * word per node holds twice the number of the last one, less 1 while it is attached; 0 before the
  * first. The word only grows, except that its highest bit is set while no link of the node is up.
  */
-#define EMU_SEAT_NO_LINK (UINT64_C(1) << 63)
+#define EMU_INCARNATION_NO_LINK (UINT64_C(1) << 63)
 
-static inline uint64_t emu_seat_state(uint64_t seat, bool attached)
+static inline uint64_t emu_incarnation_state(uint64_t incarnation, bool attached)
 {
-    return 2 * seat - attached;
+    return 2 * incarnation - attached;
 }
 
-/** emu_seat_attached - is the node's last process still attached? Pure. */
-static inline bool emu_seat_attached(uint64_t word)
+/** emu_incarnation_attached - is the node's last process still attached? Pure. */
+static inline bool emu_incarnation_attached(uint64_t word)
 {
     return word & 1;
 }
 
-/** emu_seat_first - the incarnation of the attached process, or else of the next one. Pure. */
-static inline uint64_t emu_seat_first(uint64_t word)
+/**
+ * emu_incarnation_first - the incarnation of the attached process, or else of the next one. Pure.
+ */
+static inline uint64_t emu_incarnation_first(uint64_t word)
 {
-    return (word & ~EMU_SEAT_NO_LINK) / 2 + 1;
+    return (word & ~EMU_INCARNATION_NO_LINK) / 2 + 1;
 }
 
 struct emu_hostif_shared {
@@ -137,11 +140,11 @@ struct emu_hostif_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;          /* 1: clock real, entries carry times */
-    uint32_t device_threads; /* 1: --threads device: the process steps its adapter */
-    uint64_t origin_ns;      /* CLOCK_MONOTONIC at the fabric's time 0 */
-    uint64_t nic_send_ps;    /* profile: from post to wire */
-    uint32_t shelf_slots;    /* of the shared multicast buffer; 0: there is none */
+    uint32_t timed;           /* 1: clock real, entries carry times */
+    uint32_t device_threads;  /* 1: --threads device: the process steps its adapter */
+    uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
+    uint64_t nic_send_ps;     /* profile: from post to wire */
+    uint32_t mcast_buf_slots; /* of the shared multicast buffer; 0: there is none */
 
     /* Written by the adapter; read by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
@@ -205,8 +208,8 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
-    /* Written by the fabric; read by the adapter: one word per node (emu_seat_state). */
-    alignas(EMU_LINE) _Atomic uint64_t seats[];
+    /* Written by the fabric; read by the adapter: one word per node (emu_incarnation_state). */
+    alignas(EMU_LINE) _Atomic uint64_t incarnations[];
 };
 
 /** emu_hostif_bytes - size of the region in a fabric of @nodes. Pure. */
@@ -221,7 +224,7 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
 {
-    return (struct emu_comm_peer *)(void *)&shared->seats[nodes + nodes % 2] + node;
+    return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
 /** emu_hostif_peers - after these, one bit per node with messages, for fast reading. Pure. */
@@ -244,16 +247,17 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
 
 /* The descriptors that a process receives. It maps memory and shelf, and may then close them. */
 struct emu_hostif_fds {
-    int memory; /* the region */
-    int bell;   /* eventfd that wakes the worker; -1: the worker never sleeps */
-    int shelf;  /* shared multicast buffer; -1: none */
+    int memory;    /* the region */
+    int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
+    int mcast_buf; /* shared multicast buffer; -1: none */
 };
 
 /* The adapter's end. Protected by the adapter's lock. */
 struct emu_hostif_nic {
     struct emu_hostif_shared *shared;
-    const struct emu_shelf_shared *shelf; /* shared multicast buffer, read-only; NULL: none */
-    int bell;                             /* eventfd: write 1 to wake the fabric's worker */
+    /* shared multicast buffer, read-only; NULL: none */
+    const struct emu_mcast_buf_shared *mcast_buf;
+    int bell;           /* eventfd: write 1 to wake the fabric's worker */
     uint32_t up_tail;   /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_shown;  /* segments published */
     uint32_t up_head;   /* copy of shared->up_head: may lag */
@@ -273,10 +277,12 @@ static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
     return (number + shift) % EMU_HOSTIF_SLOTS;
 }
 
-/** emu_hostif_may_turn - may a writer at slot @at restart at 0? @untold: unpublished entries. */
-static inline bool emu_hostif_may_turn(uint32_t at, uint32_t untold)
+/**
+ * emu_hostif_may_wrap - may a writer at slot @at restart at 0? @unnotified: unpublished entries.
+ */
+static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 {
-    return at >= EMU_HOSTIF_TURN && !untold;
+    return at >= EMU_HOSTIF_WRAP && !unnotified;
 }
 
 /**
@@ -311,7 +317,7 @@ void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps, closes bell */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
 /* Set *up_shift so that the next slot is the first, if the ring is empty. Returns the next slot. */
-uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at);
+uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
  * emu_hostif_nic_claim - the next free up slot, to be filled in place, or NULL when the ring is
@@ -322,8 +328,8 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
     struct emu_hostif_shared *shared = nic->shared;
     uint32_t at = emu_hostif_slot_at(nic->up_tail, nic->up_shift);
 
-    if (emu_hostif_may_turn(at, nic->up_tail - nic->up_shown))
-        at = emu_hostif_nic_turn(nic, at);
+    if (emu_hostif_may_wrap(at, nic->up_tail - nic->up_shown))
+        at = emu_hostif_nic_wrap(nic, at);
     if (nic->up_tail - nic->up_head >= EMU_HOSTIF_SLOTS) {
         uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
 
@@ -357,12 +363,13 @@ static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_seat - the word of @node. Y7 pairs with X5: a process that has learned by any
- * message that a process attached or ended sees it here.
+ * emu_hostif_nic_incarnation - the word of @node. Y7 pairs with X5: a process that has learned by
+ * any message that a process attached or ended sees it here.
  */
-static inline uint64_t emu_hostif_nic_seat(const struct emu_hostif_nic *nic, uint32_t node)
+static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *nic, uint32_t node)
 {
-    return atomic_load_explicit(&nic->shared->seats[node], memory_order_acquire); /* Y7: X5 */
+    /* Y7: X5 */
+    return atomic_load_explicit(&nic->shared->incarnations[node], memory_order_acquire);
 }
 
 /**
@@ -430,7 +437,7 @@ static inline uint32_t emu_on(uint32_t index)
 /** emu_on_slot - the inverse of emu_on(). Pure. */
 static inline uint32_t emu_on_slot(uint32_t on)
 {
-    return (on >> 1) % EMU_SHELF_SLOTS;
+    return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
 /* Segment @number of the down ring; NULL: in the shared buffer that the process no longer reads. */
@@ -441,7 +448,7 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
 
     if (!on)
         return &nic->shared->down[at].seg;
-    return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
+    return nic->mcast_buf ? &nic->mcast_buf->slot[emu_on_slot(on)].seg : NULL;
 }
 
 /** emu_hostif_nic_skip - drop segments in the shared buffer that is no longer read, then peek. */

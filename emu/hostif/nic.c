@@ -11,7 +11,7 @@
  *   bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores down_tail, then reads
  *   asleep, with a fence between. Likewise one of us sees the other.
- *   Y7, Y8 pair with X5, X6 (seats): see emu_hostif_nic_seat(), emu_hostif_nic_endings().
+ *   Y7, Y8 pair with X5, X6 (seats): see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
 #include "emu/hostif/hostif.h"
@@ -26,18 +26,18 @@
 #include <time.h>
 #include <unistd.h>
 
-static int shelf_map(struct emu_hostif_nic *nic, int shelffd)
+static int mcast_buf_map(struct emu_hostif_nic *nic, int mcast_buf_fd)
 {
     struct stat st;
     void *at;
 
-    if (nic->shared->shelf_slots != EMU_SHELF_SLOTS || fstat(shelffd, &st) ||
-        (uint64_t)st.st_size != sizeof *nic->shelf)
+    if (nic->shared->mcast_buf_slots != EMU_MCAST_BUF_SLOTS || fstat(mcast_buf_fd, &st) ||
+        (uint64_t)st.st_size != sizeof *nic->mcast_buf)
         return -EPROTO;
-    at = mmap(NULL, sizeof *nic->shelf, PROT_READ, MAP_SHARED, shelffd, 0);
+    at = mmap(NULL, sizeof *nic->mcast_buf, PROT_READ, MAP_SHARED, mcast_buf_fd, 0);
     if (at == MAP_FAILED)
         return -errno;
-    nic->shelf = at;
+    nic->mcast_buf = at;
     return 0;
 }
 
@@ -61,7 +61,7 @@ int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds 
         return -EPROTO;
     }
     *nic = (struct emu_hostif_nic){.shared = sh, .bell = fds->bell};
-    err = sh->shelf_slots ? shelf_map(nic, fds->shelf) : 0;
+    err = sh->mcast_buf_slots ? mcast_buf_map(nic, fds->mcast_buf) : 0;
     if (err) {
         munmap(sh, (size_t)st.st_size);
         return err;
@@ -74,7 +74,7 @@ int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds 
     return 0;
 }
 
-uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at)
+uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at)
 {
     struct emu_hostif_shared *shared = nic->shared;
 
@@ -88,9 +88,9 @@ uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at)
 
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic)
 {
-    if (nic->shelf)
-        munmap((void *)nic->shelf, sizeof *nic->shelf);
-    nic->shelf = NULL;
+    if (nic->mcast_buf)
+        munmap((void *)nic->mcast_buf, sizeof *nic->mcast_buf);
+    nic->mcast_buf = NULL;
 }
 
 void emu_hostif_nic_close(struct emu_hostif_nic *nic)
@@ -122,7 +122,7 @@ const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t n
 }
 
 /* Y5. Clear the request: the eventfd stays readable until the fabric reads it. */
-static void edge_ring(struct emu_hostif_nic *nic, uint32_t what)
+static void hostif_ring(struct emu_hostif_nic *nic, uint32_t what)
 {
     struct emu_hostif_shared *sh = nic->shared;
     uint64_t one = 1;
@@ -135,19 +135,19 @@ static void edge_ring(struct emu_hostif_nic *nic, uint32_t what)
 }
 
 /* Publish @index in *@shared unless *@shown says that it is published. */
-static inline void edge_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
-                             uint32_t index, uint32_t what)
+static inline void hostif_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared,
+                               uint32_t *shown, uint32_t index, uint32_t what)
 {
     if (*shown == index)
         return;
     *shown = index;
     emu_hostif_show(shared, index); /* Y2 or Y4, and Y5 */
     emu_hostif_shown();
-    edge_ring(nic, what);
+    hostif_ring(nic, what);
 }
 
 /* Written before the tail and on its line: a reader of the tail has it. */
-static void edge_post_core(struct emu_hostif_shared *shared)
+static void hostif_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
 
@@ -159,13 +159,14 @@ void emu_hostif_nic_publish(struct emu_hostif_nic *nic)
 {
     if (nic->up_shown != nic->up_tail &&
         atomic_load_explicit(&nic->shared->oversubscribed, memory_order_relaxed))
-        edge_post_core(nic->shared);
-    edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_HOSTIF_RING_DATA);
+        hostif_post_core(nic->shared);
+    hostif_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_HOSTIF_RING_DATA);
 }
 
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic)
 {
-    edge_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head, EMU_HOSTIF_RING_ROOM);
+    hostif_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head,
+                EMU_HOSTIF_RING_ROOM);
 }
 
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,

@@ -12,32 +12,32 @@
 
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
 {
-    uint32_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed) | 1;
+    uint32_t sequence = atomic_load_explicit(&to->sequence, memory_order_relaxed) | 1;
     const uint8_t *at = (const void *)from;
 
-    atomic_store_explicit(&to->turn, turn, memory_order_relaxed);
+    atomic_store_explicit(&to->sequence, sequence, memory_order_relaxed);
     for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
         uint64_t word;
 
         memcpy(&word, at, sizeof word);
         atomic_store_explicit(&to->word[i], word, memory_order_release); /* K1: K3 */
     }
-    atomic_store_explicit(&to->turn, turn + 1, memory_order_release); /* K2: K4 */
+    atomic_store_explicit(&to->sequence, sequence + 1, memory_order_release); /* K2: K4 */
 }
 
 static bool pending_copy(struct emu_pending *to, struct emu_pending_shared *from)
 {
-    uint32_t turn = atomic_load_explicit(&from->turn, memory_order_acquire); /* K4: K2 */
+    uint32_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire); /* K4: K2 */
     uint8_t *at = (void *)to;
 
-    if (!turn || turn & 1)
+    if (!sequence || sequence & 1)
         return false;
     for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
         uint64_t word = atomic_load_explicit(&from->word[i], memory_order_acquire); /* K3: K1 */
 
         memcpy(at, &word, sizeof word);
     }
-    return atomic_load_explicit(&from->turn, memory_order_relaxed) == turn;
+    return atomic_load_explicit(&from->sequence, memory_order_relaxed) == sequence;
 }
 
 /* --- checks ------------------------------------------------------------------------- */
@@ -104,10 +104,10 @@ void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now
     op_check(&pending->send, nodes, now_ns);
     op_check(&pending->receive, nodes, now_ns);
     op_check(&pending->early, nodes, now_ns);
-    pending->clash.node = node_checked(pending->clash.node, nodes);
-    if (!what_check(&pending->clash.mine, nodes) || !what_check(&pending->clash.other, nodes))
-        pending->clash.node = EMU_PENDING_ANY;
-    name_check(pending->clash.name);
+    pending->mismatch.node = node_checked(pending->mismatch.node, nodes);
+    if (!what_check(&pending->mismatch.mine, nodes) || !what_check(&pending->mismatch.other, nodes))
+        pending->mismatch.node = EMU_PENDING_ANY;
+    name_check(pending->mismatch.name);
     call_check(&pending->call, nodes, now_ns);
     for (uint32_t g = 0; g < pending->groups; g++)
         group_check(&pending->group[g], nodes, now_ns);

@@ -89,7 +89,7 @@ struct emu_pending_call {
 };
 
 /* Members of a group called different collectives: the first mismatch that this process saw. */
-struct emu_pending_clash {
+struct emu_pending_mismatch {
     uint32_t group;  /* id */
     uint32_t node;   /* sender of the segment; EMU_PENDING_ANY: no mismatch */
     uint64_t number; /* of the collective, or a later one */
@@ -107,7 +107,7 @@ struct emu_pending {
     struct emu_pending_op send,
         receive;                 /* the oldest of each; put, get and atomic count as sends */
     struct emu_pending_op early; /* the oldest unexpected message */
-    struct emu_pending_clash clash;
+    struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];
 };
@@ -116,7 +116,7 @@ static_assert(sizeof(struct emu_pending) % sizeof(uint64_t) == 0, "words");
 
 /* In the host interface's memory. */
 struct emu_pending_shared {
-    alignas(EMU_LINE) _Atomic uint32_t turn; /* odd: being written */
+    alignas(EMU_LINE) _Atomic uint32_t sequence; /* odd: being written */
     _Atomic uint64_t word[EMU_PENDING_WORDS];
 };
 

@@ -24,11 +24,12 @@
 #define BARRIER_KEEP_NS    UINT64_C(20000000)   /* between two looks of the thread, at most */
 #define BARRIER_POLL_NS    UINT64_C(100000)     /* a port that wakes nobody is looked at so often */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000)  /* no sleep is longer */
-#define BARRIER_MEET_NS    UINT64_C(1000000)    /* between two looks whether all are there */
+#define BARRIER_CONNECT_NS UINT64_C(1000000)    /* between two looks whether all are there */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000) /* one of another fabric may be about to end */
 #define BARRIER_FAILED_NS  UINT64_C(1000000000) /* for others to say what they know of one */
 #define BARRIER_LINGER_NS  UINT64_C(1000000000) /* for the last records to arrive */
-#define BARRIER_ASK_NS     UINT64_C(100000000)  /* between two questions whether to stop waiting */
+/* between two questions whether to stop waiting */
+#define BARRIER_STOP_POLL_NS UINT64_C(100000000)
 
 /* Bytes that grow. */
 struct kept {
@@ -44,13 +45,13 @@ struct barrier_peer {
     uint16_t from; /* its number in frames */
     bool first;    /* of those with its host */
     bool lost;
-    int refused;         /* 0, or why records were not kept: -EPROTO, they are too many; -ENOMEM */
-    bool ended;          /* it has ended this superstep */
-    uint64_t life;       /* of the session; 0: not met yet */
-    uint64_t refused_ns; /* for so long, without a break, it has been refused */
-    struct kept in;      /* records that came */
-    size_t taken;        /* of these, bytes that a sync has read */
-    struct kept given;   /* to all, in the superstep that was ended last */
+    int refused;          /* 0, or why records were not kept: -EPROTO, they are too many; -ENOMEM */
+    bool ended;           /* it has ended this superstep */
+    uint64_t incarnation; /* of the session; 0: not met yet */
+    uint64_t refused_ns;  /* for so long, without a break, it has been refused */
+    struct kept in;       /* records that came */
+    size_t taken;         /* of these, bytes that a sync has read */
+    struct kept given;    /* to all, in the superstep that was ended last */
 };
 
 struct emu_barrier {
@@ -70,7 +71,7 @@ struct emu_barrier {
     struct emu_barrier_taker taker;
     struct emu_waiter *waiter; /* what a sync sleeps on */
     int err;
-    bool told; /* the others were, as far as they could be */
+    bool notified; /* the others were, as far as they could be */
     char why[EMU_BARRIER_WHY_BYTES];
 
     pthread_mutex_t lock; /* over all of it */
@@ -147,11 +148,11 @@ static void peer_forget(struct barrier_peer *peer)
 static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     struct barrier_peer *peer = ctx;
-    uint64_t life = emu_session_life(peer->session);
+    uint64_t incarnation = emu_session_incarnation(peer->session);
 
-    if (!peer->life)
-        peer->life = life;
-    if (peer->life != life || peer->lost || peer->refused)
+    if (!peer->incarnation)
+        peer->incarnation = incarnation;
+    if (peer->incarnation != incarnation || peer->lost || peer->refused)
         return; /* it began anew, and that is too late */
     peer->refused =
         kept_add(&peer->in, records, bytes, peer->barrier->most_bytes + peer->barrier->cable_bytes);
@@ -194,14 +195,14 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
 }
 
 /* A session that was up in one life is in another, or in none: its host is lost. */
-static void peer_look(struct barrier_peer *peer)
+static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
-    uint64_t life = emu_session_life(peer->session);
+    uint64_t incarnation = emu_session_incarnation(peer->session);
 
-    if (!peer->life && up)
-        peer->life = life;
-    peer->lost |= peer->life && (!up || life != peer->life);
+    if (!peer->incarnation && up)
+        peer->incarnation = incarnation;
+    peer->lost |= peer->incarnation && (!up || incarnation != peer->incarnation);
 }
 
 /* Frames in, frames out. Returns how many came. */
@@ -214,7 +215,7 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
         came += port_receive(barrier, p, now_ns);
     for (uint32_t i = 0; i < barrier->peers; i++) {
         emu_session_step(barrier->peer[i].session, now_ns);
-        peer_look(&barrier->peer[i]);
+        peer_check(&barrier->peer[i]);
     }
     return came;
 }
@@ -249,11 +250,11 @@ static void barrier_sleep(struct emu_barrier *barrier)
  * Another host may be alive and never end its superstep, or never take what is sent to it. Whoever
  * waits for it here can be told to stop.
  */
-static void barrier_ask(struct emu_barrier *barrier)
+static void barrier_poll_stop(struct emu_barrier *barrier)
 {
     uint64_t now_ns = barrier->stops ? barrier_now_ns(barrier) : 0;
 
-    if (!barrier->stops || now_ns - barrier->asked_ns < BARRIER_ASK_NS)
+    if (!barrier->stops || now_ns - barrier->asked_ns < BARRIER_STOP_POLL_NS)
         return;
     barrier->asked_ns = now_ns;
     if (barrier->stops(barrier->stops_ctx))
@@ -263,7 +264,7 @@ static void barrier_ask(struct emu_barrier *barrier)
 /* One round of waiting for what others say. @rounds: in which nothing came, in a row. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
-    barrier_ask(barrier);
+    barrier_poll_stop(barrier);
     if (barrier_pass(barrier))
         *rounds = 0;
     else if (emu_wait_round((*rounds)++, barrier->oversubscribed) == EMU_WAIT_SLEEP)
@@ -301,8 +302,8 @@ static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record 
 }
 
 /* @bytes bytes in as many records as that takes, the last of them of kind @last. */
-static int peer_say(struct barrier_peer *peer, const uint8_t *from, size_t bytes,
-                    enum emu_step last)
+static int peer_put_bytes(struct barrier_peer *peer, const uint8_t *from, size_t bytes,
+                          enum emu_step last)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP};
     size_t most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
@@ -408,19 +409,19 @@ static int peer_take(struct barrier_peer *peer)
     return err;
 }
 
-static int barrier_say(struct emu_barrier *barrier, const void *mine, size_t bytes)
+static int barrier_send(struct emu_barrier *barrier, const void *mine, size_t bytes)
 {
     int err = barrier->err;
 
     for (uint32_t i = 0; !err && i < barrier->peers; i++) {
         struct barrier_peer *peer = &barrier->peer[i];
 
-        err = peer_say(peer, mine, peer->first ? bytes : 0, EMU_STEP_LAST);
+        err = peer_put_bytes(peer, mine, peer->first ? bytes : 0, EMU_STEP_LAST);
     }
     return err;
 }
 
-static int barrier_hear(struct emu_barrier *barrier)
+static int barrier_receive(struct emu_barrier *barrier)
 {
     unsigned rounds = 0;
     bool all = false;
@@ -449,7 +450,7 @@ static int barrier_hear(struct emu_barrier *barrier)
 }
 
 /* All are told that this host ends, as far as they can be. */
-static void barrier_tell(struct emu_barrier *barrier, const char *why)
+static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *why)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_FAIL};
 
@@ -475,9 +476,9 @@ static void barrier_tell(struct emu_barrier *barrier, const char *why)
 /* Whatever ended it, and wherever that was seen: the others are told once. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    if (err < 0 && !barrier->told && err != -ECONNABORTED) /* who ended has told all */
-        barrier_tell(barrier, barrier->why);
-    barrier->told |= err < 0;
+    if (err < 0 && !barrier->notified && err != -ECONNABORTED) /* who ended has told all */
+        barrier_broadcast_failure(barrier, barrier->why);
+    barrier->notified |= err < 0;
     return err;
 }
 
@@ -497,9 +498,9 @@ int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes
     int err;
 
     pthread_mutex_lock(&barrier->lock);
-    err = barrier_say(barrier, mine, bytes);
+    err = barrier_send(barrier, mine, bytes);
     if (!err)
-        err = barrier_hear(barrier);
+        err = barrier_receive(barrier);
     barrier_end(barrier, err);
     pthread_mutex_unlock(&barrier->lock);
     return err;
@@ -593,7 +594,7 @@ static void *keeper_main(void *arg)
 }
 
 /* 0: all are there; 1: not yet; or an error. @passed_ns: since the last look. */
-static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns)
+static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {
     char why[128], how[128];
     bool failed, is_vain;
@@ -636,20 +637,20 @@ static int barrier_late(struct emu_barrier *barrier)
     return 0;
 }
 
-int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
+int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns)
 {
     uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0, last_ns = 0;
     int err = 1;
 
     while (err == 1) {
         pthread_mutex_lock(&barrier->lock);
-        err = barrier_met(barrier, passed_ns - last_ns);
+        err = barrier_connected(barrier, passed_ns - last_ns);
         if (err == 1 && passed_ns >= timeout_ns)
             err = barrier_late(barrier);
         barrier_end(barrier, err);
         pthread_mutex_unlock(&barrier->lock);
         if (err == 1)
-            emu_waiter_sleep(barrier->waiter, BARRIER_MEET_NS);
+            emu_waiter_sleep(barrier->waiter, BARRIER_CONNECT_NS);
         last_ns = passed_ns;
         passed_ns = barrier_now_ns(barrier) - began_ns;
     }

@@ -92,10 +92,10 @@ struct emu_barrier_taker {
 int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config *config);
 
 /**
- * emu_barrier_meet - wait until all hosts are there. Errors: -ETIMEDOUT, not within @timeout_ns;
+ * emu_barrier_connect - wait until all hosts are there. Errors: -ETIMEDOUT, not within @timeout_ns;
  * -EPROTO, one of them is of another fabric; -EHOSTDOWN, one came and is gone: emu_barrier_why().
  */
-int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns);
+int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
 
 /**
  * emu_barrier_destroy - wait until all others have what was put in, a second at most, and end. It

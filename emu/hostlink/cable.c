@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cable.c - a cable to another host: what goes, and the accounts of both ways. What comes: come.c.
+ * cable.c - a cable to another host: what goes, and the accounts of both ways. What comes: rx.c.
  *
  * In a life of the session, of each channel (0 where a cable has none): what our switch has sent
  * and was not paid for (unpaid), and what the far switch still has of an earlier life (old), are
@@ -134,12 +134,12 @@ static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t 
 /* How many more would the far host's accounts allow? */
 static uint32_t cable_may_send(const struct hostlink_cable *cable)
 {
-    int64_t under_way = cable->unpaid[0] + (int64_t)cable->old[0];
+    int64_t in_flight = cable->unpaid[0] + (int64_t)cable->old[0];
     int64_t most = cable->credits + (int64_t)cable->depth;
 
     if (cable->channels)
-        return cable->slots - cable->under_way;
-    return under_way < most ? (uint32_t)(most - under_way) : 0;
+        return cable->slots - cable->in_flight;
+    return in_flight < most ? (uint32_t)(most - in_flight) : 0;
 }
 
 /*
@@ -147,7 +147,7 @@ static uint32_t cable_may_send(const struct hostlink_cable *cable)
  * calls says what kind of cable and of clock it is, so that what most cables need is code without
  * the rest.
  */
-struct cable_turn {
+struct cable_quantum {
     struct emu_pool_cache *cache;
     struct emu_session *session;
     uint64_t origin_ns;
@@ -158,126 +158,126 @@ struct cable_turn {
 };
 
 /* The entry as a record, its times as the hosts' clocks have them. */
-static inline void cable_record(const struct cable_turn *turn, const struct emu_entry *entry,
+static inline void cable_record(const struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed, struct emu_hostlink_record *ret)
 {
-    hostlink_entry_record(entry, turn->cache->pool, channels, turn->number, ret);
-    ret->at_ps = timed ? ret->at_ps + turn->origin_ns * 1000u : 0;
+    hostlink_entry_record(entry, quantum->cache->pool, channels, quantum->number, ret);
+    ret->at_ps = timed ? ret->at_ps + quantum->origin_ns * 1000u : 0;
     if (!timed)
         return;
     if (!channels)
-        ret->entry.crc = hostlink_born_ns(entry->born_ns, turn->origin_ns);
-    ret->note = hostlink_born_ns(ret->note, turn->origin_ns);
+        ret->entry.crc = hostlink_born_ns(entry->born_ns, quantum->origin_ns);
+    ret->note = hostlink_born_ns(ret->note, quantum->origin_ns);
 }
 
-static void turn_put(struct cable_turn *turn)
+static void quantum_put(struct cable_quantum *quantum)
 {
-    if (turn->put)
-        emu_session_put(turn->session, turn->put);
-    turn->put = 0;
+    if (quantum->put)
+        emu_session_put(quantum->session, quantum->put);
+    quantum->put = 0;
 }
 
 /* False: the session has no room. */
-static bool turn_find(struct cable_turn *turn, uint32_t bytes)
+static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 {
-    turn_put(turn);
-    turn->to = emu_session_room(turn->session, bytes);
-    turn->left = turn->to ? emu_session_left(turn->session) : 0;
-    return turn->to;
+    quantum_put(quantum);
+    quantum->to = emu_session_room(quantum->session, bytes);
+    quantum->left = quantum->to ? emu_session_left(quantum->session) : 0;
+    return quantum->to;
 }
 
-/* turn_send() of what most entries are: with a buffer, and in what is left of the frame. */
-static inline void turn_send_plain(struct cable_turn *turn, const struct emu_entry *entry,
-                                   uint32_t bytes)
+/* quantum_send() of what most entries are: with a buffer, and in what is left of the frame. */
+static inline void quantum_send_plain(struct cable_quantum *quantum, const struct emu_entry *entry,
+                                      uint32_t bytes)
 {
     uint64_t head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
                     (uint64_t)entry->hdr.len << ENTRY_LENGTH |
-                    (uint64_t)turn->number << ENTRY_CABLE;
-    uint8_t *to = turn->to;
+                    (uint64_t)quantum->number << ENTRY_CABLE;
+    uint8_t *to = quantum->to;
 
     memcpy(to, &head, sizeof head);
     memset(to + ENTRY_TIME, 0, sizeof head);
     memcpy(to + ENTRY_HDR, &entry->hdr, sizeof entry->hdr);
     memcpy(to + ENTRY_CRC, &entry->crc, sizeof entry->crc);
     memset(to + ENTRY_NOTE, 0, EMU_HOSTLINK_ENTRY_BYTES - ENTRY_NOTE);
-    emu_copy(to + EMU_HOSTLINK_ENTRY_BYTES, emu_pool_bytes(turn->cache->pool, entry->buf),
+    emu_copy(to + EMU_HOSTLINK_ENTRY_BYTES, emu_pool_bytes(quantum->cache->pool, entry->buf),
              entry->hdr.len);
-    turn->to = to + bytes;
-    turn->left -= bytes;
-    turn->put += bytes;
+    quantum->to = to + bytes;
+    quantum->left -= bytes;
+    quantum->put += bytes;
 }
 
 /* False: the session has no room. */
-static inline bool turn_send(struct cable_turn *turn, const struct emu_entry *entry, bool channels,
-                             bool timed)
+static inline bool quantum_send(struct cable_quantum *quantum, const struct emu_entry *entry,
+                                bool channels, bool timed)
 {
     struct emu_hostlink_record record;
     uint32_t bytes = EMU_HOSTLINK_ENTRY_BYTES + entry->hdr.len;
 
-    if (!channels && !timed && entry->buf != EMU_NO_BUF && bytes <= turn->left) {
-        turn_send_plain(turn, entry, bytes);
+    if (!channels && !timed && entry->buf != EMU_NO_BUF && bytes <= quantum->left) {
+        quantum_send_plain(quantum, entry, bytes);
         return true;
     }
-    cable_record(turn, entry, channels, timed, &record);
+    cable_record(quantum, entry, channels, timed, &record);
     bytes = hostlink_entry_bytes(&record);
-    if (bytes > turn->left && !turn_find(turn, bytes))
+    if (bytes > quantum->left && !quantum_find(quantum, bytes))
         return false;
-    hostlink_entry_write(turn->to, &record);
-    turn->to += bytes;
-    turn->left -= bytes;
-    turn->put += bytes;
+    hostlink_entry_write(quantum->to, &record);
+    quantum->to += bytes;
+    quantum->left -= bytes;
+    quantum->put += bytes;
     return true;
 }
 
-static inline __attribute__((always_inline)) enum hostlink_turn cable_send(
+static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     struct hostlink_cable *cable, uint32_t *left, bool channels, bool timed)
 {
     struct emu_rx *rx = &cable->ends.rx;
     struct emu_ring_end ring = rx->data;
-    struct cable_turn turn = {.cache = &rx->owner->worker->cache,
-                              .session = cable->peer->session,
-                              .origin_ns = rx->owner->worker->clock.origin_ns,
-                              .number = cable->number};
+    struct cable_quantum quantum = {.cache = &rx->owner->worker->cache,
+                                    .session = cable->peer->session,
+                                    .origin_ns = rx->owner->worker->clock.origin_ns,
+                                    .number = cable->number};
     uint32_t may = cable_may_send(cable), most = *left, moved = 0;
-    enum hostlink_turn how = HOSTLINK_TURN_MORE;
+    enum hostlink_sent how = HOSTLINK_SENT_MORE;
     const struct emu_entry *entry;
 
     for (; moved < most; moved++) {
         entry = moved < may ? emu_ring_front(&ring) : NULL;
         if (!entry) {
-            how = HOSTLINK_TURN_NONE;
+            how = HOSTLINK_SENT_NONE;
             break;
         }
-        if (!turn_send(&turn, entry, channels, timed)) {
-            how = HOSTLINK_TURN_FULL;
+        if (!quantum_send(&quantum, entry, channels, timed)) {
+            how = HOSTLINK_SENT_FULL;
             break;
         }
-        emu_pool_drop(turn.cache, entry->buf);
+        emu_pool_drop(quantum.cache, entry->buf);
         if (channels && hostlink_is_segment(&entry->hdr, true))
             cable_sent(cable, cable_channel(cable, entry), 1);
         emu_ring_skip(&ring);
     }
-    turn_put(&turn);
+    quantum_put(&quantum);
     rx->data.at = ring.at;
     *left = most - moved;
-    cable->under_way += channels ? moved : 0;
+    cable->in_flight += channels ? moved : 0;
     if (!channels)
         cable_sent(cable, 0, moved);
     return how;
 }
 
 /* Without channels and on clock raw; a function of its own, whose loop stays in registers. */
-static __attribute__((noinline)) enum hostlink_turn cable_send_plain(struct hostlink_cable *cable,
+static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {
     return cable_send(cable, left, false, false);
 }
 
-enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left)
+enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left)
 {
     bool timed = cable->peer->link->dev.timed;
     uint32_t before = *left, moved;
-    enum hostlink_turn how;
+    enum hostlink_sent how;
 
     if (!cable->channels && !timed)
         how = cable_send_plain(cable, left);
@@ -361,9 +361,9 @@ bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostli
 
 bool hostlink_cable_taken(struct hostlink_cable *cable, uint32_t count)
 {
-    if (!cable->channels || count > cable->under_way)
+    if (!cable->channels || count > cable->in_flight)
         return false;
-    cable->under_way -= count;
+    cable->in_flight -= count;
     hostlink_stir(cable);
     return true;
 }
@@ -504,7 +504,7 @@ void hostlink_cable_cut(struct hostlink_cable *cable)
         cable->old[c] = cable->paid[c] = 0;
     }
     cable->pays = 0;
-    cable->under_way = cable->emptied = 0;
+    cable->in_flight = cable->emptied = 0;
     cable->waiting = 0;
     cable->announced = 0;
 }

@@ -12,8 +12,9 @@
 
 #include "emu/util/wait.h"
 
-#define CONTROL_LOOK_NS 50000u /* a socket that had nothing is looked at again after that */
-#define CONTROL_TELL    (EMU_HOSTLINK_WINDOW / 4) /* bytes read before the far host is told */
+#define CONTROL_POLL_NS 50000u /* a socket that had nothing is looked at again after that */
+/* bytes read before the far host is told */
+#define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)
 {
@@ -51,11 +52,11 @@ uint32_t hostlink_control_cut(struct hostlink_control *control, struct emu_hostl
     hostlink_control_write(control, counts);
     lost = control->in_put - control->in_sent;
     control_close(control);
-    control->out_bytes = control->under_way = 0;
-    control->in_put = control->in_sent = control->in_told = 0;
+    control->out_bytes = control->in_flight = 0;
+    control->in_put = control->in_sent = control->in_reported = 0;
     control->out_end = control->out_ended = control->in_end = control->in_ended = false;
     control->in_stuck = false;
-    control->look_ns = 0;
+    control->poll_ns = 0;
     return lost;
 }
 
@@ -66,7 +67,7 @@ void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *
     control->fd = atomic_exchange_explicit(&control->next, -1, memory_order_acquire); /* H2 */
     if (control->fd >= 0)
         emu_waiter_add(waiter, control->fd); /* if it cannot, looks find what comes */
-    control->look_ns = 0;
+    control->poll_ns = 0;
 }
 
 bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bool woke)
@@ -77,15 +78,15 @@ bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bo
         return true;
     if (control->out_end)
         return !control->out_ended;
-    if (control->fd < 0 || control->under_way + control->out_most > EMU_HOSTLINK_WINDOW ||
-        (now_ns < control->look_ns && !woke))
+    if (control->fd < 0 || control->in_flight + control->out_most > EMU_HOSTLINK_WINDOW ||
+        (now_ns < control->poll_ns && !woke))
         return false;
     got = recv(control->fd, control->out, control->out_most, MSG_DONTWAIT);
     if (got > 0) {
         control->out_bytes = (uint32_t)got;
         return true;
     }
-    control->look_ns = now_ns + CONTROL_LOOK_NS;
+    control->poll_ns = now_ns + CONTROL_POLL_NS;
     control->out_end = !got || (errno != EAGAIN && errno != EINTR);
     return control->out_end;
 }
@@ -101,16 +102,16 @@ void hostlink_control_sent(struct hostlink_control *control)
 {
     if (!control->out_bytes)
         control->out_ended = true;
-    control->under_way += control->out_bytes;
+    control->in_flight += control->out_bytes;
     control->out_bytes = 0;
 }
 
-bool hostlink_control_come(struct hostlink_control *control, const uint8_t *bytes, uint32_t length)
+bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length)
 {
     uint32_t at = control->in_put % EMU_HOSTLINK_WINDOW;
     uint32_t first = EMU_HOSTLINK_WINDOW - at < length ? EMU_HOSTLINK_WINDOW - at : length;
 
-    if (control->in_end || length > EMU_HOSTLINK_WINDOW - (control->in_put - control->in_told))
+    if (control->in_end || length > EMU_HOSTLINK_WINDOW - (control->in_put - control->in_reported))
         return false;
     control->in_end = !length;
     memcpy(control->in + at, bytes, first);
@@ -121,9 +122,9 @@ bool hostlink_control_come(struct hostlink_control *control, const uint8_t *byte
 
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count)
 {
-    if (count > control->under_way)
+    if (count > control->in_flight)
         return false;
-    control->under_way -= count;
+    control->in_flight -= count;
     return true;
 }
 
@@ -159,9 +160,9 @@ void hostlink_control_write(struct hostlink_control *control, struct emu_hostlin
     }
 }
 
-uint32_t hostlink_control_untold(const struct hostlink_control *control)
+uint32_t hostlink_control_unreported(const struct hostlink_control *control)
 {
-    uint32_t untold = control->in_sent - control->in_told;
+    uint32_t unnotified = control->in_sent - control->in_reported;
 
-    return untold >= CONTROL_TELL ? untold : 0;
+    return unnotified >= CONTROL_REPORT_BYTES ? unnotified : 0;
 }

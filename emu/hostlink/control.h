@@ -23,15 +23,15 @@ struct hostlink_control {
     uint8_t out[EMU_HOSTLINK_CONTROL_BYTES];
     uint32_t out_most;  /* bytes that this life's records may have */
     uint32_t out_bytes; /* read, not yet in a frame */
-    uint32_t under_way; /* in frames, and not read there */
+    uint32_t in_flight; /* in frames, and not read there */
     bool out_end;       /* whoever is at the other end says no more; */
     bool out_ended;     /* and the far host has been told */
-    uint64_t look_ns;   /* the socket is looked at again then */
+    uint64_t poll_ns;   /* the socket is looked at again then */
 
     /* What came. */
     uint8_t *in;              /* a ring of EMU_HOSTLINK_WINDOW */
     uint32_t in_put, in_sent; /* free-running: bytes that came, and that the socket took */
-    uint32_t in_told;         /* and of those that the far host has been told of */
+    uint32_t in_reported;     /* and of those that the far host has been told of */
     bool in_end;              /* no more will come; */
     bool in_ended;            /* and the socket has been told */
     bool in_stuck;            /* the socket takes no more now */
@@ -62,8 +62,8 @@ bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bo
 struct emu_hostlink_record hostlink_control_record(const struct hostlink_control *control);
 void hostlink_control_sent(struct hostlink_control *control);
 
-/** hostlink_control_come - bytes came. False: more than there is room for. */
-bool hostlink_control_come(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
+/** hostlink_control_rx - bytes came. False: more than there is room for. */
+bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 
 /** hostlink_control_taken - @count were read there. False: more than were sent. */
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
@@ -71,7 +71,7 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
 /** hostlink_control_write - give the socket what it takes. What it never will is counted. */
 void hostlink_control_write(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
-/** hostlink_control_untold - so many bytes the far host is to be told of now; 0: not yet. */
-uint32_t hostlink_control_untold(const struct hostlink_control *control);
+/** hostlink_control_unreported - so many bytes the far host is to be told of now; 0: not yet. */
+uint32_t hostlink_control_unreported(const struct hostlink_control *control);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - the parts of the host link's device: cables (cable.c, come.c), other hosts (peer.c),
+ * device.h - the parts of the host link's device: cables (cable.c, rx.c), other hosts (peer.c),
  * and the device that has both (hostlink.c). All of it is the device's, but for what says so.
  */
 #ifndef EMU_HOSTLINK_DEVICE_H
@@ -36,7 +36,7 @@ struct hostlink_cable {
     int32_t unpaid[EMU_VCS]; /* entries sent whose credit has not come; below 0: forged ones have */
     uint32_t old[EMU_VCS];   /* credits that come for an earlier life's: for nobody */
     uint32_t forged;         /* by so much are those below 0, in all */
-    uint32_t under_way;      /* channels: entries in the far ring, or on their way to it */
+    uint32_t in_flight;      /* channels: entries in the far ring, or on their way to it */
 
     /* What comes. */
     int32_t open[EMU_VCS];   /* entries that the switch here was given, and has not paid for */
@@ -51,7 +51,7 @@ struct hostlink_cable {
     uint32_t queued;         /* and how many there are; 0, or the switch has no room */
     uint32_t announced;      /* channels, by bit: this life: what is open was said; credits count */
     uint64_t last_ps;        /* clock real: the time of the last entry */
-    uint32_t sent_from, came_from; /* since the cables came up: emu_hostlink_passed() */
+    uint32_t sent_from, received_from; /* since the cables came up: emu_hostlink_passed() */
 };
 
 /* The slot of the @i-th of those that wait for our switch's room, or of the next one to do so. */
@@ -80,19 +80,19 @@ struct hostlink_peer {
     _Atomic uint32_t phase; /* enum emu_hostlink_phase: see emu_hostlink_bring_up() */
     _Atomic bool closed;    /* emu_hostlink_is_closed(); written by the device */
 
-    uint64_t life;      /* of the session, as the accounts know it; 0: none */
-    bool up;            /* entries pass */
-    bool broken;        /* the other host broke an account: the session is to be ended */
-    bool full;          /* the session had no room */
-    bool ready_sent;    /* this life: our accounts begin anew, */
-    bool ready_came;    /* and theirs */
-    uint32_t announces; /* this life: the cable to be announced next */
-    uint32_t turn;      /* whose turn it is: a cable, or `cables`: the control channel */
-    uint32_t left;      /* entries that it may still send in this turn */
-    uint64_t *active;   /* cables that may have something to send, by bit */
-    uint64_t *owing;    /* cables that have credits, or TAKEN, to be sent, */
-    uint64_t owed_ns;   /* the first of them since then, */
-    bool pressing;      /* and some at once: else they may wait for a frame that goes anyway */
+    uint64_t incarnation; /* of the session, as the accounts know it; 0: none */
+    bool up;              /* entries pass */
+    bool broken;          /* the other host broke an account: the session is to be ended */
+    bool full;            /* the session had no room */
+    bool ready_sent;      /* this life: our accounts begin anew, */
+    bool ready_received;  /* and theirs */
+    uint32_t announces;   /* this life: the cable to be announced next */
+    uint32_t turn;        /* whose turn it is: a cable, or `cables`: the control channel */
+    uint32_t left;        /* entries that it may still send in this turn */
+    uint64_t *active;     /* cables that may have something to send, by bit */
+    uint64_t *owing;      /* cables that have credits, or TAKEN, to be sent, */
+    uint64_t owed_ns;     /* the first of them since then, */
+    bool pressing;        /* and some at once: else they may wait for a frame that goes anyway */
     struct hostlink_room room;
     struct hostlink_control control;
     struct hostlink_offset offset;
@@ -113,7 +113,7 @@ struct emu_hostlink {
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)]; /* to be flushed */
     uint64_t now_ns;                                    /* of this step: the monotonic clock */
     uint64_t until_ps;                                  /* and the device's */
-    uint64_t came_ns;                                   /* frames came last */
+    uint64_t received_ns;                               /* frames came last */
     uint64_t retry_ps;                                  /* emu_replay_run() of all that have it */
     bool retries;                                       /* some have */
     int wake_fd;                                        /* -1: nothing wakes */
@@ -125,14 +125,14 @@ struct emu_hostlink {
 /* --- cable.c ------------------------------------------------------------------------ */
 
 /* What becomes of a cable's turn. */
-enum hostlink_turn {
-    HOSTLINK_TURN_MORE, /* it has sent all that it may, and has more */
-    HOSTLINK_TURN_NONE, /* it has nothing more that may go now */
-    HOSTLINK_TURN_FULL  /* the session has no room */
+enum hostlink_sent {
+    HOSTLINK_SENT_MORE, /* it has sent all that it may, and has more */
+    HOSTLINK_SENT_NONE, /* it has nothing more that may go now */
+    HOSTLINK_SENT_FULL  /* the session has no room */
 };
 
 /* Sends up to @left entries, and counts them off. */
-enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
+enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
 
 /* The cable is down: what its switch sends is dropped and paid for. Returns entries. */
 uint32_t hostlink_cable_sink(struct hostlink_cable *cable);
@@ -160,14 +160,14 @@ uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
 /* The session has ended: what was sent is paid for, and the accounts are those of no life. */
 void hostlink_cable_cut(struct hostlink_cable *cable);
 
-/* --- come.c ------------------------------------------------------------------------- */
+/* --- rx.c ------------------------------------------------------------------------- */
 
 /*
  * The entries at the beginning of @records: cables are up. Returns their bytes; what follows is no
  * entry, or malformed. The account, or the cable, does not allow one: that is counted, and
  * @peer->broken.
  */
-uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
+uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 
 /* Entries that waited for buffers go on. Returns how many did. */
 uint32_t hostlink_room_go(struct hostlink_peer *peer);
@@ -182,7 +182,7 @@ void hostlink_peer_free(struct hostlink_peer *peer);
 void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame);
 
 /* How the session stands; what follows of that. */
-void hostlink_peer_look(struct hostlink_peer *peer);
+void hostlink_peer_check(struct hostlink_peer *peer);
 
 /* Send. Returns entries and records of control. */
 uint32_t hostlink_peer_send(struct hostlink_peer *peer);
@@ -191,7 +191,7 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer);
 void hostlink_peer_notice_close(struct hostlink_peer *peer);
 
 /* For so long it need not be stepped, if nobody tells the device anything. */
-uint64_t hostlink_peer_rest_ns(const struct hostlink_peer *peer);
+uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer);
 
 /* One record. False: the session has no room. */
 bool hostlink_put(struct hostlink_peer *peer, const struct emu_hostlink_record *record);

@@ -126,7 +126,7 @@ bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_
     struct hostlink_cable *at = &link->peer[peer].cable[cable];
 
     *sent = at->ends.rx.data.at - at->sent_from;
-    *came = at->ends.tx.data.at - at->came_from;
+    *came = at->ends.tx.data.at - at->received_from;
     return emu_rx_next_ps(&at->ends.rx) == EMU_NEVER;
 }
 
@@ -139,7 +139,7 @@ enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint
 static void link_set_phase(struct emu_hostlink *link, uint32_t peer, enum emu_hostlink_phase phase)
 {
     atomic_store_explicit(&link->peer[peer].phase, phase, memory_order_relaxed);
-    emu_dev_signal_far(&link->dev, EMU_EVENT_CREDIT, 0); /* steps it */
+    emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0); /* steps it */
 }
 
 void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer)
@@ -159,7 +159,7 @@ int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd)
         atomic_exchange_explicit(&link->peer[peer].control.next, fd, memory_order_acq_rel); /* H1 */
 
     if (link->dev.worker)
-        emu_dev_signal_far(&link->dev, EMU_EVENT_CREDIT, 0);
+        emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0);
     return old;
 }
 
@@ -243,12 +243,12 @@ static uint32_t link_receive(struct emu_hostlink *link)
     }
     emu_count(&link->counts.frames, all);
     if (all)
-        link->came_ns = link->now_ns;
+        link->received_ns = link->now_ns;
     return all;
 }
 
 /* What switches have told: entries, and credits, of cables that share a bit. */
-static void link_told(struct emu_hostlink *link)
+static void link_take_signals(struct emu_hostlink *link)
 {
     uint64_t data = emu_dev_take(&link->dev, EMU_EVENT_DATA);
     uint64_t credit = emu_dev_take(&link->dev, EMU_EVENT_CREDIT);
@@ -298,10 +298,10 @@ static uint32_t link_move(struct emu_hostlink *link)
     uint32_t moved = link_receive(link);
 
     for (uint32_t p = 0; p < link->peers; p++) {
-        hostlink_peer_look(&link->peer[p]);
+        hostlink_peer_check(&link->peer[p]);
         moved += hostlink_room_go(&link->peer[p]);
     }
-    link_told(link);
+    link_take_signals(link);
     link_flush(link);
     link->retry_ps = link_retry(link);
     for (uint32_t i = 0; i < link->peers; i++) {
@@ -319,7 +319,7 @@ static uint32_t link_move(struct emu_hostlink *link)
  * How long it may sleep. Before the first sleep after frames have come the port is asked to wake
  * us, and then looked at once more: what comes after that wakes.
  */
-static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
+static uint64_t link_max_sleep_ns(struct emu_hostlink *link, uint32_t moved)
 {
     uint64_t rest_ns = UINT64_MAX;
 
@@ -329,12 +329,12 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
         return 0;
     }
     for (uint32_t p = 0; p < link->peers; p++) {
-        uint64_t peer_ns = hostlink_peer_rest_ns(&link->peer[p]);
+        uint64_t peer_ns = hostlink_peer_max_sleep_ns(&link->peer[p]);
 
         rest_ns = peer_ns < rest_ns ? peer_ns : rest_ns;
     }
     if (link->wake_fd < 0) {
-        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 1 : LINK_POLL_NS;
+        uint64_t poll_ns = link->now_ns - link->received_ns < LINK_NEAR_NS ? 1 : LINK_POLL_NS;
 
         return poll_ns < rest_ns ? poll_ns : rest_ns;
     }
@@ -369,14 +369,14 @@ static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
     if (dev->worker->woke)
         link->armed = false;
     moved = link_move(link);
-    rest_ps = link_rest_ns(link, moved);
+    rest_ps = link_max_sleep_ns(link, moved);
     rest_ps = rest_ps > EMU_NEVER / 2000u ? EMU_NEVER : rest_ps * 1000u;
     if (link->retry_ps != EMU_NEVER)
         rest_ps = link_until_retry(link, rest_ps);
     if (!rest_ps)
         emu_dev_again(dev);
     if (!dev->timed)
-        emu_dev_rest(dev, rest_ps);
+        emu_dev_poll_within(dev, rest_ps);
     else
         dev->next_ps = rest_ps == EMU_NEVER ? EMU_NEVER : until_ps + rest_ps;
     return moved;

@@ -41,7 +41,7 @@
  * other what of the earlier one still lies in their switches (OLD), then READY, and accounts begin
  * anew with that: credits that come back for what is old are nobody's here.
  *
- * Many cables share a session by turns (deficit round robin): each may put EMU_HOSTLINK_TURN
+ * Many cables share a session by turns (deficit round robin): each may put EMU_HOSTLINK_QUANTUM
  * entries into frames, and then it is the next one's turn. The bytes of the control channel have a
  * turn beside them; credits go before all. What comes needs buffers; where the pool has none
  * entries wait in memory that was set aside for as many as the accounts allow, and credits and
@@ -63,11 +63,11 @@
 #include "emu/hostlink/session/session.h"
 #include "emu/link/link.h"
 
-#define EMU_HOSTLINK_TURN   32u        /* entries of a cable before it is the next one's turn */
-#define EMU_HOSTLINK_DEPTH  256u       /* of a cable on clock raw, at least; */
-#define EMU_HOSTLINK_DEEP   512u       /* at most, */
-#define EMU_HOSTLINK_DEPTHS 16384u     /* and that of all cables, if each has the least */
-#define EMU_HOSTLINK_WINDOW (1u << 16) /* control bytes that the far host has not read, at most */
+#define EMU_HOSTLINK_QUANTUM 32u        /* entries of a cable before it is the next one's turn */
+#define EMU_HOSTLINK_DEPTH   256u       /* of a cable on clock raw, at least; */
+#define EMU_HOSTLINK_DEEP    512u       /* at most, */
+#define EMU_HOSTLINK_DEPTHS  16384u     /* and that of all cables, if each has the least */
+#define EMU_HOSTLINK_WINDOW  (1u << 16) /* control bytes that the far host has not read, at most */
 
 struct emu_hostlink;
 struct emu_intake;

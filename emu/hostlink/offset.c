@@ -17,7 +17,7 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
 {
     memset(offset->least, 0, sizeof offset->least);
     memset(offset->second, 0, sizeof offset->second);
-    offset->asked_ns = offset->came_ns = 0;
+    offset->asked_ns = offset->received_ns = 0;
     offset->best.good = false;
     offset->drift = 0;
     offset->unsure = OFFSET_UNSURE;
@@ -100,22 +100,22 @@ static int64_t offset_middle(uint64_t a, uint64_t b)
     return (int64_t)(a + (uint64_t)((int64_t)(b - a) / 2));
 }
 
-void hostlink_offset_hear(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
-                          uint64_t came_ns, uint64_t now_ns)
+void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
+                            uint64_t received_ns, uint64_t now_ns)
 {
-    uint64_t away_ns = now_ns - echo_ns, there_ns = sent_ns - came_ns;
+    uint64_t away_ns = now_ns - echo_ns, there_ns = sent_ns - received_ns;
     struct hostlink_sample sample = {.at_ns = echo_ns + away_ns / 2, .good = true};
 
     if (!echo_ns) {
         offset->asked_ns = sent_ns;
-        offset->came_ns = now_ns;
+        offset->received_ns = now_ns;
         return;
     }
     if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
         return;
     /* their clock may have told the time there wrong */
     sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
-    sample.offset_ns = offset_middle(came_ns - echo_ns, sent_ns - now_ns);
+    sample.offset_ns = offset_middle(received_ns - echo_ns, sent_ns - now_ns);
     offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);
     offset_keep(offset->second, HOSTLINK_SECONDS, OFFSET_SECOND_NS, &sample);
     offset_drift(offset, now_ns);

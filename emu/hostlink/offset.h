@@ -31,8 +31,8 @@ struct hostlink_sample {
 };
 
 struct hostlink_offset {
-    uint64_t asked_ns; /* sent_ns of the last question that came; 0: it was answered */
-    uint64_t came_ns;  /* and when */
+    uint64_t asked_ns;    /* sent_ns of the last question that came; 0: it was answered */
+    uint64_t received_ns; /* and when */
     struct hostlink_sample least[HOSTLINK_SAMPLES];  /* of each quarter of a second, */
     struct hostlink_sample second[HOSTLINK_SECONDS]; /* of each second */
     struct hostlink_sample best;                     /* that counts */
@@ -50,11 +50,11 @@ struct hostlink_offset {
 void hostlink_offset_reset(struct hostlink_offset *offset);
 
 /**
- * hostlink_offset_hear - a CLOCK with these times came at @now_ns: a question, if @echo_ns is 0, or
- * the answer to one of ours. Any times may come.
+ * hostlink_offset_sample - a CLOCK with these times came at @now_ns: a question, if @echo_ns is 0,
+ * or the answer to one of ours. Any times may come.
  */
-void hostlink_offset_hear(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
-                          uint64_t came_ns, uint64_t now_ns);
+void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
+                            uint64_t received_ns, uint64_t now_ns);
 
 /** hostlink_offset_at - the other's clock less ours at @now_ns; 0 while nothing is known. */
 int64_t hostlink_offset_at(const struct hostlink_offset *offset, uint64_t now_ns);

@@ -89,14 +89,14 @@ static void peer_cut(struct hostlink_peer *peer)
 {
     uint32_t up = EMU_HOSTLINK_UP;
 
-    if (!peer->life)
+    if (!peer->incarnation)
         return;
     if (peer->up) /* unless somebody has said what is to be */
         atomic_compare_exchange_strong_explicit(&peer->phase, &up, EMU_HOSTLINK_DOWN,
                                                 memory_order_relaxed, memory_order_relaxed);
-    peer->life = 0;
+    peer->incarnation = 0;
     peer_set_closed(peer, true);
-    peer->up = peer->ready_sent = peer->ready_came = false;
+    peer->up = peer->ready_sent = peer->ready_received = false;
     peer->announces = peer->left = 0;
     peer->pressing = false;
     peer->owed_ns = 0;
@@ -116,15 +116,15 @@ static void peer_cut(struct hostlink_peer *peer)
 /* The session's life is that which the accounts are of. */
 static void peer_live(struct hostlink_peer *peer)
 {
-    uint64_t life = 0;
+    uint64_t incarnation = 0;
 
     if (emu_session_state(peer->session) == EMU_SESSION_UP)
-        life = emu_session_life(peer->session);
-    if (life == peer->life)
+        incarnation = emu_session_incarnation(peer->session);
+    if (incarnation == peer->incarnation)
         return;
     peer_cut(peer);
-    peer->life = life;
-    if (!life)
+    peer->incarnation = incarnation;
+    if (!incarnation)
         return;
     peer_set_closed(peer, false);
     peer->control.out_most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
@@ -147,7 +147,7 @@ static void peer_rise(struct hostlink_peer *peer)
 {
     uint32_t phase = EMU_HOSTLINK_TO_BRING_UP;
 
-    if (peer->up || !peer->ready_sent || !peer->ready_came)
+    if (peer->up || !peer->ready_sent || !peer->ready_received)
         return;
     peer->up = atomic_compare_exchange_strong_explicit(&peer->phase, &phase, EMU_HOSTLINK_UP,
                                                        memory_order_relaxed, memory_order_relaxed);
@@ -155,7 +155,7 @@ static void peer_rise(struct hostlink_peer *peer)
         struct hostlink_cable *cable = &peer->cable[i];
 
         cable->sent_from = cable->ends.rx.data.at;
-        cable->came_from = cable->ends.tx.data.at;
+        cable->received_from = cable->ends.tx.data.at;
     }
 }
 
@@ -171,15 +171,15 @@ static void peer_announce(struct hostlink_peer *peer)
     peer->ready_sent = hostlink_put(peer, &ready);
 }
 
-void hostlink_peer_look(struct hostlink_peer *peer)
+void hostlink_peer_check(struct hostlink_peer *peer)
 {
     uint32_t phase = atomic_load_explicit(&peer->phase, memory_order_relaxed);
 
     peer_live(peer);
-    if (peer->life &&
+    if (peer->incarnation &&
         ((peer->up && phase != EMU_HOSTLINK_UP) || (peer->announces && phase == EMU_HOSTLINK_DOWN)))
         peer_end(peer); /* somebody took them down */
-    if (peer->life && phase == EMU_HOSTLINK_TO_BRING_UP && !peer->ready_sent)
+    if (peer->incarnation && phase == EMU_HOSTLINK_TO_BRING_UP && !peer->ready_sent)
         peer_announce(peer);
     peer_rise(peer);
     hostlink_control_take(&peer->control, peer->link->dev.worker->waiter);
@@ -214,15 +214,15 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
     if (!cable->slots) {
         peer_break(peer, &peer->counts.malformed);
     } else if (record->kind == EMU_HOSTLINK_OLD) {
-        if (peer->ready_came)
+        if (peer->ready_received)
             peer_break(peer, &peer->counts.untimely);
         else if (!hostlink_cable_old(cable, record))
             peer_break(peer, &peer->counts.unearned);
-    } else if (!peer->ready_sent || !peer->ready_came) {
+    } else if (!peer->ready_sent || !peer->ready_received) {
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
         peer->broken = true; /* ours are taken down, and it cannot know yet */
-    } else {                 /* entries have been taken by hostlink_entries_come() */
+    } else {                 /* entries have been taken by hostlink_entries_rx() */
         peer_credits(peer, cable, record);
     }
 }
@@ -230,7 +230,7 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
 static void peer_control(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     bool good = record->kind == EMU_HOSTLINK_CONTROL
-                    ? hostlink_control_come(&peer->control, record->bytes, record->length)
+                    ? hostlink_control_rx(&peer->control, record->bytes, record->length)
                     : hostlink_control_taken(&peer->control, record->count);
 
     if (!good)
@@ -243,9 +243,9 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
 {
     switch (record->kind) {
     case EMU_HOSTLINK_READY:
-        if (peer->ready_came)
+        if (peer->ready_received)
             peer_break(peer, &peer->counts.untimely);
-        peer->ready_came = true;
+        peer->ready_received = true;
         peer_rise(peer);
         break;
     case EMU_HOSTLINK_CONTROL:
@@ -254,8 +254,8 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         break;
     case EMU_HOSTLINK_CLOCK:
         /* Not the step's time: since it began the other host may have gone on, and sent this. */
-        hostlink_offset_hear(&peer->offset, record->sent_ns, record->echo_ns, record->came_ns,
-                             hostlink_now_ns(peer->link));
+        hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
+                               hostlink_now_ns(peer->link));
         break;
     case EMU_HOSTLINK_CREDIT_AT:
     case EMU_HOSTLINK_STEP:
@@ -274,7 +274,7 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
     if (!peer->broken)
         peer_live(peer);
     while (bytes && !peer->broken) {
-        uint32_t whole = peer->up ? hostlink_entries_come(peer, records, bytes) : 0;
+        uint32_t whole = peer->up ? hostlink_entries_rx(peer, records, bytes) : 0;
 
         if (!whole) {
             whole = emu_hostlink_parse(records, bytes, peer->cables, &record);
@@ -364,7 +364,7 @@ static bool send_clock(struct hostlink_peer *peer)
 
     if (offset->asked_ns) {
         record.echo_ns = offset->asked_ns;
-        record.came_ns = offset->came_ns;
+        record.received_ns = offset->received_ns;
         record.sent_ns = hostlink_now_ns(peer->link);
         if (!hostlink_put(peer, &record))
             return false;
@@ -383,36 +383,36 @@ static bool send_clock(struct hostlink_peer *peer)
 static bool send_control_taken(struct hostlink_peer *peer)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CONTROL_TAKEN,
-                                         .count = hostlink_control_untold(&peer->control)};
+                                         .count = hostlink_control_unreported(&peer->control)};
 
     if (!record.count)
         return true;
     if (!hostlink_put(peer, &record))
         return false;
-    peer->control.in_told += record.count;
+    peer->control.in_reported += record.count;
     return true;
 }
 
-static enum hostlink_turn send_control(struct hostlink_peer *peer, uint32_t *left)
+static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *left)
 {
     struct emu_hostlink_record record = hostlink_control_record(&peer->control);
 
     if (!hostlink_put(peer, &record))
-        return HOSTLINK_TURN_FULL;
+        return HOSTLINK_SENT_FULL;
     emu_count(&peer->counts.control_sent, record.length);
     hostlink_control_sent(&peer->control);
     *left = 0;
-    return hostlink_control_read(&peer->control, peer->link->now_ns, false) ? HOSTLINK_TURN_MORE
-                                                                            : HOSTLINK_TURN_NONE;
+    return hostlink_control_read(&peer->control, peer->link->now_ns, false) ? HOSTLINK_SENT_MORE
+                                                                            : HOSTLINK_SENT_NONE;
 }
 
 /* Cables, and the control channel, by turns. */
-static uint32_t send_turns(struct hostlink_peer *peer)
+static uint32_t send_round_robin(struct hostlink_peer *peer)
 {
     uint32_t sent = 0;
 
     while (sent < PEER_BURST) {
-        enum hostlink_turn how;
+        enum hostlink_sent how;
         uint32_t left;
 
         if (!peer->left) {
@@ -421,17 +421,17 @@ static uint32_t send_turns(struct hostlink_peer *peer)
             if (next > peer->cables)
                 break;
             peer->turn = next;
-            peer->left = EMU_HOSTLINK_TURN;
+            peer->left = EMU_HOSTLINK_QUANTUM;
         }
         left = peer->left;
         how = peer->turn == peer->cables
                   ? send_control(peer, &peer->left)
                   : hostlink_cable_send(&peer->cable[peer->turn], &peer->left);
         sent += left - peer->left;
-        peer->full = how == HOSTLINK_TURN_FULL;
+        peer->full = how == HOSTLINK_SENT_FULL;
         if (peer->full)
             break;
-        if (how == HOSTLINK_TURN_NONE) {
+        if (how == HOSTLINK_SENT_NONE) {
             hostlink_clear(peer->active, peer->turn);
             peer->left = 0;
         }
@@ -459,12 +459,12 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer)
 
     hostlink_control_write(control, &peer->counts);
     peer->full = false;
-    if (!peer->life)
+    if (!peer->incarnation)
         return moved;
     if (hostlink_control_read(control, peer->link->now_ns, peer->link->dev.worker->woke))
         hostlink_mark(peer->active, peer->cables);
     peer->full = !send_owed(peer) || !send_control_taken(peer) || !send_clock(peer);
-    sent = peer->full ? 0 : send_turns(peer);
+    sent = peer->full ? 0 : send_round_robin(peer);
     if (sent >= PEER_STREAM)
         emu_session_hold(peer->session);
     return moved + sent;
@@ -485,15 +485,15 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-uint64_t hostlink_peer_rest_ns(const struct hostlink_peer *peer)
+uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer)
 {
     uint64_t now_ns = peer->link->now_ns;
     uint64_t next_ns = emu_session_next_ns(peer->session);
     bool announcing = peer->announces && !peer->ready_sent;
 
-    if (peer->life && !peer->full && set_any(peer->active, peer->cables + 1))
+    if (peer->incarnation && !peer->full && set_any(peer->active, peer->cables + 1))
         return 0;
-    if (peer->life && peer->link->dev.timed)
+    if (peer->incarnation && peer->link->dev.timed)
         next_ns = earlier(next_ns, peer->clock_due_ns);
     if (peer->full || announcing || peer->room.count || (peer->up && peer->pressing))
         next_ns = earlier(next_ns, now_ns + PEER_POLL_NS);

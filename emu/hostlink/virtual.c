@@ -134,7 +134,7 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
         return "credits that nobody is owed";
     cable->unpaid -= record->count;
     emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
-    emu_rx_tell(rx, link->dev.worker);
+    emu_rx_notify(rx, link->dev.worker);
     return NULL;
 }
 

@@ -89,7 +89,7 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
     case EMU_HOSTLINK_CLOCK:
         wire_put(to + 8, record->sent_ns, 8);
         wire_put(to + 16, record->echo_ns, 8);
-        wire_put(to + 24, record->came_ns, 8);
+        wire_put(to + 24, record->received_ns, 8);
         break;
     case EMU_HOSTLINK_CREDIT_AT:
         wire_put(to + EMU_HOSTLINK_COUNT_BYTES, record->credit_ps, 8);
@@ -142,7 +142,7 @@ static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_host
         return 0;
     ret->sent_ns = wire_u64(from + 8);
     ret->echo_ns = wire_u64(from + 16);
-    ret->came_ns = wire_u64(from + 24);
+    ret->received_ns = wire_u64(from + 24);
     return EMU_HOSTLINK_HEAD_BYTES + 24;
 }
 

@@ -58,10 +58,10 @@ struct emu_hostlink_record {
             const uint8_t *bytes; /* CONTROL, STEP: in the frame */
             uint32_t length;      /* 0 to EMU_HOSTLINK_CONTROL_BYTES */
         };
-        struct {              /* CLOCK, each by the monotonic clock of who wrote it down */
-            uint64_t sent_ns; /* when this record was written */
-            uint64_t echo_ns; /* sent_ns of the one that it answers; 0: it asks */
-            uint64_t came_ns; /* and when that came */
+        struct {                  /* CLOCK, each by the monotonic clock of who wrote it down */
+            uint64_t sent_ns;     /* when this record was written */
+            uint64_t echo_ns;     /* sent_ns of the one that it answers; 0: it asks */
+            uint64_t received_ns; /* and when that came */
         };
     };
 };

@@ -61,13 +61,13 @@ static inline void emu_rx_put_credits(struct emu_rx *rx, uint32_t count, uint32_
 /** emu_rx_pay_channel - timed: return one credit of @channel and signal the sender. */
 static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
 {
-    if (__builtin_expect(rx->apart, 0)) {
-        emu_rx_pay_apart(rx, 1, channel, arrive_ps);
+    if (__builtin_expect(rx->cross_worker, 0)) {
+        emu_rx_pay_cross_worker(rx, 1, channel, arrive_ps);
         return;
     }
     emu_rx_put_credits(rx, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
-    emu_rx_tell(rx, rx->owner->worker);
+    emu_rx_notify(rx, rx->owner->worker);
 }
 
 #endif

@@ -13,14 +13,14 @@ static void link_ends(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port
 {
     tx->kind = EMU_LINK_LOCAL;
     tx->owner = from;
-    tx->far = to->worker;
+    tx->remote = to->worker;
     tx->peer = (struct emu_peer){.index = to->index, .port = to_port};
     tx->profile = profile;
     rx->kind = EMU_LINK_LOCAL;
     rx->tx = tx;
     rx->owner = to;
     rx->port = to_port;
-    rx->far = from->worker;
+    rx->remote = from->worker;
     rx->peer = (struct emu_peer){.index = from->index, .port = from_port};
 }
 
@@ -75,15 +75,15 @@ int emu_link_unfuse(struct emu_rx *rx)
     return 0;
 }
 
-int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx)
+int emu_link_cross_worker(struct emu_tx *tx, struct emu_rx *rx)
 {
-    int err = emu_outbox_join(tx->far, rx->far);
+    int err = emu_outbox_join(tx->remote, rx->remote);
 
     if (err)
         return err == -ENOTSUP ? 0 : err;
-    tx->apart = rx->apart = true;
-    tx->peer.number = (uint16_t)tx->far->index;
-    rx->peer.number = (uint16_t)rx->far->index;
+    tx->cross_worker = rx->cross_worker = true;
+    tx->peer.number = (uint16_t)tx->remote->index;
+    rx->peer.number = (uint16_t)rx->remote->index;
     return 0;
 }
 
@@ -95,28 +95,28 @@ void emu_link_unjoin(struct emu_tx *tx)
     if (!tx->fused)
         emu_credit_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
-    tx->apart = tx->fused = false;
+    tx->cross_worker = tx->fused = false;
 }
 
-int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
-                  uint32_t credits, const struct emu_profile *profile)
+int emu_link_hostif(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                    uint32_t credits, const struct emu_profile *profile)
 {
     rx->credits = calloc(1, sizeof *rx->credits);
     if (!rx->credits)
         return -ENOMEM;
     emu_credits_add(rx->credits, credits, 0);
-    tx->kind = EMU_LINK_EDGE;
+    tx->kind = EMU_LINK_HOSTIF;
     tx->owner = dev;
     tx->profile = profile;
-    rx->kind = EMU_LINK_EDGE;
+    rx->kind = EMU_LINK_HOSTIF;
     rx->owner = dev;
     rx->port = port;
     return 0;
 }
 
-void emu_link_free_edge(struct emu_rx *rx)
+void emu_link_free_hostif(struct emu_rx *rx)
 {
-    if (rx->kind == EMU_LINK_EDGE)
+    if (rx->kind == EMU_LINK_HOSTIF)
         free(rx->credits);
     rx->kind = EMU_LINK_NONE;
 }
@@ -155,7 +155,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
 }
 
 /* When the outbox is full, use the ring and a signal as between workers without outboxes. */
-static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
+static void send_cross_worker(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->credits--;
     if (emu_outbox_entry(tx->owner->worker, &tx->peer, emu_ring_slot(&tx->data), entry)) {
@@ -163,10 +163,11 @@ static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
         return;
     }
     emu_ring_put(&tx->data, entry);
-    emu_tx_tell(tx, tx->owner->worker);
+    emu_tx_notify(tx, tx->owner->worker);
 }
 
-void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps)
+void emu_rx_pay_cross_worker(struct emu_rx *rx, uint32_t count, uint32_t channel,
+                             uint64_t arrive_ps)
 {
     struct emu_credit credit = {.time_ps = arrive_ps, .count = count, .channel = channel};
 
@@ -177,15 +178,15 @@ void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint6
         return;
     }
     emu_credit_put(&rx->credit, count, channel, arrive_ps);
-    emu_rx_tell(rx, rx->owner->worker);
+    emu_rx_notify(rx, rx->owner->worker);
 }
 
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
 {
     if (tx->tapped)
         emu_tap_sent(tx, entry);
-    if (tx->apart) {
-        send_apart(tx, entry);
+    if (tx->cross_worker) {
+        send_cross_worker(tx, entry);
     } else if (tx->kind == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* each credit has a slot */
         tx->credits -= !tx->fused;
@@ -205,7 +206,7 @@ void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64
     tx->busy_ps = depart_ps + wire_ps;
     sent.time_ps =
         depart_ps + profile->channel_ps +
-        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
+        (tx->kind == EMU_LINK_HOSTIF ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
     if (tx->slow && tx->kind == EMU_LINK_LOCAL)
         sent.time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
     emu_dev_expect(tx->owner, sent.time_ps);
@@ -214,8 +215,8 @@ void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64
 
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps)
 {
-    if (rx->apart) {
-        emu_rx_pay_apart(rx, owed, 0, arrive_ps);
+    if (rx->cross_worker) {
+        emu_rx_pay_cross_worker(rx, owed, 0, arrive_ps);
         return;
     }
     emu_rx_note(rx, owed, 0, arrive_ps);
@@ -249,7 +250,7 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
 const char *emu_link_check_segments(const struct emu_rx *rx)
 {
     const struct emu_tx *tx = rx->tx;
-    uint64_t sent = emu_count_read(&tx->counts.segments) + tx->untold;
+    uint64_t sent = emu_count_read(&tx->counts.segments) + tx->unnotified;
 
     if (sent == emu_count_read(&rx->counts.segments) + (tx->data.at - rx->data.at))
         return NULL;
@@ -316,7 +317,7 @@ static void rebase_fused(struct emu_ring_end *end, uint64_t by_ps)
 
 void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps)
 {
-    if (rx->kind == EMU_LINK_EDGE) {
+    if (rx->kind == EMU_LINK_HOSTIF) {
         for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
             rx->credits->at_ps[i] = emu_rebased_ps(rx->credits->at_ps[i], by_ps);
         return;

@@ -24,7 +24,7 @@
 enum emu_link_kind {
     EMU_LINK_NONE, /* no cable, ever */
     EMU_LINK_LOCAL,
-    EMU_LINK_EDGE
+    EMU_LINK_HOSTIF
 };
 
 /* Counters of a sender. Written by its device only. */
@@ -36,8 +36,8 @@ struct emu_port_counts {
 
 /* The attachment of a hostif link, in place of the two rings. */
 struct emu_plug {
-    _Atomic(struct emu_hostif *) edge; /* set by the manager (RCU); NULL: no process */
-    struct emu_hostif *plugged;        /* copy of edge, refreshed once per pass */
+    _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
+    struct emu_hostif *plugged;          /* copy of edge, refreshed once per pass */
 };
 
 /*
@@ -47,27 +47,27 @@ struct emu_plug {
 struct emu_tx {
     union {
         struct {
-            uint8_t kind;    /* enum emu_link_kind */
-            bool slow : 1;   /* `profile` points into a struct emu_slow; timed only */
-            bool tapped : 1; /* emu_tap_sent() is called for each segment */
-            bool apart : 1;  /* another worker steps the receiver: emu_link_apart() */
-            bool fused : 1;  /* the credits are in `data`: emu_link_join_fused() */
+            uint8_t kind;          /* enum emu_link_kind */
+            bool slow : 1;         /* `profile` points into a struct emu_slow; timed only */
+            bool tapped : 1;       /* emu_tap_sent() is called for each segment */
+            bool cross_worker : 1; /* another worker steps the receiver: emu_link_cross_worker() */
+            bool fused : 1;        /* the credits are in `data`: emu_link_join_fused() */
         };
         uint16_t shape; /* kind and flags, to test at once; EMU_LINK_LOCAL: plain, no flag is set */
     };
-    uint16_t untold;  /* segments sent since the receiver was last signalled */
-    uint32_t credits; /* segments that may be sent; fused: always 0 */
-    uint64_t busy_ps; /* the wire is busy until then; raw: 0; EMU_NEVER: port stuck */
+    uint16_t unnotified; /* segments sent since the receiver was last signalled */
+    uint32_t credits;    /* segments that may be sent; fused: always 0 */
+    uint64_t busy_ps;    /* the wire is busy until then; raw: 0; EMU_NEVER: port stuck */
     union {
         struct emu_ring_end data; /* EMU_LINK_LOCAL: producer */
-        struct emu_plug plug;     /* EMU_LINK_EDGE */
+        struct emu_plug plug;     /* EMU_LINK_HOSTIF */
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
     uint64_t credit_ps; /* arrival of the latest credit; raw: 0; stuck: earliest departure */
     /* EMU_LINK_LOCAL only: */
     struct emu_credit_end credit; /* consumer */
-    struct emu_worker *far;       /* worker of the remote device */
+    struct emu_worker *remote;    /* worker of the remote device */
     const struct emu_profile *profile;
     struct emu_dev *owner;
 };
@@ -80,8 +80,8 @@ struct emu_rx {
         struct {
             uint8_t kind;    /* enum emu_link_kind */
             bool tapped : 1; /* credits, and segments from a process, are reported: emu_tap_*() */
-            bool apart : 1;  /* as in the sender, for credits */
-            bool fused : 1;  /* as in the sender; only credit.at is used */
+            bool cross_worker : 1; /* as in the sender, for credits */
+            bool fused : 1;        /* as in the sender; only credit.at is used */
         };
         uint16_t shape; /* as in the sender */
     };
@@ -95,7 +95,7 @@ struct emu_rx {
             struct emu_ring_end data;     /* consumer */
             struct emu_credit_end credit; /* producer */
             struct emu_peer peer;
-            struct emu_worker *far;
+            struct emu_worker *remote;
             struct emu_tx *tx; /* the sender; not accessed while workers run */
             /*
              * If the cable leads to another host, the sender belongs to a host link. Then this is 1
@@ -103,10 +103,10 @@ struct emu_rx {
              */
             uint32_t beyond;
         };
-        struct { /* EMU_LINK_EDGE */
+        struct { /* EMU_LINK_HOSTIF */
             struct emu_plug plug;
             struct emu_credits
-                *credits; /* allocated by emu_link_edge(), kept when processes change */
+                *credits; /* allocated by emu_link_hostif(), kept when processes change */
         };
     };
     struct emu_dev *owner;
@@ -116,19 +116,19 @@ static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches i
 /* The code compares `shape` with a kind, which must be its lower byte. */
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes first");
 static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
-                  offsetof(struct emu_tx, untold) == 2,
+                  offsetof(struct emu_tx, unnotified) == 2,
               "kind and bits, and no more");
 
 /* Flags as bits of `shape`: the sender's apart and fused, the receiver's fused. */
-#define EMU_SHAPE_APART 0x400u
-#define EMU_SHAPE_FUSED 0x800u
-#define EMU_TX_FUSED    (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
-#define EMU_RX_FUSED    (EMU_LINK_LOCAL | 0x400u)
+#define EMU_SHAPE_CROSS_WORKER 0x400u
+#define EMU_SHAPE_FUSED        0x800u
+#define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
+#define EMU_RX_FUSED           (EMU_LINK_LOCAL | 0x400u)
 
 /** emu_tx_is_cable - is the link local, with no flag set other than apart and fused? */
 static inline bool emu_tx_is_cable(const struct emu_tx *tx)
 {
-    return (tx->shape & ~(EMU_SHAPE_APART | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
+    return (tx->shape & ~(EMU_SHAPE_CROSS_WORKER | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
 }
 
 /* A sender whose time per byte differs from its device's profile. */
@@ -167,15 +167,15 @@ static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
     return tx->busy_ps == EMU_NEVER;
 }
 
-/** emu_tx_tell, emu_rx_tell - signal the remote device. @from: the calling worker. */
-static inline void emu_tx_tell(const struct emu_tx *tx, const struct emu_worker *from)
+/** emu_tx_notify, emu_rx_notify - signal the remote device. @from: the calling worker. */
+static inline void emu_tx_notify(const struct emu_tx *tx, const struct emu_worker *from)
 {
-    emu_signal(tx->far, tx->peer.index, from, EMU_EVENT_DATA, emu_port_signal(tx->peer.port));
+    emu_signal(tx->remote, tx->peer.index, from, EMU_EVENT_DATA, emu_port_signal(tx->peer.port));
 }
 
-static inline void emu_rx_tell(const struct emu_rx *rx, const struct emu_worker *from)
+static inline void emu_rx_notify(const struct emu_rx *rx, const struct emu_worker *from)
 {
-    emu_signal(rx->far, rx->peer.index, from, EMU_EVENT_CREDIT, emu_port_signal(rx->peer.port));
+    emu_signal(rx->remote, rx->peer.index, from, EMU_EVENT_CREDIT, emu_port_signal(rx->peer.port));
 }
 
 /** emu_link_join - connect @tx of @from and @rx of @to, with @credits credits. Errors: -ENOMEM. */
@@ -201,12 +201,12 @@ int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_po
 int emu_link_unfuse(struct emu_rx *rx);
 
 /**
- * emu_link_apart - clock virtual: if different workers step the two devices, exchange segments and
- * credits through their outboxes from now on (emu/dev/outbox.h). Only for cables whose ends are
- * used inside windows, never between them. Call before emu_outbox_open().
+ * emu_link_cross_worker - clock virtual: if different workers step the two devices, exchange
+ * segments and credits through their outboxes from now on (emu/dev/outbox.h). Only for cables whose
+ * ends are used inside windows, never between them. Call before emu_outbox_open().
  * Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
-int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx);
+int emu_link_cross_worker(struct emu_tx *tx, struct emu_rx *rx);
 
 /** emu_link_bytes - memory of a local cable's rings. Pure. */
 static inline size_t emu_link_bytes(uint32_t credits)
@@ -221,13 +221,14 @@ uint64_t emu_link_credits(const struct emu_rx *rx);
 void emu_link_unjoin(struct emu_tx *tx);
 
 /**
- * emu_link_edge - make both ends of a switch port hostif links without a process. Errors: -ENOMEM.
+ * emu_link_hostif - make both ends of a switch port hostif links without a process. Errors:
+ * -ENOMEM.
  */
-int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
-                  uint32_t credits, const struct emu_profile *profile);
+int emu_link_hostif(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                    uint32_t credits, const struct emu_profile *profile);
 
-/** emu_link_free_edge - free what emu_link_edge() made, after the workers have stopped. */
-void emu_link_free_edge(struct emu_rx *rx);
+/** emu_link_free_hostif - free what emu_link_hostif() made, after the workers have stopped. */
+void emu_link_free_hostif(struct emu_rx *rx);
 
 /**
  * emu_tx_rebase, emu_rx_rebase - subtract @by_ps from all times of a sender or receiver. The
@@ -287,7 +288,7 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits;
     tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
+        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
     return tx->plug.plugged ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
@@ -300,7 +301,7 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits >= count;
     tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
+        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
     return !tx->plug.plugged || emu_hostif_has_room(tx->plug.plugged, count);
 }
 
@@ -319,7 +320,7 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry);
  */
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
-    tx->untold++;
+    tx->unnotified++;
     if (tx->shape == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* each credit has a slot */
         tx->credits--;
@@ -332,7 +333,7 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
-    tx->untold++;
+    tx->unnotified++;
     return --tx->credits;
 }
 
@@ -348,7 +349,7 @@ static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
 
 static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
 {
-    tx->untold++;
+    tx->unnotified++;
     tx->credits--;
     emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
@@ -357,21 +358,21 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
     tx->data = *data;
-    tx->untold = (uint16_t)(tx->untold + count);
+    tx->unnotified = (uint16_t)(tx->unnotified + count);
     tx->credits -= count;
 }
 
 /** emu_tx_copies_out - is the payload copied (or dropped) during the call? True on hostif links. */
 static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 {
-    return tx->kind == EMU_LINK_EDGE;
+    return tx->kind == EMU_LINK_HOSTIF;
 }
 
 /* Account for a segment to a process. Returns its interface, or NULL if the segment is dropped. */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
-    tx->untold++;
+    tx->unnotified++;
     if (__builtin_expect(tx->tapped, 0))
         emu_tap_copied(tx, hdr, payload);
     if (!tx->plug.plugged)
@@ -383,10 +384,10 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
-    struct emu_hostif *edge = emu_tx_out(tx, hdr, payload);
+    struct emu_hostif *hostif = emu_tx_out(tx, hdr, payload);
 
-    if (edge)
-        emu_hostif_put(edge, hdr, payload);
+    if (hostif)
+        emu_hostif_put(hostif, hdr, payload);
 }
 
 /** emu_tx_put_run - raw: emu_tx_put() of the @count segments in the pool's @bufs, in order. */
@@ -394,7 +395,7 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
                                   uint32_t count)
 {
     if (tx->plug.plugged && !tx->tapped) {
-        tx->untold = (uint16_t)(tx->untold + count);
+        tx->unnotified = (uint16_t)(tx->unnotified + count);
         emu_hostif_put_run(tx->plug.plugged, bufs, count);
         return;
     }
@@ -413,7 +414,7 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
                        ? emu_hostif_pass_run(from, tx->plug.plugged, dst, most)
                        : 0;
 
-    tx->untold = (uint16_t)(tx->untold + run);
+    tx->unnotified = (uint16_t)(tx->unnotified + run);
     return run;
 }
 
@@ -421,10 +422,10 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
 {
-    struct emu_hostif *edge = emu_tx_out(tx, hdr, payload);
+    struct emu_hostif *hostif = emu_tx_out(tx, hdr, payload);
 
-    if (edge)
-        emu_hostif_refer(edge, on, 1);
+    if (hostif)
+        emu_hostif_refer(hostif, on, 1);
 }
 
 /**
@@ -440,7 +441,7 @@ static inline bool emu_tx_refers(const struct emu_tx *tx)
  */
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {
-    tx->untold = (uint16_t)(tx->untold + count);
+    tx->unnotified = (uint16_t)(tx->unnotified + count);
     emu_hostif_refer(tx->plug.plugged, on, count);
 }
 
@@ -530,19 +531,19 @@ static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entr
         return;
     }
     emu_tx_depart_plain(tx, entry, depart_ps);
-    tx->untold++;
+    tx->unnotified++;
 }
 
 /** emu_tx_flush - signal the receiver. Once per burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
-    if (!tx->untold)
+    if (!tx->unnotified)
         return;
-    emu_count(&tx->counts.segments, tx->untold);
-    tx->untold = 0;
+    emu_count(&tx->counts.segments, tx->unnotified);
+    tx->unnotified = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        if (!tx->apart) /* otherwise the outbox signals it */
-            emu_tx_tell(tx, tx->owner->worker);
+        if (!tx->cross_worker) /* otherwise the outbox signals it */
+            emu_tx_notify(tx, tx->owner->worker);
     } else if (tx->plug.plugged) {
         emu_hostif_mark(tx->plug.plugged);
     }
@@ -554,18 +555,18 @@ static inline void emu_tx_flush(struct emu_tx *tx)
  */
 static inline bool emu_tx_show_few(struct emu_tx *tx)
 {
-    if (tx->kind != EMU_LINK_EDGE || !tx->untold || !tx->plug.plugged)
+    if (tx->kind != EMU_LINK_HOSTIF || !tx->unnotified || !tx->plug.plugged)
         return false;
     emu_tx_flush(tx);
     return emu_hostif_show_few(tx->plug.plugged);
 }
 
 /**
- * emu_tx_depart_told - emu_tx_depart() and emu_tx_flush() of a single segment, after earlier ones
+ * emu_tx_depart_notify - emu_tx_depart() and emu_tx_flush() of a single segment, after earlier ones
  * were flushed. @dev, @profile: the sender's; the caller has them in registers, a load would cost a
  * cache line.
  */
-static inline __attribute__((always_inline)) void emu_tx_depart_told(
+static inline __attribute__((always_inline)) void emu_tx_depart_notify(
     struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
     const struct emu_entry *entry, uint64_t depart_ps)
 {
@@ -577,7 +578,7 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
     } else if (tx->shape == EMU_LINK_LOCAL) {
         emu_tx_depart_plain(tx, entry, depart_ps);
         emu_count(&tx->counts.segments, 1);
-        emu_tx_tell(tx, dev->worker);
+        emu_tx_notify(tx, dev->worker);
     } else {
         emu_tx_depart_else(tx, entry, depart_ps);
         emu_tx_flush(tx);
@@ -589,8 +590,9 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
 /** emu_rx_begin - before a burst: read the attachment of a hostif link: see emu_tx_room(). */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
-    if (rx->kind == EMU_LINK_EDGE)
-        rx->plug.plugged = atomic_load_explicit(&rx->plug.edge, memory_order_acquire); /* E3: E4 */
+    if (rx->kind == EMU_LINK_HOSTIF)
+        /* E3: E4 */
+        rx->plug.plugged = atomic_load_explicit(&rx->plug.hostif, memory_order_acquire);
 }
 
 /** emu_rx_front - the oldest segment that has arrived by @until_ps, or NULL. */
@@ -663,8 +665,11 @@ static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t
         emu_tap_credits(rx, count, channel, arrive_ps);
 }
 
-/** emu_rx_pay_apart - timed: return @count credits of @channel to another worker's device. */
-void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps);
+/**
+ * emu_rx_pay_cross_worker - timed: return @count credits of @channel to another worker's device.
+ */
+void emu_rx_pay_cross_worker(struct emu_rx *rx, uint32_t count, uint32_t channel,
+                             uint64_t arrive_ps);
 
 /** emu_rx_pay_else - the slow path of emu_rx_pay(). */
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);
@@ -675,7 +680,7 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
 {
     emu_credit_put(&rx->credit, owed, 0, arrive_ps);
     emu_dev_expect(dev, arrive_ps);
-    emu_signal_credit(rx->far, rx->peer.index, dev->worker, rx->peer.port);
+    emu_signal_credit(rx->remote, rx->peer.index, dev->worker, rx->peer.port);
 }
 
 /* The same on a fused cable. */
@@ -691,7 +696,7 @@ static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint
 
 /**
  * emu_rx_pay - return the owed credits, of which there is at least one. They arrive at @arrive_ps.
- * Raw: once per burst; timed: immediately. @dev: the receiver's, see emu_tx_depart_told().
+ * Raw: once per burst; timed: immediately. @dev: the receiver's, see emu_tx_depart_notify().
  */
 static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
 {

@@ -124,7 +124,7 @@ static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry
     uint64_t flight_ps = profile->channel_ps;
     uint32_t bytes = packets ? entry->packet.wire + 1u : EMU_HDR_BYTES + (uint32_t)entry->hdr.len;
 
-    flight_ps += tx->kind == EMU_LINK_EDGE
+    flight_ps += tx->kind == EMU_LINK_HOSTIF
                      ? emu_wire_ps(profile, &entry->hdr) + profile->nic_recv_ps
                      : profile->switch_ps;
     if (tx->slow && tx->kind == EMU_LINK_LOCAL)
@@ -175,7 +175,7 @@ static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_
 static void tap_packet(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                        const struct emu_entry *entry, uint64_t at_ps)
 {
-    enum emu_fault_packet part = emu_fault_part(entry->packet.kind);
+    enum emu_fault_packet part = emu_fault_packet_of(entry->packet.kind);
     bool reply = part & (EMU_FAULT_ACK | EMU_FAULT_NACK);
     const struct emu_seg *own = reply ? NULL : payload_of(dev, entry);
     enum emu_tap_what what = reply ? EMU_TAP_REPLY : EMU_TAP_PACKET;
@@ -250,12 +250,12 @@ void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry)
                     (struct emu_tap_head){.note = entry->note});
 }
 
-void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const struct emu_hdr *hdr,
-                    const struct emu_seg *payload)
+void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
+                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
     struct emu_taps *taps = rx->owner->worker->taps;
     struct emu_tap_end *end = taps_find(taps, rx);
-    uint64_t peeked = (uint64_t)edge << 32 | at; /* not 0: serial numbers begin at 1 */
+    uint64_t peeked = (uint64_t)hostif << 32 | at; /* not 0: serial numbers begin at 1 */
 
     if (!end || end->takes == EMU_TAP_NOWHERE || end->peeked == peeked)
         return;

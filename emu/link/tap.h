@@ -122,9 +122,9 @@ void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, ui
 /** emu_tap_took - the device took @entry from a process. */
 void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry);
 
-/** emu_tap_peeked - raw: slot @at of interface number @edge is used. Recorded once. */
-void emu_tap_peeked(const struct emu_rx *rx, uint32_t edge, uint32_t at, const struct emu_hdr *hdr,
-                    const struct emu_seg *payload);
+/** emu_tap_peeked - raw: slot @at of interface number @hostif is used. Recorded once. */
+void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
+                    const struct emu_hdr *hdr, const struct emu_seg *payload);
 
 /** emu_tap_credits - credits are returned and arrive at @there_ps. */
 void emu_tap_credits(const struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t there_ps);

@@ -240,7 +240,7 @@ static uint32_t crc32_folded(uint32_t crc, const uint8_t *data, size_t bytes)
 
 #endif
 
-static inline enum emu_crc32_way best_way(void)
+static inline enum emu_crc32_variant best_variant(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
@@ -251,7 +251,7 @@ static inline enum emu_crc32_way best_way(void)
     return EMU_CRC32_TABLES;
 }
 
-static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uint8_t *data,
+static inline uint32_t crc32_row(enum emu_crc32_variant way, uint32_t crc, const uint8_t *data,
                                  size_t bytes)
 {
 #if defined(__x86_64__)
@@ -263,8 +263,8 @@ static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uin
     return crc32_tables(crc, data, bytes);
 }
 
-static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
-                                    size_t pieces)
+static inline uint32_t crc32_pieces(enum emu_crc32_variant way, uint32_t crc,
+                                    const void *const piece[], size_t pieces)
 {
 #if defined(__x86_64__)
     if (way != EMU_CRC32_TABLES)
@@ -279,25 +279,25 @@ static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const 
 
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes)
 {
-    return ~crc32_row(best_way(), ~crc, data, bytes);
+    return ~crc32_row(best_variant(), ~crc, data, bytes);
 }
 
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces)
 {
-    return pieces ? ~crc32_pieces(best_way(), ~crc, piece, pieces) : crc;
+    return pieces ? ~crc32_pieces(best_variant(), ~crc, piece, pieces) : crc;
 }
 
-bool emu_crc32_has(enum emu_crc32_way way)
+bool emu_crc32_has(enum emu_crc32_variant way)
 {
-    return way <= best_way();
+    return way <= best_variant();
 }
 
-uint32_t emu_crc32_by(enum emu_crc32_way way, uint32_t crc, const void *data, size_t bytes)
+uint32_t emu_crc32_by(enum emu_crc32_variant way, uint32_t crc, const void *data, size_t bytes)
 {
     return ~crc32_row(way, ~crc, data, bytes);
 }
 
-uint32_t emu_crc32_pieces_by(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+uint32_t emu_crc32_pieces_by(enum emu_crc32_variant way, uint32_t crc, const void *const piece[],
                              size_t pieces)
 {
     return pieces ? ~crc32_pieces(way, ~crc, piece, pieces) : crc;

@@ -43,19 +43,19 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);
 
 /* How it is computed, depending on the processor. */
-enum emu_crc32_way {
+enum emu_crc32_variant {
     EMU_CRC32_TABLES,
     EMU_CRC32_LANES, /* SSE 4.2 and PCLMULQDQ */
     EMU_CRC32_FOLD,  /* AVX-512 and VPCLMULQDQ */
-    EMU_CRC32_WAYS
+    EMU_CRC32_VARIANTS
 };
 
 /** emu_crc32_has - does this processor support it? Pure. */
-bool emu_crc32_has(enum emu_crc32_way way);
+bool emu_crc32_has(enum emu_crc32_variant way);
 
 /** emu_crc32_by, emu_crc32_pieces_by - compute it in one way that the processor supports. Pure. */
-uint32_t emu_crc32_by(enum emu_crc32_way way, uint32_t crc, const void *data, size_t bytes);
-uint32_t emu_crc32_pieces_by(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+uint32_t emu_crc32_by(enum emu_crc32_variant way, uint32_t crc, const void *data, size_t bytes);
+uint32_t emu_crc32_pieces_by(enum emu_crc32_variant way, uint32_t crc, const void *const piece[],
                              size_t pieces);
 
 #endif

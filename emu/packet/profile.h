@@ -183,8 +183,8 @@ static inline bool emu_profile_switches_combine(const struct emu_profile *profil
     return profile->transport == EMU_TRANSPORT_NONE || profile->combining == EMU_COMBINING_SWITCH;
 }
 
-/** emu_profile_barrier_asks - does a barrier use a network conditional? Pure. */
-static inline bool emu_profile_barrier_asks(const struct emu_profile *profile)
+/** emu_profile_barrier_queries - does a barrier use a network conditional? Pure. */
+static inline bool emu_profile_barrier_queries(const struct emu_profile *profile)
 {
     return !emu_profile_switches_combine(profile) && profile->barrier == EMU_BARRIER_BY_CONDITIONAL;
 }

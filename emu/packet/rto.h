@@ -62,8 +62,8 @@ static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t tries)
     return rto->first_ps << doublings;
 }
 
-/** emu_rto_came - the reply to a packet that was sent once took @trip_ps. */
-static inline void emu_rto_came(struct emu_rto *rto, uint64_t trip_ps)
+/** emu_rto_sample - the reply to a packet that was sent once took @trip_ps. */
+static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
 {
     uint64_t off_ps;
 

@@ -33,8 +33,8 @@ struct emu_fault_aim {
     uint32_t group;   /* without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
 
-/** emu_fault_part - the enum emu_fault_packet of an entry's kind. Pure. */
-static inline enum emu_fault_packet emu_fault_part(unsigned kind)
+/** emu_fault_packet_of - the enum emu_fault_packet of an entry's kind. Pure. */
+static inline enum emu_fault_packet emu_fault_packet_of(unsigned kind)
 {
     switch (kind) {
     case EMU_PACKET_CONT:

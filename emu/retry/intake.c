@@ -59,7 +59,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     intake->room = intake_room(rx);
     intake->wire = *rx;
     intake->wire.tapped = false; /* the device's receiver reports instead */
-    rx->apart = false;           /* its peer is now the intake, in the same device */
+    rx->cross_worker = false;    /* its peer is now the intake, in the same device */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;
@@ -76,13 +76,13 @@ void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults)
         return;
     faults->checked = true;
     faults->numbers = intake->number;
-    faults->forges = intake->far ? 0 : EMU_INTAKE_FORGED;
+    faults->forges = intake->remote ? 0 : EMU_INTAKE_FORGED;
 }
 
 void emu_intake_free(struct emu_intake *intake)
 {
     emu_ring_destroy(&intake->to.data);
-    if (intake->far)
+    if (intake->remote)
         emu_credit_destroy(&intake->answers);
     else
         emu_credit_destroy(&intake->paid);
@@ -108,7 +108,7 @@ static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu
     }
     if (!emu_rx_front(wire, until_ps))
         return false;
-    *number = intake->far ? intake->number[wire->data.at & wire->data.mask] : 0;
+    *number = intake->remote ? intake->number[wire->data.at & wire->data.mask] : 0;
     return emu_rx_take(wire, NULL, NULL, until_ps, entry, fate);
 }
 
@@ -201,7 +201,7 @@ static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
     if (__builtin_expect(intake->wire.tapped, 0))
         emu_tap_answer(&intake->wire, intake->expected, answer, *there_ps);
     emu_credit_put(&intake->answers, intake->expected, answer, *there_ps);
-    emu_rx_tell(&intake->wire, intake->wire.owner->worker);
+    emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
 /* Of several answers at a time the strongest is sent. */
@@ -259,10 +259,10 @@ void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, u
 
     in.time_ps = emu_dev_stamp_ps(dev, at_ps);
     emu_ring_put(&intake->to.data, &in); /* each credit has a slot */
-    emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
+    emu_dev_signal_remote(dev, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
-void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps)
+void emu_intake_rerouted(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps)
 {
     intake_expects_next(intake);
     emu_intake_back(intake, entry, at_ps);
@@ -276,8 +276,8 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
     emu_count(&intake->counts.missed, 1);
     emu_credit_put(&rx->credit, 1, 0,
                    emu_dev_stamp_ps(intake->wire.owner, at_ps + intake->profile->credit_ps));
-    emu_dev_signal_far(rx->far->dev[rx->peer.index], EMU_EVENT_CREDIT,
-                       emu_port_signal(rx->peer.port));
+    emu_dev_signal_remote(rx->remote->dev[rx->peer.index], EMU_EVENT_CREDIT,
+                          emu_port_signal(rx->peer.port));
 }
 
 /* --- passes ------------------------------------------------------------------------- */
@@ -285,13 +285,13 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
 /* Clock raw sends one answer per pass, in emu_intake_give(); it is cumulative. */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
-    bool answers_each = intake->far && intake->wire.owner->timed;
+    bool answers_each = intake->remote && intake->wire.owner->timed;
     struct emu_entry entry;
     enum emu_fate fate;
     uint32_t number;
 
     while (intake_next(intake, until_ps, &entry, &fate, &number)) {
-        if (intake->far)
+        if (intake->remote)
             intake_take_numbered(intake, &entry, fate, number);
         else
             intake_take_plain(intake, &entry, fate);
@@ -343,12 +343,12 @@ static void intake_pay(struct emu_intake *intake)
         any = true;
     }
     if (any)
-        emu_rx_tell(&intake->wire, intake->wire.owner->worker);
+        emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
 void emu_intake_give(struct emu_intake *intake)
 {
-    if (intake->far)
+    if (intake->remote)
         intake_send_answer(intake, 0);
     else
         intake_pay(intake);
@@ -373,8 +373,8 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
     uint32_t flying = intake->to.data.at - rx->data.at;
     uint64_t sum = held + rx->owed;
 
-    if (intake->far) {
-        const struct emu_replay *replay = intake->far;
+    if (intake->remote) {
+        const struct emu_replay *replay = intake->remote;
 
         tx = replay->from.tx;
         flying += (tx->data.at - replay->from.data.at) + (replay->last - intake->expected);
@@ -402,7 +402,7 @@ uint32_t emu_intake_bufs(const struct emu_intake *intake)
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps)
 {
     emu_ring_rebase(&intake->wire.data, by_ps);
-    if (intake->far) {
+    if (intake->remote) {
         emu_credit_rebase(&intake->answers, by_ps);
         for (uint32_t i = 0; i <= intake->answers.mask; i++)
             intake->there_ps[i] = emu_rebased_ps(intake->there_ps[i], by_ps);

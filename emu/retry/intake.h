@@ -54,7 +54,8 @@ struct emu_intake {
     uint32_t lost_at, lost_to; /* free-running */
 
     /* With retry. */
-    const struct emu_replay *far; /* the sending half; not read while workers run. NULL: no retry */
+    /* the sending half; not read while workers run. NULL: no retry */
+    const struct emu_replay *remote;
     bool requested;         /* resend was requested for `expected`, which has not arrived since */
     enum emu_answer answer; /* answer to be sent; raw: in this pass */
     uint32_t expected;      /* next sequence number */
@@ -108,13 +109,13 @@ void emu_intake_overruns(struct emu_intake *intake,
 void emu_intake_give(struct emu_intake *intake);
 
 /**
- * emu_intake_carried - deliver the next segment, rerouted because the link is down
- * (emu_replay_carry()). emu_intake_missed - skip the next segment, which will never arrive; its
+ * emu_intake_rerouted - deliver the next segment, rerouted because the link is down
+ * (emu_replay_reroute()). emu_intake_missed - skip the next segment, which will never arrive; its
  * slot is free. emu_intake_back - deliver a segment that was not sent on this cable, though a
  * credit was spent for it. The device takes the buffer reference. Thread: any, while both devices
  * are stopped.
  */
-void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
+void emu_intake_rerouted(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
 void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 

@@ -91,7 +91,7 @@ static void retry_join_inside(struct emu_tx *tx, struct emu_rx *rx, struct emu_d
     tx->kind = rx->kind = EMU_LINK_LOCAL;
     tx->owner = rx->owner = dev;
     tx->peer = rx->peer = self;
-    tx->far = rx->far = dev->worker;
+    tx->remote = rx->remote = dev->worker;
     tx->profile = profile;
     rx->port = port;
     rx->tx = tx;
@@ -103,9 +103,9 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
                    const struct emu_profile *profile)
 {
     struct emu_peer near = {.index = from->index, .port = from_port};
-    struct emu_peer far = {.index = to->index, .port = to_port};
+    struct emu_peer remote = {.index = to->index, .port = to_port};
 
-    intake->far = replay;
+    intake->remote = replay;
     if (!retry_alloc(replay, tx, intake, rx, credits)) {
         emu_ring_destroy(&tx->data);
         emu_credit_destroy(&tx->credit);
@@ -114,9 +114,9 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
     retry_join_inside(tx, &replay->from, from, from_port, profile);
     retry_join_inside(&intake->to, rx, to, to_port, profile);
     rx->peer = intake->wire.peer = near;
-    rx->far = intake->wire.far = from->worker;
-    replay->wire.peer = far;
-    replay->wire.far = to->worker;
+    rx->remote = intake->wire.remote = from->worker;
+    replay->wire.peer = remote;
+    replay->wire.remote = to->worker;
     tx->credits = credits;
     replay->wire.kind = intake->wire.kind = EMU_LINK_LOCAL;
     replay->wire.owner = from;
@@ -197,7 +197,7 @@ static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
         return;
     replay->times = false;
-    emu_rto_came(&replay->rto, replay->pass_ps - replay->timed_ps);
+    emu_rto_sample(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
 /* Is an arriving answer lost? Depends on the faults of the opposite direction. */
@@ -297,7 +297,7 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
         sent = true;
     }
     if (sent)
-        emu_tx_tell(&replay->wire, replay->wire.owner->worker);
+        emu_tx_notify(&replay->wire, replay->wire.owner->worker);
     if (replay->first == replay->last)
         return EMU_NEVER;
     return replay->timer_ps > now_ps ? replay->timer_ps - now_ps : 0;
@@ -343,7 +343,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
     replay->wire.busy_ps = at_ps + emu_wire_ps(replay->wire.profile, hdr);
     replay_send(replay, there_ps);
     emu_dev_expect(dev, there_ps);
-    emu_tx_tell(&replay->wire, dev->worker);
+    emu_tx_notify(&replay->wire, dev->worker);
 }
 
 /* Process events up to @until_ps in order of time; answers before simultaneous departures. */
@@ -429,7 +429,7 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
  * If this end is on another host: has it more than the least space for what goes back? First
  * collects the remote device's credits that have arrived.
  */
-static bool carry_has_home(const struct emu_carry *carry)
+static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
     struct emu_tx *back = carry->back;
     const struct emu_credit *come;
@@ -445,9 +445,9 @@ static bool carry_has_home(const struct emu_carry *carry)
  * Spend a credit of the remote device for a segment that goes back; not its last one, if it ever
  * has several. False: none to spare.
  */
-static bool carry_spend(const struct emu_carry *carry)
+static bool reroute_spend_credit(const struct emu_reroute *carry)
 {
-    if (!carry->near && !carry_has_home(carry))
+    if (!carry->near && !reroute_has_space_back(carry))
         return false;
     if (!carry->spare || emu_tx_earliest_ps(carry->back, 0) == EMU_NEVER)
         return false;
@@ -459,46 +459,46 @@ static bool carry_spend(const struct emu_carry *carry)
 }
 
 /* Send it back from the remote device to this end on another host. */
-static void carry_home(const struct emu_carry *carry, const struct emu_entry *entry)
+static void reroute_back(const struct emu_reroute *carry, const struct emu_entry *entry)
 {
     struct emu_tx *back = carry->back;
     struct emu_entry in = *entry;
 
     in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
     emu_ring_put(&back->data, &in); /* each credit has a slot */
-    emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA,
-                       emu_port_signal(back->peer.port));
+    emu_dev_signal_remote(back->remote->dev[back->peer.index], EMU_EVENT_DATA,
+                          emu_port_signal(back->peer.port));
 }
 
 /* False: it waits. */
-static bool carry_one(const struct emu_carry *carry, const struct emu_entry *entry)
+static bool reroute_one(const struct emu_reroute *carry, const struct emu_entry *entry)
 {
-    enum emu_carried how = carry->may(carry->ctx, entry);
+    enum emu_reroute_fate how = carry->may(carry->ctx, entry);
 
-    if (how == EMU_CARRIED_WAITS || (how == EMU_CARRIED_BACK && !carry_spend(carry)))
+    if (how == EMU_REROUTE_WAITS || (how == EMU_REROUTE_BACK && !reroute_spend_credit(carry)))
         return false;
-    if (how == EMU_CARRIED_OVER)
-        emu_intake_carried(carry->far, entry, carry->at_ps);
+    if (how == EMU_REROUTE_FORWARD)
+        emu_intake_rerouted(carry->remote, entry, carry->at_ps);
     else
-        emu_intake_missed(carry->far, carry->at_ps);
-    if (how == EMU_CARRIED_BACK && carry->near)
+        emu_intake_missed(carry->remote, carry->at_ps);
+    if (how == EMU_REROUTE_BACK && carry->near)
         emu_intake_back(carry->near, entry, carry->at_ps);
-    else if (how == EMU_CARRIED_BACK)
-        carry_home(carry, entry);
-    if (how == EMU_CARRIED_AWAY)
+    else if (how == EMU_REROUTE_BACK)
+        reroute_back(carry, entry);
+    if (how == EMU_REROUTE_DONE)
         emu_pool_drop(&carry->replay->wire.owner->worker->cache, entry->buf);
     return true;
 }
 
-uint32_t emu_replay_carry(const struct emu_carry *carry)
+uint32_t emu_replay_reroute(const struct emu_reroute *carry)
 {
     struct emu_replay *replay = carry->replay;
     const struct emu_entry *entry;
     uint32_t carried = 0;
 
-    assert(replay->down && carry->far->far == replay);
-    replay_acknowledged(replay, carry->far->expected, carry->at_ps);
-    while (carried < carry->most && (entry = replay_oldest(replay)) && carry_one(carry, entry)) {
+    assert(replay->down && carry->remote->remote == replay);
+    replay_acknowledged(replay, carry->remote->expected, carry->at_ps);
+    while (carried < carry->most && (entry = replay_oldest(replay)) && reroute_one(carry, entry)) {
         replay->first++;
         if ((int32_t)(replay->next - replay->first) < 0)
             replay->next = replay->first;

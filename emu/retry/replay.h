@@ -103,37 +103,38 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
 /* What to do with a segment that waits for a cable that is down. */
-enum emu_carried {
-    EMU_CARRIED_WAITS, /* it waits, and so do all behind it */
-    EMU_CARRIED_OVER,  /* deliver it to the remote device by another path */
-    EMU_CARRIED_BACK,  /* return it to its own device, as if the remote device had sent it */
-    EMU_CARRIED_AWAY   /* drop it; the callback has done the rest */
+enum emu_reroute_fate {
+    EMU_REROUTE_WAITS,   /* it waits, and so do all behind it */
+    EMU_REROUTE_FORWARD, /* deliver it to the remote device by another path */
+    EMU_REROUTE_BACK,    /* return it to its own device, as if the remote device had sent it */
+    EMU_REROUTE_DONE     /* drop it; the callback has done the rest */
 };
 
 /* How to reroute the segments that wait for one direction of a cable that is down. */
-struct emu_carry {
+struct emu_reroute {
     struct emu_replay *replay;
-    struct emu_intake *far;  /* its receiving half */
-    struct emu_intake *near; /* the opposite direction's, at this end; NULL: on another host */
-    struct emu_tx *back;     /* the remote device's sender of the opposite direction */
-    bool spare;              /* which has nothing to send, so its credits can be spent */
-    uint32_t credits;        /* per direction: the receiver's slots */
+    struct emu_intake *remote; /* its receiving half */
+    struct emu_intake *near;   /* the opposite direction's, at this end; NULL: on another host */
+    struct emu_tx *back;       /* the remote device's sender of the opposite direction */
+    bool spare;                /* which has nothing to send, so its credits can be spent */
+    uint32_t credits;          /* per direction: the receiver's slots */
     uint32_t depth; /* if this end is on another host: segments on their way there beyond that */
     uint32_t most;  /* entries, at most */
     uint64_t at_ps; /* timed: arrival; the devices are stepped later */
     /* decides about each segment; again for one that waits */
-    enum emu_carried (*may)(void *ctx, const struct emu_entry *entry);
+    enum emu_reroute_fate (*may)(void *ctx, const struct emu_entry *entry);
     void *ctx;
 };
 
 /**
- * emu_replay_carry - reroute the segments that wait for a cable that is down, in order, each once.
- * Segments that had arrived unacknowledged are not sent again. Credits bound the space: a segment
- * that goes back needs a credit of the remote device, else it waits. If this end is on another host
- * it goes back as a segment of the remote device, to be rerouted there. Returns how many left.
+ * emu_replay_reroute - reroute the segments that wait for a cable that is down, in order, each
+ * once. Segments that had arrived unacknowledged are not sent again. Credits bound the space: a
+ * segment that goes back needs a credit of the remote device, else it waits. If this end is on
+ * another host it goes back as a segment of the remote device, to be rerouted there. Returns how
+ * many left.
  * Thread: any, while both devices are stopped; wake both afterwards.
  */
-uint32_t emu_replay_carry(const struct emu_carry *carry);
+uint32_t emu_replay_reroute(const struct emu_reroute *carry);
 
 /** emu_replay_is_empty - does no segment wait to be sent or acknowledged? Thread: as above. */
 bool emu_replay_is_empty(const struct emu_replay *replay);

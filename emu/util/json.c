@@ -155,7 +155,7 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
     return 1;
 }
 
-size_t emu_json_look(const struct emu_json_buf *in, size_t most, const char **text, bool *ends)
+size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text, bool *ends)
 {
     size_t bytes = in->bytes < most + 1 ? in->bytes : most + 1;
     const char *end = bytes ? memchr(buf_start(in), '\n', bytes) : NULL;

@@ -92,11 +92,12 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
 
 /**
- * emu_json_look - peek at the next line, at most @most bytes. *text is valid until the buffer
+ * emu_json_peek_line - peek at the next line, at most @most bytes. *text is valid until the buffer
  * changes. *ends: that is all of the line. Returns bytes. emu_json_drop() - remove what was peeked
  * at, with the newline if it @ends.
  */
-size_t emu_json_look(const struct emu_json_buf *in, size_t most, const char **text, bool *ends);
+size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,
+                          bool *ends);
 void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends);
 
 /* Fields of an object; the default if absent or of another type. */

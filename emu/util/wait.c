@@ -68,9 +68,9 @@ bool emu_wait_was_away(void)
     return wait.away;
 }
 
-bool emu_wait_may_look(void)
+bool emu_wait_may_poll(void)
 {
-    return emu_now_ns() - wait.back_ns < EMU_WAIT_LOOK_NS;
+    return emu_now_ns() - wait.back_ns < EMU_WAIT_POLL_NS;
 }
 
 bool emu_wait_spin(void)

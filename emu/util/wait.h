@@ -31,7 +31,7 @@
  * How long a thread may poll between two yields: as long as two context switches, and what a
  * process does in between, take twice.
  */
-#define EMU_WAIT_LOOK_NS 5000u
+#define EMU_WAIT_POLL_NS 5000u
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* check again */
@@ -57,8 +57,8 @@ void emu_wait_yield(void);
 /** emu_wait_time_all - time all yields of this thread, for emu_wait_was_away(). */
 void emu_wait_time_all(void);
 
-/** emu_wait_may_look - has this thread had its core only for a moment since its last yield? */
-bool emu_wait_may_look(void);
+/** emu_wait_may_poll - has this thread had its core only for a moment since its last yield? */
+bool emu_wait_may_poll(void);
 
 /** emu_wait_was_away - did this thread's last timed yield give its core to another thread? */
 bool emu_wait_was_away(void);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "emu/dev/outbox.h"
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 #include "emu/util/alloc.h"
 #include "emu/util/spawn.h"
 #include "emu/util/wait.h"
@@ -27,7 +27,7 @@
  */
 #define WINDOW_SPINS 500u
 
-#define WINDOW_REST EMU_NEVER
+#define WINDOW_IDLE EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)
 
 /* A worker's state that others read; a line of its own. */
@@ -61,7 +61,7 @@ struct emu_windows {
      * after that cannot open before all workers have arrived.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses so far */
-    uint64_t until_ps[2];                      /* end of the window, or WINDOW_REST, WINDOW_STOP */
+    uint64_t until_ps[2];                      /* end of the window, or WINDOW_IDLE, WINDOW_STOP */
     uint64_t count;                            /* windows so far */
 };
 
@@ -108,7 +108,7 @@ static uint64_t windows_agree(struct emu_windows *windows)
 /* Open the window that begins at @from_ps, or pause all workers. All have arrived. */
 static void windows_open(struct emu_windows *windows, uint64_t from_ps)
 {
-    uint64_t until_ps = WINDOW_REST;
+    uint64_t until_ps = WINDOW_IDLE;
 
     if (from_ps <= windows->limit_ps && from_ps != EMU_NEVER) {
         until_ps = from_ps + windows->lookahead_ps - 1;
@@ -163,7 +163,7 @@ static void *windows_thread(void *arg)
     uint64_t until_ps;
 
     while ((until_ps = windows_wait(at->windows, at, &seen)) != WINDOW_STOP)
-        if (until_ps != WINDOW_REST)
+        if (until_ps != WINDOW_IDLE)
             windows_step(at->windows, at, until_ps);
     return NULL;
 }
@@ -181,7 +181,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
         return; /* until_ps[] needs a window of all workers between two pauses */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
-    while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_REST)
+    while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)
         windows_step(windows, own, window_ps);
     for (uint32_t i = 0; i < windows->workers; i++) /* O2: V5 */
         emu_outbox_settle(windows->at[i].worker);
@@ -231,7 +231,7 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
     windows->next_ps = EMU_NEVER;
     if (hosts)
         windows->hosts = *hosts;
-    windows->oversubscribed = workers > emu_place_cores();
+    windows->oversubscribed = workers > emu_affinity_cores();
     windows->at = emu_zeros(workers * sizeof *windows->at);
     for (uint32_t i = 0; windows->at && i < workers; i++)
         windows->at[i] = (struct window_worker){.windows = windows, .worker = worker[i]};

@@ -16,18 +16,18 @@
 #include "emu/dev/rcu.h"
 #include "emu/dev/outbox.h"
 #include "emu/util/spawn.h"
-#include "emu/worker/crowd.h"
+#include "emu/worker/oversub.h"
 
 /*
  * Devices being prefetched. Each group is one stage of enum emu_fetch behind the next, since a line
  * takes longer to arrive than one device's step.
  */
-#define GROUP          2u
-#define GROUPS         8u        /* EMU_FETCHES + 2 are used */
-#define AHEAD_FROM     1024u     /* devices of a worker; fewer stay in the cache anyway */
-#define WORKER_NEAR_PS 50000000u /* an event sooner than 50 us is awaited by yielding */
-#define WORKER_ONCE_PS 1000u     /* a device due sooner wants to poll continuously */
-#define WORKER_LITTLE  8u        /* segments in a round: few messages, no stream */
+#define GROUP           2u
+#define GROUPS          8u        /* EMU_FETCHES + 2 are used */
+#define AHEAD_FROM      1024u     /* devices of a worker; fewer stay in the cache anyway */
+#define WORKER_NEAR_PS  50000000u /* an event sooner than 50 us is awaited by yielding */
+#define WORKER_ONCE_PS  1000u     /* a device due sooner wants to poll continuously */
+#define WORKER_FEW_SEGS 8u        /* segments in a round: few messages, no stream */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their numbers wrap");
 
@@ -49,7 +49,7 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
     uint32_t words = worker->words;
     bool made;
 
-    worker->far = emu_zeros(words * sizeof *worker->far);
+    worker->remote = emu_zeros(words * sizeof *worker->remote);
     worker->dev = calloc(devs, sizeof(struct emu_dev *));
     worker->due_ps = calloc(devs, sizeof *worker->due_ps);
     worker->wants = calloc(devs, sizeof *worker->wants);
@@ -57,12 +57,12 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
     if (!worker->always)
         return false;
     worker->stepped = worker->always + words;
-    worker->rests = worker->stepped + words;
-    worker->rested = worker->rests + words;
-    made = worker->far && worker->dev && worker->due_ps && worker->wants &&
-           signals_create(&worker->told, words, devs);
+    worker->poll_next = worker->stepped + words;
+    worker->poll_now = worker->poll_next + words;
+    made = worker->remote && worker->dev && worker->due_ps && worker->wants &&
+           signals_create(&worker->signalled, words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
-        worker->taken = worker->told;
+        worker->taken = worker->signalled;
     else
         made = made && signals_create(&worker->taken, words, devs);
     return made;
@@ -79,7 +79,7 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
     devs = devs ? devs : 1;
     worker->words = (devs + 63) / 64;
     worker->clock = *clock;
-    worker->next_ps = worker->rest_ps = worker->sent_ps = EMU_NEVER;
+    worker->next_ps = worker->max_sleep_ps = worker->sent_ps = EMU_NEVER;
     emu_pool_cache_init(&worker->cache, pool);
     if (worker_alloc(worker, devs))
         err = emu_waiter_create(&worker->waiter);
@@ -97,13 +97,13 @@ void emu_worker_destroy(struct emu_worker *worker)
     emu_waiter_destroy(worker->waiter);
     if (worker->clock.mode == EMU_CLOCK_VIRTUAL)
         signals_destroy(&worker->taken);
-    signals_destroy(&worker->told);
+    signals_destroy(&worker->signalled);
     emu_outbox_free(worker);
     free(worker->always);
     free(worker->wants);
     free(worker->due_ps);
     free(worker->dev);
-    free(worker->far);
+    free(worker->remote);
     free(worker);
 }
 
@@ -125,15 +125,15 @@ static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
     uint32_t moved = worker_step(worker, i, worker->now_ps);
 
     worker->stepped[i / 64] |= emu_bit(i % 64);
-    worker->rests[i / 64] |= (uint64_t)(worker->due_ps[i] != EMU_NEVER) << i % 64;
+    worker->poll_next[i / 64] |= (uint64_t)(worker->due_ps[i] != EMU_NEVER) << i % 64;
     return moved;
 }
 
 /* Time until a device must be stepped without a signal; EMU_NEVER. */
-static uint64_t worker_rest_ps(const struct emu_worker *worker)
+static uint64_t worker_max_sleep_ps(const struct emu_worker *worker)
 {
     if (worker->clock.mode == EMU_CLOCK_RAW)
-        return worker->rest_ps;
+        return worker->max_sleep_ps;
     if (worker->next_ps == EMU_NEVER)
         return EMU_NEVER;
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
@@ -160,14 +160,15 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 }
 
 /* Take the signals of other workers to a device. */
-static void worker_take_far(struct emu_worker *worker, uint32_t i)
+static void worker_take_remote(struct emu_worker *worker, uint32_t i)
 {
     struct emu_dev *dev = worker->dev[i];
 
     for (uint32_t event = 0; event < EMU_EVENTS; event++)
-        if (atomic_load_explicit(&dev->ready_far[event], memory_order_relaxed))
+        if (atomic_load_explicit(&dev->ready_remote[event], memory_order_relaxed))
             worker->taken.ready[i][event] |=
-                atomic_exchange_explicit(&dev->ready_far[event], 0, memory_order_seq_cst); /* W1 */
+                /* W1 */
+                atomic_exchange_explicit(&dev->ready_remote[event], 0, memory_order_seq_cst);
 }
 
 /*
@@ -177,32 +178,32 @@ static void worker_take_far(struct emu_worker *worker, uint32_t i)
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
     uint64_t bits = worker->taken.near[w];
-    uint64_t far = 0;
+    uint64_t remote = 0;
 
     worker->taken.near[w] = 0;
-    if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
-        far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
-    emu_each_bit (i, far)
-        worker_take_far(worker, w * 64 + i);
-    return bits | far;
+    if (atomic_load_explicit(&worker->remote[w], memory_order_relaxed))
+        remote = atomic_exchange_explicit(&worker->remote[w], 0, memory_order_seq_cst); /* W3 */
+    emu_each_bit (i, remote)
+        worker_take_remote(worker, w * 64 + i);
+    return bits | remote;
 }
 
-static void worker_look(struct emu_worker *worker)
+static void worker_poll_hostifs(struct emu_worker *worker)
 {
     const struct emu_hostif_list *list =
-        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
+        atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 pairs with E2 */
 
     if (list &&
         list->serial != worker->seen) { /* some may be gone: rebuild the list of notifications */
         worker->seen = list->serial;
-        worker->untold = NULL;
+        worker->unnotified = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
-            list->edge[i]->untold = NULL;
-            emu_hostif_mark(list->edge[i]);
+            list->hostif[i]->unnotified = NULL;
+            emu_hostif_mark(list->hostif[i]);
         }
     }
     for (uint32_t i = 0; list && i < list->count; i++)
-        emu_hostif_look(list->edge[i]);
+        emu_hostif_poll(list->hostif[i]);
 }
 
 /*
@@ -263,8 +264,8 @@ static bool worker_goes_round(const struct emu_worker *worker)
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
-    worker->rested[w] = worker->rests[w];
-    worker->rests[w] = 0;
+    worker->poll_now[w] = worker->poll_next[w];
+    worker->poll_next[w] = 0;
 }
 
 /*
@@ -276,21 +277,22 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
 {
-    bool rested = worker->next_ps != EMU_NEVER;
+    bool poll_now = worker->next_ps != EMU_NEVER;
     uint32_t moved = 0;
 
-    if (rested) /* each device requests its rest again */
-        worker->next_ps = worker->rest_ps = EMU_NEVER;
+    if (poll_now) /* each device requests its rest again */
+        worker->next_ps = worker->max_sleep_ps = EMU_NEVER;
     for (uint32_t w = 0; w < worker->words; w++) {
         worker_begin_word(worker, w);
         moved += worker_step_word(worker, w, worker_take(worker, w) | worker->always[w], true);
     }
-    if (moved <= WORKER_LITTLE && worker_goes_round(worker))
+    if (moved <= WORKER_FEW_SEGS && worker_goes_round(worker))
         for (uint32_t w = 0; w < worker->words; w++)
             moved += worker_step_word(worker, w, worker_take_late(worker, w, worker->taken.near[w]),
                                       true);
-    for (uint32_t w = 0; rested && w < worker->words; w++)
-        moved += worker_step_word(worker, w, worker_take_late(worker, w, worker->rested[w]), true);
+    for (uint32_t w = 0; poll_now && w < worker->words; w++)
+        moved +=
+            worker_step_word(worker, w, worker_take_late(worker, w, worker->poll_now[w]), true);
     return moved;
 }
 
@@ -299,15 +301,15 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     uint32_t moved;
 
     worker->now_ps = emu_clock_now(&worker->clock);
-    worker_look(worker);
+    worker_poll_hostifs(worker);
     moved = worker->clock.mode == EMU_CLOCK_RAW ? worker_step_raw_all(worker)
                                                 : worker_step_timed(worker);
-    if (worker->untold)
-        emu_hostif_tell_all(worker, !moved || emu_worker_quiet(worker));
+    if (worker->unnotified)
+        emu_hostif_notify_all(worker, !moved || emu_worker_quiet(worker));
     if (moved)
-        emu_crowd_moved(worker);
+        emu_oversub_pass_moved(worker);
     else
-        emu_crowd_still(worker);
+        emu_oversub_pass_idle(worker);
     worker->woke = worker->away = false;
     return moved;
 }
@@ -395,11 +397,11 @@ static void window_step(struct emu_worker *worker, uint64_t until_ps)
 
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 {
-    struct emu_signals told = worker->told;
+    struct emu_signals signalled = worker->signalled;
     uint64_t next_ps;
 
-    worker->told = worker->taken;
-    worker->taken = told;
+    worker->signalled = worker->taken;
+    worker->taken = signalled;
     emu_outbox_begin(worker);
     worker->now_ps = until_ps;
     worker->sent_ps = EMU_NEVER;
@@ -416,7 +418,8 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 bool emu_worker_quiet(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
-        if (worker->told.near[w] || atomic_load_explicit(&worker->far[w], memory_order_seq_cst))
+        if (worker->signalled.near[w] ||
+            atomic_load_explicit(&worker->remote[w], memory_order_seq_cst))
             return false;
     return true;
 }
@@ -425,22 +428,22 @@ bool emu_worker_quiet(const struct emu_worker *worker)
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
-        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
+        atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 */
     bool busy = false;
 
     for (uint32_t i = 0; list && i < list->count; i++)
-        busy |= emu_hostif_bell(list->edge[i], wanted);
+        busy |= emu_hostif_bell(list->hostif[i], wanted);
     return busy;
 }
 
-/* Announce the sleep, of @rest_ps at most; check once more, and only then sleep. */
-static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
+/* Announce the sleep, of @max_sleep_ps at most; check once more, and only then sleep. */
+static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 {
     uint64_t timeout_ns = UINT64_MAX;
     bool busy;
 
-    if (rest_ps != EMU_NEVER)
-        timeout_ns = (rest_ps - WORKER_NEAR_PS / 2) / 1000u;
+    if (max_sleep_ps != EMU_NEVER)
+        timeout_ns = (max_sleep_ps - WORKER_NEAR_PS / 2) / 1000u;
     atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
     busy = worker_bells(worker, true);
     if (!busy && emu_worker_quiet(worker) &&
@@ -461,29 +464,29 @@ static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
  */
 static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
-    uint64_t rest_ps = worker_rest_ps(worker);
+    uint64_t max_sleep_ps = worker_max_sleep_ps(worker);
 
-    if (!emu_worker_quiet(worker) || emu_crowd_waits(worker))
+    if (!emu_worker_quiet(worker) || emu_oversub_keeps_core(worker))
         return;
-    if (*rounds && rest_ps <= WORKER_ONCE_PS && emu_wait_may_look())
+    if (*rounds && max_sleep_ps <= WORKER_ONCE_PS && emu_wait_may_poll())
         return;
     if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
                                                          memory_order_relaxed)) == EMU_WAIT_SLEEP) {
-        if (rest_ps >= WORKER_NEAR_PS) {
-            worker_sleep(worker, rest_ps);
+        if (max_sleep_ps >= WORKER_NEAR_PS) {
+            worker_sleep(worker, max_sleep_ps);
             return;
         }
         emu_wait_yield();
     }
     worker->away = emu_wait_was_away();
     if (worker->away)
-        emu_crowd_turn(worker);
+        emu_oversub_slice_begins(worker);
 }
 
-void emu_worker_edges(struct emu_worker *worker, struct emu_hostif_list *list)
+void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list)
 {
     list->serial = ++worker->published;
-    atomic_store_explicit(&worker->edges, list, memory_order_release); /* E2 */
+    atomic_store_explicit(&worker->hostifs, list, memory_order_release); /* E2 */
     emu_waiter_ring(worker->waiter);
     emu_rcu_wait();
 }
@@ -508,13 +511,13 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
 }
 
 /* Stop until released. */
-static void thread_rest(struct emu_thread *thread)
+static void thread_wait_paused(struct emu_thread *thread)
 {
     emu_rcu_offline();
     pthread_mutex_lock(&thread->lock);
     thread->held = true;
     pthread_cond_broadcast(&thread->moved);
-    while (atomic_load_explicit(&thread->worker->stop, memory_order_relaxed) == EMU_WORKER_HOLDS)
+    while (atomic_load_explicit(&thread->worker->stop, memory_order_relaxed) == EMU_WORKER_PAUSES)
         pthread_cond_wait(&thread->moved, &thread->lock);
     thread->held = false;
     pthread_cond_broadcast(&thread->moved);
@@ -523,24 +526,24 @@ static void thread_rest(struct emu_thread *thread)
 }
 
 /* The thread sees @stop before its next pass; it may be asleep. */
-static void thread_tell(struct emu_thread *thread, enum emu_worker_stop stop)
+static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
 {
     atomic_store_explicit(&thread->worker->stop, stop, memory_order_seq_cst);
     emu_waiter_ring(thread->worker->waiter);
 }
 
-void emu_thread_hold(struct emu_thread *thread)
+void emu_thread_pause(struct emu_thread *thread)
 {
     if (!thread)
         return;
-    thread_tell(thread, EMU_WORKER_HOLDS);
+    thread_request(thread, EMU_WORKER_PAUSES);
     pthread_mutex_lock(&thread->lock);
     while (!thread->held)
         pthread_cond_wait(&thread->moved, &thread->lock);
     pthread_mutex_unlock(&thread->lock);
 }
 
-void emu_thread_go(struct emu_thread *thread)
+void emu_thread_resume(struct emu_thread *thread)
 {
     if (!thread)
         return;
@@ -561,9 +564,9 @@ static void *thread_main(void *arg)
 
     emu_wait_time_all();
     emu_rcu_enter();
-    while ((stop = atomic_load_explicit(&worker->stop, memory_order_relaxed)) != EMU_WORKER_ENDS) {
-        if (stop == EMU_WORKER_HOLDS)
-            thread_rest(thread);
+    while ((stop = atomic_load_explicit(&worker->stop, memory_order_relaxed)) != EMU_WORKER_STOPS) {
+        if (stop == EMU_WORKER_PAUSES)
+            thread_wait_paused(thread);
         else if (emu_worker_pass(worker))
             idle = 0;
         else
@@ -604,7 +607,7 @@ void emu_thread_stop(struct emu_thread *thread)
 {
     if (!thread)
         return;
-    thread_tell(thread, EMU_WORKER_ENDS);
+    thread_request(thread, EMU_WORKER_STOPS);
     pthread_join(thread->id, NULL);
     thread_free(thread);
 }

@@ -14,7 +14,7 @@ struct emu_hostif;
 struct emu_hostif_list {
     uint64_t serial; /* identifies the list: an address may be reused */
     uint32_t count;
-    struct emu_hostif *edge[];
+    struct emu_hostif *hostif[];
 };
 
 /** emu_worker_create - a worker for @devs devices, without a thread. @pool: NULL: no payloads. */
@@ -46,11 +46,12 @@ bool emu_worker_quiet(const struct emu_worker *worker);
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
 /**
- * emu_thread_hold, emu_thread_go - stop the thread between two passes, and release it. Meanwhile
- * the worker and its devices may be read and changed. @thread may be NULL. Thread: the manager.
+ * emu_thread_pause, emu_thread_resume - stop the thread between two passes, and release it.
+ * Meanwhile the worker and its devices may be read and changed. @thread may be NULL. Thread: the
+ * manager.
  */
-void emu_thread_hold(struct emu_thread *thread);
-void emu_thread_go(struct emu_thread *thread);
+void emu_thread_pause(struct emu_thread *thread);
+void emu_thread_resume(struct emu_thread *thread);
 
 /** emu_worker_rebase - subtract @by_ps from all times. Thread: the manager, while it is stopped. */
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
@@ -59,10 +60,10 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 void emu_thread_stop(struct emu_thread *thread);
 
 /**
- * emu_worker_edges - publish a new list, wake the worker, and wait until it no longer uses the old
- * one: the old list, and the host interfaces that are not in the new one, are the caller's again.
- * Sets the list's serial. Thread: the manager.
+ * emu_worker_hostifs - publish a new list, wake the worker, and wait until it no longer uses the
+ * old one: the old list, and the host interfaces that are not in the new one, are the caller's
+ * again. Sets the list's serial. Thread: the manager.
  */
-void emu_worker_edges(struct emu_worker *worker, struct emu_hostif_list *list);
+void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list);
 
 #endif

@@ -25,7 +25,7 @@ static const char *check_packets(const struct engine *e)
     uint32_t held = 0;
     uint32_t count =
         list_length(&e->send.free, e->send.join) + list_length(&e->send.awaiting, e->send.join) +
-        list_length(&e->send.resting, e->send.join) + list_length(&e->send.back, e->send.join);
+        list_length(&e->send.backing_off, e->send.join) + list_length(&e->send.back, e->send.join);
 
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++) {
         uint32_t waiting = list_length(&e->send.waiting[p], e->send.join);
@@ -66,23 +66,23 @@ static const char *check_link(const struct engine *e, const struct engine_link *
 }
 
 /* Conditionals in backoff, in packets, and free. */
-static const char *check_asks(const struct engine *e)
+static const char *check_queries(const struct engine *e)
 {
-    uint32_t resting = 0, asked = 0, used = 0;
+    uint32_t backing_off = 0, asked = 0, used = 0;
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
-        if ((e->asks.any >> d & 1) == engine_queue_empty(&e->asks.rest[d]))
+        if ((e->queries.any >> d & 1) == engine_queue_empty(&e->queries.backoff[d]))
             return "an engine's bits of conditionals in backoff are wrong";
-        resting += queue_length(&e->asks.rest[d]);
+        backing_off += queue_length(&e->queries.backoff[d]);
     }
     for (uint32_t i = 0; i < e->send.packets; i++)
         asked += (e->send.packet[i].state == ENGINE_WAITING ||
                   e->send.packet[i].state == ENGINE_AWAITING) &&
-                 e->send.packet[i].ask;
-    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
-        used += e->asks.slot[i].used;
-    if (resting != e->asks.resting || asked != e->asks.in_packets ||
-        used + queue_length(&e->asks.free) != ENGINE_ASKS)
+                 e->send.packet[i].query;
+    for (uint32_t i = 0; i < ENGINE_QUERIES; i++)
+        used += e->queries.slot[i].used;
+    if (backing_off != e->queries.backing_off || asked != e->queries.in_packets ||
+        used + queue_length(&e->queries.free) != ENGINE_QUERIES)
         return "an engine has lost a conditional";
     return NULL;
 }
@@ -90,19 +90,19 @@ static const char *check_asks(const struct engine *e)
 /* Packets on channels, and incoming packets. */
 static const char *check_channels(const struct engine *e)
 {
-    uint32_t open = 0, parts = 0, whole = 0, stored = 0;
+    uint32_t open = 0, parts = 0, complete = 0, stored = 0;
 
     for (uint32_t i = 0; i < e->links; i++)
         open += emu_vcs_pending(&e->link[i].vcs);
     for (uint32_t i = 0; i < e->links * EMU_VCS; i++) {
-        parts += e->receive.incoming[i].state == ENGINE_PARTS;
-        whole += e->receive.incoming[i].state == ENGINE_WHOLE;
+        parts += e->receive.incoming[i].state == ENGINE_INCOMPLETE;
+        complete += e->receive.incoming[i].state == ENGINE_COMPLETE;
         stored += e->receive.incoming[i].state == ENGINE_STORED;
     }
     if (open != list_length(&e->send.awaiting, e->send.join))
         return "a packet awaits a reply on no channel";
     if (parts != list_length(&e->receive.parts, e->receive.join) ||
-        whole != list_length(&e->receive.whole, e->receive.join) ||
+        complete != list_length(&e->receive.complete, e->receive.join) ||
         stored != list_length(&e->receive.stored, e->receive.join))
         return "an engine's lists of incoming packets are wrong";
     return NULL;
@@ -114,7 +114,7 @@ void engine_audit(const struct engine *e, const struct emu_found *found)
         emu_found_at(found, i, check_link(e, &e->link[i]));
     emu_found_at(found, EMU_NO_PORT, check_packets(e));
     emu_found_at(found, EMU_NO_PORT, check_channels(e));
-    emu_found_at(found, EMU_NO_PORT, check_asks(e));
+    emu_found_at(found, EMU_NO_PORT, check_queries(e));
 }
 
 const char *engine_check(const struct engine *e)
@@ -131,9 +131,10 @@ bool engine_idle(const struct engine *e)
         if (e->link[i].replies)
             return false;
     return list_length(&e->send.free, e->send.join) == e->send.packets &&
-           !e->host.delivery.active && !e->asks.resting && engine_queue_empty(&e->asks.due) &&
-           engine_list_empty(&e->receive.parts) && engine_list_empty(&e->receive.whole) &&
-           engine_list_empty(&e->receive.stored) && engine_queue_empty(&e->tree.results);
+           !e->host.delivery.active && !e->queries.backing_off &&
+           engine_queue_empty(&e->queries.due) && engine_list_empty(&e->receive.parts) &&
+           engine_list_empty(&e->receive.complete) && engine_list_empty(&e->receive.stored) &&
+           engine_queue_empty(&e->tree.results);
 }
 
 /* Buffers of the packets in a list. */
@@ -151,7 +152,7 @@ static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;
 
-    if (in->state != ENGINE_PARTS && in->state != ENGINE_WHOLE)
+    if (in->state != ENGINE_INCOMPLETE && in->state != ENGINE_COMPLETE)
         return 0;
     for (uint32_t s = 0; s < in->segs; s++)
         held += in->buf[s] != EMU_NO_BUF;
@@ -159,23 +160,23 @@ static uint32_t incoming_held(const struct engine_incoming *in)
 }
 
 /* Buffers of the conditionals in a list: a host's holds its segment, unless a packet does. */
-static uint32_t asks_held(const struct engine_queue *asks)
+static uint32_t queries_held(const struct engine_queue *queries)
 {
     uint32_t held = 0;
 
-    for (struct engine_queued *at = asks->first; at; at = at->next)
-        held += !engine_ask_of(at)->barrier;
+    for (struct engine_queued *at = queries->first; at; at = at->next)
+        held += !engine_query_of(at)->barrier;
     return held;
 }
 
 uint32_t engine_held(const struct engine *e)
 {
-    uint32_t held = list_held(e, &e->send.awaiting) + list_held(e, &e->send.resting) +
+    uint32_t held = list_held(e, &e->send.awaiting) + list_held(e, &e->send.backing_off) +
                     list_held(e, &e->send.back) + emu_link_bufs(&e->host.in) +
-                    asks_held(&e->asks.due);
+                    queries_held(&e->queries.due);
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
-        held += asks_held(&e->asks.rest[d]);
+        held += queries_held(&e->queries.backoff[d]);
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
         held += list_held(e, &e->send.waiting[p]);
     if (e->host.delivery.active)

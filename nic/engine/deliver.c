@@ -82,12 +82,12 @@ static void deliver_back(struct engine *e, uint16_t i)
 }
 
 /* Deliver a complete incoming packet. False: it is a duplicate. */
-static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
+static bool deliver_packet(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    engine_list_drop(&e->receive.whole, e->receive.join, i);
-    if (!engine_heard_first(e, in)) {
+    engine_list_drop(&e->receive.complete, e->receive.join, i);
+    if (!engine_history_first(e, in)) {
         for (uint32_t s = 0; s < in->count; s++)
             emu_pool_drop(engine_cache(e), in->buf[s]);
         engine_answer(e, i, true, at_ps);
@@ -107,8 +107,8 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
         deliver_back(e, e->send.back.first);
         return true;
     }
-    while (!engine_list_empty(&e->receive.whole))
-        if (deliver_whole(e, e->receive.whole.first, at_ps))
+    while (!engine_list_empty(&e->receive.complete))
+        if (deliver_packet(e, e->receive.complete.first, at_ps))
             return true;
     return false;
 }
@@ -166,11 +166,11 @@ static void deliver_skip(struct engine *e)
 static bool deliver_void(const struct engine *e)
 {
     const struct engine_delivery *from = &e->host.delivery;
-    const struct emu_hostif *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged
-                                                                      : NULL;
+    const struct emu_hostif *hostif = e->host.out.kind == EMU_LINK_HOSTIF ? e->host.out.plug.plugged
+                                                                          : NULL;
 
-    return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_EDGE &&
-           from->process != (edge ? edge->serial : 0);
+    return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_HOSTIF &&
+           from->process != (hostif ? hostif->serial : 0);
 }
 
 /*
@@ -335,23 +335,23 @@ void engine_deliver_raw(struct engine *e, uint64_t at_ps)
     deliver_all(e, at_ps, &how);
 }
 
-bool engine_delivers_at_once(struct engine *e, uint32_t count)
+bool engine_may_deliver_fast(struct engine *e, uint32_t count)
 {
     return !e->host.delivery.active && engine_list_empty(&e->send.back) &&
-           engine_list_empty(&e->receive.whole) && emu_tx_copies_out(&e->host.out) &&
+           engine_list_empty(&e->receive.complete) && emu_tx_copies_out(&e->host.out) &&
            emu_tx_has_room(&e->host.out, count);
 }
 
-bool engine_hand_at_once(struct engine *e, uint32_t buf)
+bool engine_hand_fast(struct engine *e, uint32_t buf)
 {
     if (e->dev.timed || (engine_hdr(e, buf)->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)) ||
-        !engine_delivers_at_once(e, 1))
+        !engine_may_deliver_fast(e, 1))
         return false;
     engine_hand_run(e, &buf, 1);
     return true;
 }
 
-void engine_host_tell(struct engine *e)
+void engine_host_notify(struct engine *e)
 {
     emu_tx_flush(&e->host.out);
     emu_pool_drop_lates(engine_cache(e));

@@ -13,13 +13,13 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 {
     uint32_t packets = engine_packets(links, profile->channels) + links * EMU_VCS + 1;
 
-    return packets * emu_packet_segments(profile->packet_bytes) + ENGINE_ASKS +
+    return packets * emu_packet_segments(profile->packet_bytes) + ENGINE_QUERIES +
            ENGINE_LOCAL_CREDITS;
 }
 
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
 {
-    return engine_raw.bytes + ENGINE_ASKS * sizeof(struct engine_host_ask) +
+    return engine_raw.bytes + ENGINE_QUERIES * sizeof(struct engine_host_query) +
            links * (sizeof(struct engine_link) + emu_link_bytes(emu_vc_ring(profile))) +
            engine_packets(links, profile->channels) *
                (sizeof(struct engine_packet) + 2 * sizeof(struct engine_join)) +
@@ -50,18 +50,18 @@ static bool engine_alloc(struct engine *e)
     receive->join = calloc(e->links * EMU_VCS, sizeof *receive->join);
     /* these two are large: pages are allocated on first use */
     send->flow = calloc(e->nodes, sizeof *send->flow);
-    receive->heard = calloc(e->nodes, sizeof *receive->heard);
+    receive->history = calloc(e->nodes, sizeof *receive->history);
     if (e->link)
         memset(e->link, 0, links);
     return e->link && send->packet && send->join && send->flow_join && receive->incoming &&
-           receive->join && send->flow && receive->heard;
+           receive->join && send->flow && receive->history;
 }
 
 static void engine_init(struct engine *e, bool timed)
 {
     engine_sending_init(&e->send);
     engine_list_init(&e->receive.parts);
-    engine_list_init(&e->receive.whole);
+    engine_list_init(&e->receive.complete);
     engine_list_init(&e->receive.stored);
     for (uint32_t i = 0; i < e->links; i++) {
         e->link[i].tx_ps = EMU_NEVER;
@@ -71,12 +71,12 @@ static void engine_init(struct engine *e, bool timed)
     e->host_profile = *e->profile;
     e->host_profile.link_ps_per_byte = e->host_profile.channel_ps = e->host_profile.switch_ps = 0;
     emu_rto_init(&e->rto, e->profile->reply_timeout_ps);
-    e->tree.asks = emu_profile_barrier_asks(e->profile);
+    e->tree.queries = emu_profile_barrier_queries(e->profile);
     e->tree.checks = e->profile->combine_check == EMU_COMBINE_CHECK_PARITY;
 }
 
 /* The only function that depends on the kind of clock. */
-static const struct engine_machine *engine_machine(enum emu_clock_mode clock)
+static const struct engine_impl *engine_impl(enum emu_clock_mode clock)
 {
     return clock == EMU_CLOCK_RAW ? &engine_raw : &engine_timed;
 }
@@ -84,8 +84,8 @@ static const struct engine_machine *engine_machine(enum emu_clock_mode clock)
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config)
 {
-    const struct engine_machine *machine = engine_machine(worker->clock.mode);
-    size_t bytes = (machine->bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
+    const struct engine_impl *impl = engine_impl(worker->clock.mode);
+    size_t bytes = (impl->bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
     struct engine *e;
 
     if (!engine_sane(config))
@@ -103,14 +103,14 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->random = emu_spread(config->seed ^ config->node) | 1;
     e->send.packets = engine_packets(e->links, e->profile->channels);
     e->send.most = UINT32_MAX;
-    if (!engine_alloc(e) || !engine_asks_init(&e->asks, emu_mix(e->random))) {
+    if (!engine_alloc(e) || !engine_queries_init(&e->queries, emu_mix(e->random))) {
         engine_destroy(e);
         return -ENOMEM;
     }
     engine_init(e, worker->clock.mode != EMU_CLOCK_RAW);
-    e->host.deliver = machine->deliver;
-    machine->init(e, worker->clock.mode);
-    emu_dev_init(&e->dev, worker, machine->step);
+    e->host.deliver = impl->deliver;
+    impl->init(e, worker->clock.mode);
+    emu_dev_init(&e->dev, worker, impl->step);
     *ret = e;
     return 0;
 }
@@ -122,10 +122,10 @@ void engine_destroy(struct engine *engine)
     for (uint32_t i = 0; engine->link && i < engine->links; i++)
         emu_link_unjoin(&engine->link[i].tx);
     emu_link_unjoin(&engine->host.out);
-    emu_link_free_edge(&engine->host.in);
+    emu_link_free_hostif(&engine->host.in);
     emu_table_free(&engine->tree.groups);
-    free(engine->asks.slot);
-    free(engine->receive.heard);
+    free(engine->queries.slot);
+    free(engine->receive.history);
     free(engine->receive.join);
     free(engine->receive.incoming);
     free(engine->send.flow);
@@ -196,9 +196,9 @@ void engine_rebase_timers(struct engine *e, uint64_t by_ps)
         rebase(&e->receive.incoming[i].due_ps, by_ps);
         rebase(&e->receive.incoming[i].active_ps, by_ps);
     }
-    emu_each_bit (doublings, e->asks.any)
-        for (struct engine_queued *at = e->asks.rest[doublings].first; at; at = at->next)
-            rebase(&engine_ask_of(at)->due_ps, by_ps);
+    emu_each_bit (doublings, e->queries.any)
+        for (struct engine_queued *at = e->queries.backoff[doublings].first; at; at = at->next)
+            rebase(&engine_query_of(at)->due_ps, by_ps);
 }
 
 void engine_rebase(struct engine *e, uint64_t by_ps)

@@ -38,10 +38,10 @@
 /* limit of doublings of profile->retry_ps, the backoff between tries */
 #define ENGINE_DOUBLINGS 16u
 
-#define ENGINE_EDGE_CREDITS  16u /* of a host interface towards the engine */
-#define ENGINE_LOCAL_CREDITS 64u /* of the cable of a host inside the fabric, in each direction */
+#define ENGINE_HOSTIF_CREDITS 16u /* of a host interface towards the engine */
+#define ENGINE_LOCAL_CREDITS  64u /* of the cable of a host inside the fabric, in each direction */
 
-struct emu_clash;
+struct emu_mismatch;
 struct engine;
 
 /* Counters of an engine (counts.def), written by its worker only. */
@@ -65,9 +65,9 @@ struct engine_config {
  * engine_create - create an engine with nothing plugged in. Errors: -ENOMEM, -EINVAL.
  *
  * Links: emu_link_join() with emu_vc_ring(), in each direction. Host: a host interface
- * (emu_link_edge(), ENGINE_EDGE_CREDITS) or a local cable in each direction (ENGINE_LOCAL_CREDITS),
- * with engine_host_profile(). An entry from the host is ready for the wire at its time, which
- * includes nic_send_ps. An entry to the host is in memory at its time.
+ * (emu_link_hostif(), ENGINE_HOSTIF_CREDITS) or a local cable in each direction
+ * (ENGINE_LOCAL_CREDITS), with engine_host_profile(). An entry from the host is ready for the wire
+ * at its time, which includes nic_send_ps. An entry to the host is in memory at its time.
  */
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config);
@@ -112,7 +112,7 @@ void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_
 /** engine_is_ready - could link @link send something now? Thread: the same. */
 bool engine_is_ready(struct engine *engine, uint32_t link);
 uint32_t engine_waiting(const struct engine *engine, uint32_t link,
-                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+                        void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
 
 /**
@@ -122,7 +122,7 @@ void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, ui
 void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
 void engine_combine_stall(struct engine *engine, bool stalled, uint64_t at_ps);
 uint32_t engine_combine_waiting(struct engine *engine,
-                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                                void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
  * engine_combine_out - as switch_combine_out(), for an engine that is a combine unit. It accepts no
@@ -147,13 +147,14 @@ void engine_give_up(struct engine *engine, uint64_t at_ps);
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
 
 /**
- * engine_life - the engine with number @src, a node or a unit, is in its incarnation @life: modulo
- * 2^15, 0 at first. When its host rejoined, it was created anew, and its flows start again.
- * Segments in flight from an earlier incarnation are refused, because each packet's CRC-32 includes
- * the incarnation. The engine itself is notified of its own. Thread: manager, while the worker is
- * paused; then wake the worker.
+ * engine_set_incarnation - the engine with number @src, a node or a unit, is in its incarnation
+ * @incarnation: modulo 2^15, 0 at first. When its host rejoined, it was created anew, and its flows
+ * start again. Segments in flight from an earlier incarnation are refused, because each packet's
+ * CRC-32 includes the incarnation. The engine itself is notified of its own. Thread: manager, while
+ * the worker is paused; then wake the worker.
  */
-void engine_life(struct engine *engine, uint32_t src, uint32_t life, uint64_t at_ps);
+void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarnation,
+                            uint64_t at_ps);
 
 /** engine_vcs - the engine's view of the buffers at the remote end of @link, for checks there. */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
@@ -231,16 +232,16 @@ uint32_t engine_group_children(const struct engine_group *group);
 bool engine_group_has_child(const struct engine_group *group, uint32_t node);
 
 /**
- * engine_group_came - has the host here contributed to segment @seq of the group's stream? Thread:
- * as engine_group_held().
- */
-bool engine_group_came(const struct engine_group *group, uint32_t seq);
-
-/**
- * engine_group_clash - the first two contributions here whose operations do not match, or NULL.
+ * engine_group_arrived - has the host here contributed to segment @seq of the group's stream?
  * Thread: as engine_group_held().
  */
-const struct emu_clash *engine_group_clash(const struct engine_group *group);
+bool engine_group_arrived(const struct engine_group *group, uint32_t seq);
+
+/**
+ * engine_group_mismatch - the first two contributions here whose operations do not match, or NULL.
+ * Thread: as engine_group_held().
+ */
+const struct emu_mismatch *engine_group_mismatch(const struct engine_group *group);
 
 /** engine_group_failed - as switch_group_failed(). Thread: as engine_group_held(). */
 bool engine_group_failed(const struct engine_group *group);

@@ -135,58 +135,58 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
               "numbers in a tag are unambiguous");
 
-static inline uint64_t heard_bit(uint32_t seq)
+static inline uint64_t history_bit(uint32_t seq)
 {
     return emu_bit(seq % 64);
 }
 
-static inline uint64_t *heard_word(struct engine_heard *heard, uint32_t seq)
+static inline uint64_t *history_word(struct engine_history *history, uint32_t seq)
 {
-    return &heard->seen[seq % ENGINE_WINDOW / 64];
+    return &history->seen[seq % ENGINE_WINDOW / 64];
 }
 
 /*
  * @seq is @ahead numbers after the highest one so far: the numbers between have not been received.
  */
-static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahead)
+static void history_advance(struct engine_history *history, uint32_t seq, uint32_t ahead)
 {
     if (ahead > ENGINE_WINDOW)
         ahead = ENGINE_WINDOW;
     for (uint32_t i = 0; i < ahead; i++)
-        *heard_word(heard, seq - i) &= ~heard_bit(seq - i);
-    heard->last = seq;
+        *history_word(history, seq - i) &= ~history_bit(seq - i);
+    history->last = seq;
 }
 
 /* Is @seq new in this flow? Then mark it as received. */
-static bool heard_first(struct engine_heard *heard, uint32_t src, uint32_t seq)
+static bool history_first(struct engine_history *history, uint32_t src, uint32_t seq)
 {
-    uint32_t ahead = (seq - heard->last) & SEQ_MASK, behind = (heard->last - seq) & SEQ_MASK;
+    uint32_t ahead = (seq - history->last) & SEQ_MASK, behind = (history->last - seq) & SEQ_MASK;
 
-    if (!heard->from || ahead - 1 < SEQ_MASK / 2) {
-        heard_advance(heard, seq, heard->from ? ahead : ENGINE_WINDOW);
-        heard->from = src + 1;
-    } else if (behind >= ENGINE_WINDOW || (*heard_word(heard, seq) & heard_bit(seq))) {
+    if (!history->from || ahead - 1 < SEQ_MASK / 2) {
+        history_advance(history, seq, history->from ? ahead : ENGINE_WINDOW);
+        history->from = src + 1;
+    } else if (behind >= ENGINE_WINDOW || (*history_word(history, seq) & history_bit(seq))) {
         return false;
     }
-    *heard_word(heard, seq) |= heard_bit(seq);
+    *history_word(history, seq) |= history_bit(seq);
     return true;
 }
 
-bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
+bool engine_history_first(struct engine *e, const struct engine_incoming *in)
 {
     const struct emu_hdr *hdr = engine_hdr(e, in->buf[0]);
     bool to_group = in->head.group;
     struct engine_group *group = to_group ? engine_group_of(e, hdr->dst) : NULL;
-    struct engine_heard *heard = group      ? engine_group_heard(group, hdr->src)
-                                 : to_group ? NULL
-                                            : &e->receive.heard[hdr->src];
+    struct engine_history *history = group      ? engine_group_history(group, hdr->src)
+                                     : to_group ? NULL
+                                                : &e->receive.history[hdr->src];
     uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
 
-    if (!heard) { /* all have left the group, or the source is not in it */
+    if (!history) { /* all have left the group, or the source is not in it */
         emu_count(&e->counts.not_in_group, in->count);
         return false;
     }
-    if (heard_first(heard, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))
+    if (history_first(history, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))
         return true;
     emu_count(&e->counts.duplicates, 1);
     return false;

@@ -42,11 +42,12 @@ struct engine_flow {
  * The destination's side: numbers received of one flow, whatever the first one was. All zero: none
  * yet. flow.c shows that a new number is never taken for an old one.
  */
-struct engine_heard {
+struct engine_history {
     uint32_t from;                     /* 1 + the source; 0: nothing received */
     uint32_t last;                     /* the highest number, as in a tag */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
-    uint32_t life;                     /* incarnation of the source: engine_life() */
+    /* incarnation of the source: engine_set_incarnation() */
+    uint32_t incarnation;
 };
 
 /** engine_flow_dead - was nothing acknowledged there for ENGINE_SPAN packets? */
@@ -93,8 +94,9 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 }
 
 /**
- * engine_heard_first - is this packet's number new? Then mark it as received. Otherwise counts it.
+ * engine_history_first - is this packet's number new? Then mark it as received. Otherwise counts
+ * it.
  */
-bool engine_heard_first(struct engine *e, const struct engine_incoming *in);
+bool engine_history_first(struct engine *e, const struct engine_incoming *in);
 
 #endif

@@ -24,7 +24,7 @@
 
 size_t engine_group_bytes(uint32_t sources)
 {
-    return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
+    return sizeof(struct engine_group) + sources * sizeof(struct engine_history);
 }
 
 /*
@@ -40,7 +40,7 @@ static void group_free(struct engine_group *group)
 {
     if (group->tree) {
         free(group->tree->kept);
-        free(group->tree->ask);
+        free(group->tree->query);
         free(group->tree->memory);
     }
     free(group);
@@ -90,10 +90,10 @@ static bool group_combine(struct engine_group *group, const struct engine_group_
     struct engine_tree *tree = group->tree = tree_create(group, config);
 
     if (tree)
-        tree->ask = calloc(tree->window, sizeof *tree->ask);
+        tree->query = calloc(tree->window, sizeof *tree->query);
     if (tree && config->in_order)
         tree->kept = calloc((size_t)tree->window * emu_kept_slots(tree->all), sizeof *tree->kept);
-    return tree && tree->ask && (tree->kept || !config->in_order);
+    return tree && tree->query && (tree->kept || !config->in_order);
 }
 
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)
@@ -148,7 +148,7 @@ const char *engine_group_check(const struct engine_group *group)
     for (uint32_t i = 0; group->tree && i < group->tree->window; i++) {
         const struct engine_coll *state = &group->tree->state[i];
 
-        waiting += emu_ports_any(state->outs) + state->asking;
+        waiting += emu_ports_any(state->outs) + state->querying;
         open += emu_ports_any(state->have) && state->hdr.kind != EMU_BARRIER;
         if ((emu_ports_any(state->have & ~group->tree->all) && !state->made) ||
             (state->made && !emu_ports_any(state->outs)))
@@ -184,7 +184,7 @@ bool engine_group_has_child(const struct engine_group *group, uint32_t node)
     return false;
 }
 
-bool engine_group_came(const struct engine_group *group, uint32_t seq)
+bool engine_group_arrived(const struct engine_group *group, uint32_t seq)
 {
     const struct engine_coll *state = group->tree ? engine_state(group->tree, seq) : NULL;
 
@@ -193,9 +193,9 @@ bool engine_group_came(const struct engine_group *group, uint32_t seq)
                       (!emu_ports_any(state->have) || emu_ports_has(state->have, ENGINE_HERE))));
 }
 
-const struct emu_clash *engine_group_clash(const struct engine_group *group)
+const struct emu_mismatch *engine_group_mismatch(const struct engine_group *group)
 {
-    return group->tree && group->tree->clash.seen ? &group->tree->clash : NULL;
+    return group->tree && group->tree->mismatch.seen ? &group->tree->mismatch : NULL;
 }
 
 bool engine_group_failed(const struct engine_group *group)
@@ -247,15 +247,15 @@ struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
     return group && group->id == id ? group : NULL;
 }
 
-struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src)
+struct engine_history *engine_group_history(struct engine_group *group, uint32_t src)
 {
     uint32_t at = group->sources ? src * 0x9e3779b1u % group->sources : 0;
 
     for (uint32_t left = group->sources; left; left--) {
-        struct engine_heard *heard = &group->heard[at];
+        struct engine_history *history = &group->history[at];
 
-        if (!heard->from || heard->from == src + 1)
-            return heard;
+        if (!history->from || history->from == src + 1)
+            return history;
         at = at + 1 < group->sources ? at + 1 : 0;
     }
     return NULL;

@@ -16,7 +16,7 @@
 #include "emu/buffer/combiner.h"
 #include "emu/packet/seg.h"
 #include "emu/util/table.h"
-#include "nic/engine/ask.h"
+#include "nic/engine/query.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/flow.h"
 #include "nic/engine/list.h"
@@ -28,7 +28,7 @@
 #define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
 /* not an input: the state waits for a conditional to all members */
-#define ENGINE_ASK   (EMU_PORTS_MAX - 2)
+#define ENGINE_QUERY (EMU_PORTS_MAX - 2)
 #define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* not an input; as an output, the whole group */
 
 /* in the op of a conditional's segment */
@@ -45,7 +45,7 @@ struct engine_coll {
     uint32_t buf;       /* combined so far; with a fixed order: only the result */
     bool used;          /* has been used */
     bool made;          /* buf is the result; `have` has no other meaning then */
-    bool asking;        /* a barrier by conditional: the conditional is under way */
+    bool querying;      /* a barrier by conditional: the conditional is under way */
     bool flipped;       /* a bit has flipped; found by parity when the state is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
@@ -70,11 +70,11 @@ struct engine_tree {
     uint32_t forgot;                       /* next state whose `used` is reset */
     /* reductions in a fixed order: engine_kept() of each state; NULL: in order of arrival */
     uint32_t *kept;
-    struct engine_ask *ask;      /* of each state: the conditional of its barrier */
+    struct engine_query *query;  /* of each state: the conditional of its barrier */
     void *memory;                /* the allocation that contains this struct */
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
-    struct emu_clash clash;                       /* mismatch of contributions here */
+    struct emu_mismatch mismatch;                 /* mismatch of contributions here */
     alignas(EMU_LINE) struct engine_coll state[]; /* window of them, by sequence number */
 };
 
@@ -87,7 +87,7 @@ struct engine_group {
     struct engine_flow flow;  /* packets of this node to it */
     uint32_t sources;
     /* one per source: a hash table, which may be full */
-    struct engine_heard heard[];
+    struct engine_history history[];
 };
 
 /*
@@ -96,7 +96,7 @@ struct engine_group {
  */
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
-    bool asks;                          /* emu_profile_barrier_asks(): written once */
+    bool queries;                       /* emu_profile_barrier_queries(): written once */
     bool checks;                        /* states have parity: written once */
     struct engine_queue results;        /* results that wait to be sent */
     /* when they can continue; EMU_NEVER: none, or no packet is free */
@@ -150,8 +150,8 @@ static inline bool engine_state_in_order(const struct engine_tree *tree,
 /** engine_group_of - the group with this id; NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
-/** engine_group_heard - numbers received from @src; NULL: it is no source of the group. */
-struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src);
+/** engine_group_history - numbers received from @src; NULL: it is no source of the group. */
+struct engine_history *engine_group_history(struct engine_group *group, uint32_t src);
 
 /** engine_to_group - destination and link of a packet to the group. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,

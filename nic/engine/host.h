@@ -61,10 +61,10 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
- * engine_take_edge - clock raw: accept up to @most segments from the host interface @edge. Returns
- * how many; fewer: there are no more, or no space for the next one.
+ * engine_take_hostif - clock raw: accept up to @most segments from the host interface @hostif.
+ * Returns how many; fewer: there are no more, or no space for the next one.
  */
-uint32_t engine_take_edge(struct engine *e, struct emu_hostif *edge, uint32_t most);
+uint32_t engine_take_hostif(struct engine *e, struct emu_hostif *hostif, uint32_t most);
 
 /**
  * engine_posts_again - continue with the host's segments if they waited for a packet and one is
@@ -82,24 +82,24 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
 
 /**
- * engine_delivers_at_once - clock raw: does nothing wait to be delivered first, and has the host
+ * engine_may_deliver_fast - clock raw: does nothing wait to be delivered first, and has the host
  * interface space for @count more segments?
  */
-bool engine_delivers_at_once(struct engine *e, uint32_t count);
+bool engine_may_deliver_fast(struct engine *e, uint32_t count);
 
 /** engine_hand_run - then: deliver results made here. Takes their references. */
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_hand_at_once - deliver a result made here; takes its reference. False: the clock is not
+ * engine_hand_fast - deliver a result made here; takes its reference. False: the clock is not
  * raw, another delivery comes first, or its header must be changed.
  */
-bool engine_hand_at_once(struct engine *e, uint32_t buf);
+bool engine_hand_fast(struct engine *e, uint32_t buf);
 
 /**
- * engine_host_tell - publish what was delivered, and drop buffers that were copied out. At the end
- * of a step, and after deliveries outside of one.
+ * engine_host_notify - publish what was delivered, and drop buffers that were copied out. At the
+ * end of a step, and after deliveries outside of one.
  */
-void engine_host_tell(struct engine *e);
+void engine_host_notify(struct engine *e);
 
 #endif

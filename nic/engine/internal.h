@@ -17,7 +17,7 @@
 #include "emu/packet/sane.h"
 #include "emu/util/bits.h"
 #include "emu/util/count.h"
-#include "nic/engine/ask.h"
+#include "nic/engine/query.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/group.h"
 #include "nic/engine/host.h"
@@ -33,7 +33,7 @@ struct engine {
     const struct emu_profile *profile;
     struct emu_profile host_profile;
     uint32_t node, nodes;
-    uint32_t life; /* its own incarnation: engine_life() */
+    uint32_t incarnation; /* its own incarnation: engine_set_incarnation() */
     uint32_t links;
     uint32_t cut;       /* bit per link: nothing is plugged in */
     struct emu_rto rto; /* reply time-out */
@@ -47,18 +47,18 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_asks asks; /* last: rarely used */
+    struct engine_queries queries; /* last: rarely used */
 };
 
 /* The implementation for one kind of clock. */
-struct engine_machine {
+struct engine_impl {
     size_t bytes; /* of its struct, which begins with a struct engine */
     emu_step_fn step;
     engine_deliver_fn *deliver;
     void (*init)(struct engine *e, enum emu_clock_mode clock); /* of its own fields */
 };
 
-extern const struct engine_machine engine_raw, engine_timed;
+extern const struct engine_impl engine_raw, engine_timed;
 
 static inline struct emu_pool_cache *engine_cache(struct engine *e)
 {
@@ -146,11 +146,11 @@ static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf,
     return crc;
 }
 
-/* CRC-32 of a packet, from that of its payload. @life: incarnation of its source. Pure. */
+/* CRC-32 of a packet, from that of its payload. @incarnation: incarnation of its source. Pure. */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
-                                  uint32_t life)
+                                  uint32_t incarnation)
 {
-    uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16 | life << 17};
+    uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16 | incarnation << 17};
 
     return emu_crc32(payload, where, sizeof where);
 }
@@ -170,13 +170,15 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 
 /* --- for both clocks ---------------------------------------------------------------- */
 
-/** engine_host_look - sample the host interface, once per pass, and which process is attached. */
-static inline void engine_host_look(struct engine *e)
+/**
+ * engine_host_refresh - sample the host interface, once per pass, and which process is attached.
+ */
+static inline void engine_host_refresh(struct engine *e)
 {
     struct emu_rx *in = &e->host.in;
 
     emu_rx_begin(in);
-    if (in->kind == EMU_LINK_EDGE)
+    if (in->kind == EMU_LINK_HOSTIF)
         e->host.process = in->plug.plugged ? in->plug.plugged->serial : 0;
 }
 
@@ -214,14 +216,14 @@ static inline uint64_t engine_timers_ps(const struct engine *e)
 
     if (!engine_list_empty(&e->send.awaiting))
         at_ps = e->send.packet[e->send.awaiting.first].due_ps;
-    if (!engine_list_empty(&e->send.resting))
-        at_ps = engine_earlier(at_ps, e->send.packet[e->send.resting.first].due_ps);
+    if (!engine_list_empty(&e->send.backing_off))
+        at_ps = engine_earlier(at_ps, e->send.packet[e->send.backing_off.first].due_ps);
     if (!engine_list_empty(&e->receive.parts))
         at_ps = engine_earlier(at_ps, e->receive.incoming[e->receive.parts.first].due_ps);
     if (!engine_list_empty(&e->receive.stored))
         at_ps = engine_earlier(at_ps, e->receive.incoming[e->receive.stored.first].due_ps);
-    if (e->asks.any)
-        at_ps = engine_earlier(at_ps, engine_asks_due_ps(&e->asks));
+    if (e->queries.any)
+        at_ps = engine_earlier(at_ps, engine_queries_due_ps(&e->queries));
     return at_ps;
 }
 

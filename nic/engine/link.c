@@ -131,8 +131,9 @@ static inline void segment_payload(struct engine *e, const struct engine_packet 
 
     emu_pool_share(engine_cache(e)->pool, buf, 1);
     entry->buf = buf;
-    entry->crc = s + 1 == p->segs ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life)
-                                  : 0;
+    entry->crc = s + 1 == p->segs
+                     ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->incarnation)
+                     : 0;
 }
 
 /* Account for one or more segments of packet @p sent on channel @c. */
@@ -177,7 +178,7 @@ static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uin
             continue;
         if (engine_flow_open(e, p))
             return i;
-        if (++closed == ENGINE_LOOK)
+        if (++closed == ENGINE_SCAN)
             break; /* until a flow opens: engine_free() */
     }
     return ENGINE_NONE;
@@ -313,7 +314,7 @@ static bool link_holds_back(struct engine *e, const struct engine_link *l, uint3
 {
     uint16_t next = e->send.waiting[0].first;
 
-    if (e->dev.timed || priority || !l->tx.untold)
+    if (e->dev.timed || priority || !l->tx.unnotified)
         return false;
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
@@ -452,8 +453,8 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     }
     hit = link_fail(e, l, at_ps);
-    engine_host_tell(e); /* outside of a step */
-    l->replies = 0;      /* the remote end reports the failure to their senders */
+    engine_host_notify(e); /* outside of a step */
+    l->replies = 0;        /* the remote end reports the failure to their senders */
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -490,32 +491,32 @@ bool engine_is_ready(struct engine *e, uint32_t link)
     return false;
 }
 
-/* Count one packet, and report the segment of it that is sent next to @tell. */
-static uint32_t waiting_tell(const struct engine_packet *p,
-                             void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+/* Count one packet, and report the segment of it that is sent next to @report. */
+static uint32_t waiting_report(const struct engine_packet *p,
+                               void (*report)(void *ctx, const struct emu_entry *entry), void *ctx)
 {
     uint32_t s = p->state == ENGINE_AWAITING ? p->sent : 0;
     struct emu_entry entry = {.packet = {.kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD},
                               .buf = s < p->count ? p->buf[s] : EMU_NO_BUF};
 
-    if (tell)
-        tell(ctx, &entry);
+    if (report)
+        report(ctx, &entry);
     return 1;
 }
 
 uint32_t engine_waiting(const struct engine *e, uint32_t link,
-                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+                        void (*report)(void *ctx, const struct emu_entry *entry), void *ctx)
 {
     const struct engine_link *l = &e->link[link];
     uint32_t waiting = 0;
 
     for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++) {
         emu_each_bit (c, l->left[priority])
-            waiting += waiting_tell(&e->send.packet[l->packet[c]], tell, ctx);
+            waiting += waiting_report(&e->send.packet[l->packet[c]], report, ctx);
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE;
              i = e->send.join[i].next)
             if (e->links == 1 || e->send.packet[i].only == link + 1)
-                waiting += waiting_tell(&e->send.packet[i], tell, ctx);
+                waiting += waiting_report(&e->send.packet[i], report, ctx);
     }
     return waiting;
 }
@@ -547,5 +548,5 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
             emu_count(&e->counts.lost, e->send.packet[i].count);
             engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         }
-    engine_host_tell(e); /* outside of a step */
+    engine_host_notify(e); /* outside of a step */
 }

@@ -16,7 +16,7 @@
 #include "emu/packet/vc.h"
 
 /* limit of waiting packets that are checked to find one whose flow is open */
-#define ENGINE_LOOK 16u
+#define ENGINE_SCAN 16u
 
 struct engine;
 

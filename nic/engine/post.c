@@ -89,7 +89,7 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->only = to.only;
     p->back = ENGINE_NOTICE_NONE;
     p->bulk = false;
-    p->ask = NULL;
+    p->query = NULL;
     p->process = e->host.process;
     /*
      * Other packets get their number with the first try, counting up. Conditionals count down: one
@@ -310,7 +310,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
  * if it goes to @to. They are checked once for all.
  */
-static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
     uint32_t room = forming_room(e, to), run;
@@ -319,7 +319,7 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct
     if (!room)
         return 0;
     p = &e->send.packet[e->send.forming];
-    run = emu_hostif_take_run(edge, hdr->kind, hdr->dst, &p->buf[p->count],
+    run = emu_hostif_take_run(hostif, hdr->kind, hdr->dst, &p->buf[p->count],
                               room < most ? room : most);
     run_clear_born(e, &p->buf[p->count], run);
     if (run)
@@ -328,7 +328,7 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct
 }
 
 /* The same, as a new packet. */
-static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+static uint32_t take_new(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
     uint32_t room = packet_most(e, to) / EMU_SEG_BYTES, run;
@@ -336,7 +336,7 @@ static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct
 
     if (take_waits(e) || !room || engine_flow_dead(e, to))
         return 0;
-    run = emu_hostif_take_run(edge, hdr->kind, hdr->dst, e->send.packet[i].buf,
+    run = emu_hostif_take_run(hostif, hdr->kind, hdr->dst, e->send.packet[i].buf,
                               room < most ? room : most);
     if (!run)
         return 0;
@@ -348,12 +348,12 @@ static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct
     return run;
 }
 
-static uint32_t take_full(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+static uint32_t take_full(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                           struct engine_to to, uint32_t most)
 {
-    uint32_t run = take_run(e, edge, hdr, to, most);
+    uint32_t run = take_run(e, hostif, hdr, to, most);
 
-    return run ? run : take_new(e, edge, hdr, to, most);
+    return run ? run : take_new(e, hostif, hdr, to, most);
 }
 
 /*
@@ -375,10 +375,10 @@ static void take_noted(struct engine *e, struct engine_group *group, uint32_t co
 }
 
 /* Take contributions that pass without a state. */
-static uint32_t take_passing(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+static uint32_t take_passing(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              struct engine_group *group, struct engine_to to, uint32_t most)
 {
-    uint32_t run = take_full(e, edge, hdr, to, most);
+    uint32_t run = take_full(e, hostif, hdr, to, most);
 
     if (run)
         take_noted(e, group, run);
@@ -390,7 +390,7 @@ static uint32_t take_passing(struct engine *e, struct emu_hostif *edge, const st
  * into the packet, and only when it has space: otherwise they would wait here, in more memory than
  * the inner caches have.
  */
-static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
+static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
                                    const struct emu_hdr *hdr, struct engine_group *group,
                                    uint32_t most)
 {
@@ -398,14 +398,14 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
     uint32_t bufs[ENGINE_SEGS_MAX], run;
 
     if (emu_ports_any(outs) && !engine_passed(group->tree, hdr->seq)) {
-        run = take_passing(e, edge, hdr, group, engine_result_to(e, group, emu_ports_first(outs)),
+        run = take_passing(e, hostif, hdr, group, engine_result_to(e, group, emu_ports_first(outs)),
                            most);
         emu_count(&e->counts.contributions, run);
         emu_count(&e->counts.results, run);
         return run;
     }
     most = most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX;
-    run = emu_hostif_take_run(edge, hdr->kind, group->id, bufs, most);
+    run = emu_hostif_take_run(hostif, hdr->kind, group->id, bufs, most);
     run_clear_born(e, bufs, run);
     if (run)
         engine_contribute_all(e, bufs, run, 0);
@@ -416,7 +416,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
  * Take several full segments like the front one, which has this header. 0: they cannot be taken
  * together.
  */
-static uint32_t take_several(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
+static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              uint32_t most)
 {
     struct engine_to to = {.dst = hdr->dst};
@@ -429,10 +429,10 @@ static uint32_t take_several(struct engine *e, struct emu_hostif *edge, const st
         if (!group || (hdr->kind != EMU_MULTICAST && !group->tree))
             return 0;
         if (hdr->kind != EMU_MULTICAST)
-            return take_contributions(e, edge, hdr, group, most);
+            return take_contributions(e, hostif, hdr, group, most);
         to = engine_to_group(e, group, ENGINE_PLAIN);
     }
-    return take_full(e, edge, hdr, to, most);
+    return take_full(e, hostif, hdr, to, most);
 }
 
 /*
@@ -455,17 +455,17 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 }
 
 /* Take the single segment @seg, with its header in @entry. False: no space now. */
-static bool take_one(struct engine *e, struct emu_hostif *edge, const struct emu_seg *seg,
+static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
     if (take_is_early(e, &entry->hdr)) {
         e->host.in_full = true; /* before it is copied */
         return false;
     }
-    if (!emu_hostif_take(edge, seg, entry))
+    if (!emu_hostif_take(hostif, seg, entry))
         return false;
     if (engine_take(e, entry, 0)) {
-        emu_hostif_pass(edge);
+        emu_hostif_pass(hostif);
         return true;
     }
     emu_pool_drop(engine_cache(e), entry->buf);
@@ -473,24 +473,24 @@ static bool take_one(struct engine *e, struct emu_hostif *edge, const struct emu
 }
 
 /* Take the next segment, or several. Returns how many; 0: there is none, or no space now. */
-static inline uint32_t take_next(struct engine *e, struct emu_hostif *edge, uint32_t most)
+static inline uint32_t take_next(struct engine *e, struct emu_hostif *hostif, uint32_t most)
 {
     struct emu_entry entry;
-    const struct emu_seg *seg = emu_hostif_peek(edge, &entry.hdr);
+    const struct emu_seg *seg = emu_hostif_peek(hostif, &entry.hdr);
     uint32_t run;
 
     if (!seg)
         return 0;
-    run = entry.hdr.len == EMU_PAYLOAD_BYTES ? take_several(e, edge, &entry.hdr, most) : 0;
-    return run ? run : take_one(e, edge, seg, &entry);
+    run = entry.hdr.len == EMU_PAYLOAD_BYTES ? take_several(e, hostif, &entry.hdr, most) : 0;
+    return run ? run : take_one(e, hostif, seg, &entry);
 }
 
-uint32_t engine_take_edge(struct engine *e, struct emu_hostif *edge, uint32_t most)
+uint32_t engine_take_hostif(struct engine *e, struct emu_hostif *hostif, uint32_t most)
 {
     uint32_t taken = 0, some = 1;
 
     for (; some && taken < most; taken += some)
-        some = take_next(e, edge, most - taken);
+        some = take_next(e, hostif, most - taken);
     return taken;
 }
 

@@ -15,7 +15,7 @@
  */
 #define RAW_KEPT   2u
 #define RAW_PASSES 16u /* the clock is read once per this many passes, or after a sleep or yield, */
-#define RAW_LOOKS  8u  /* and at least this often per time-out */
+#define RAW_CHECKS 8u  /* and at least this often per time-out */
 
 struct engine_raw {
     struct engine base; /* first */
@@ -63,9 +63,9 @@ static void raw_timers(struct engine_raw *r)
 }
 
 /* How long the engine can do without a step. Input wakes it earlier. */
-static uint64_t raw_rest_ps(const struct engine *e)
+static uint64_t raw_max_sleep_ps(const struct engine *e)
 {
-    uint64_t at_ps = engine_timers_ps(e), most_ps = e->rto.most_ps / RAW_LOOKS;
+    uint64_t at_ps = engine_timers_ps(e), most_ps = e->rto.most_ps / RAW_CHECKS;
 
     if (at_ps == EMU_NEVER)
         return EMU_NEVER;
@@ -161,12 +161,12 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 }
 
 /* The host interface, if segments can be taken in place; NULL: one by one. */
-static inline struct emu_hostif *raw_edge(const struct engine *e)
+static inline struct emu_hostif *raw_hostif(const struct engine *e)
 {
     const struct emu_rx *in = &e->host.in;
-    struct emu_hostif *edge = in->kind == EMU_LINK_EDGE ? in->plug.plugged : NULL;
+    struct emu_hostif *hostif = in->kind == EMU_LINK_HOSTIF ? in->plug.plugged : NULL;
 
-    return edge && !in->tapped && edge->batch_at == edge->batch_end ? edge : NULL;
+    return hostif && !in->tapped && hostif->batch_at == hostif->batch_end ? hostif : NULL;
 }
 
 static uint32_t raw_take_each(struct engine *e, uint32_t most)
@@ -183,8 +183,8 @@ static uint32_t raw_take_each(struct engine *e, uint32_t most)
 /* Take up to @most segments of the host. False: no more can be taken now. */
 static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 {
-    struct emu_hostif *edge = raw_edge(e);
-    uint32_t taken = edge ? engine_take_edge(e, edge, most) : raw_take_each(e, most);
+    struct emu_hostif *hostif = raw_hostif(e);
+    uint32_t taken = hostif ? engine_take_hostif(e, hostif, most) : raw_take_each(e, most);
 
     if (taken) {
         emu_rx_done(&e->host.in, taken);
@@ -198,10 +198,10 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 /* Has the host a segment that was not taken? */
 static bool raw_host_has(struct engine *e)
 {
-    struct emu_hostif *edge = raw_edge(e);
+    struct emu_hostif *hostif = raw_hostif(e);
     struct emu_hdr hdr;
 
-    return edge ? emu_hostif_peek(edge, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
+    return hostif ? emu_hostif_peek(hostif, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
 }
 
 /* Take the host's segments, in batches of the credits of a host interface. */
@@ -210,8 +210,8 @@ static uint32_t raw_take_host(struct engine_raw *r)
     struct engine *e = &r->base;
     uint32_t moved = 0;
 
-    engine_host_look(e);
-    while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
+    engine_host_refresh(e);
+    while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_HOSTIF_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
         r->more |= emu_bit(ENGINE_HOST); /* more has arrived, or no buffer was left for it */
@@ -276,7 +276,7 @@ static uint32_t raw_send(struct engine *e)
 }
 
 /* Announce everything that this pass has put on the cables. */
-static void raw_tell(struct engine_raw *r)
+static void raw_notify(struct engine_raw *r)
 {
     struct engine *e = &r->base;
 
@@ -285,10 +285,10 @@ static void raw_tell(struct engine_raw *r)
 
         emu_tx_flush(&l->tx);
         if (r->credited >> i & 1)
-            emu_rx_tell(&l->rx, e->dev.worker);
+            emu_rx_notify(&l->rx, e->dev.worker);
     }
     r->credited = 0;
-    engine_host_tell(e);
+    engine_host_notify(e);
 }
 
 /* Publish segments for the process before the rest of the pass. */
@@ -314,7 +314,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
 
     (void)until_ps;
     r->more = 0;
-    engine_host_look(e);
+    engine_host_refresh(e);
     emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST)) {
         engine_take_credits(&e->link[i], EMU_NEVER);
         engine_wake(&e->link[i], 0);
@@ -329,12 +329,12 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     if (e->tree.results_ps != EMU_NEVER)
         engine_results(e, 0);
     moved += raw_send(e);
-    raw_tell(r);
+    raw_notify(r);
     if (r->more || (e->host.in_ps != EMU_NEVER && !e->host.in_full))
         emu_dev_again(dev);
-    rest_ps = raw_rest_ps(e);
+    rest_ps = raw_max_sleep_ps(e);
     r->rest_ps = rest_ps == EMU_NEVER ? 0 : rest_ps;
-    emu_dev_rest(dev, rest_ps);
+    emu_dev_poll_within(dev, rest_ps);
     return moved;
 }
 
@@ -348,7 +348,7 @@ static void raw_init(struct engine *e, enum emu_clock_mode clock)
         emu_rto_adapt(&e->rto, EMU_RTO_LEAST_PS);
 }
 
-const struct engine_machine engine_raw = {
+const struct engine_impl engine_raw = {
     .bytes = sizeof(struct engine_raw),
     .step = raw_step,
     .deliver = engine_deliver_raw,

@@ -48,7 +48,7 @@ static void incoming_abandon(struct engine *e, uint32_t i)
         engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
-    engine_list_drop(in->state == ENGINE_PARTS ? &e->receive.parts : &e->receive.whole,
+    engine_list_drop(in->state == ENGINE_INCOMPLETE ? &e->receive.parts : &e->receive.complete,
                      e->receive.join, (uint16_t)i);
     incoming_drop(e, in);
 }
@@ -98,7 +98,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
     }
     return bytes == head->bytes &&
            engine_crc(engine_payload_crc(e, in->buf, in->count), in->tag, head->dst, head->group,
-                      e->receive.heard[src].life) == crc;
+                      e->receive.history[src].incarnation) == crc;
 }
 
 /* Number of segments that carry a host segment: at least one, and all at the front. 0: invalid. */
@@ -141,7 +141,7 @@ static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (engine_heard_first(e, in)) {
+    if (engine_history_first(e, in)) {
         emu_count(&e->counts.received, 1);
         for (uint32_t s = 0, run; s < in->count; s += run) {
             run = incoming_alike(e, in, s);
@@ -159,8 +159,8 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    in->state = ENGINE_WHOLE;
-    engine_list_add(&e->receive.whole, e->receive.join, (uint16_t)i);
+    in->state = ENGINE_COMPLETE;
+    engine_list_add(&e->receive.complete, e->receive.join, (uint16_t)i);
     engine_deliver(e, at_ps);
 }
 
@@ -205,7 +205,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
 /* Drop packets of @src that wait for the host: their sender has gone. */
 static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
 {
-    uint16_t i = e->receive.whole.first, next;
+    uint16_t i = e->receive.complete.first, next;
 
     for (; i != ENGINE_NONE; i = next) {
         struct engine_incoming *in = &e->receive.incoming[i];
@@ -214,18 +214,19 @@ static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
         if (engine_hdr(e, in->buf[0])->src != src)
             continue;
         emu_count(&e->counts.abandoned, 1);
-        engine_list_drop(&e->receive.whole, e->receive.join, i);
+        engine_list_drop(&e->receive.complete, e->receive.join, i);
         incoming_drop(e, in);
         engine_answer(e, i, false, at_ps);
     }
 }
 
-void engine_life(struct engine *engine, uint32_t src, uint32_t life, uint64_t at_ps)
+void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarnation,
+                            uint64_t at_ps)
 {
     incoming_forget(engine, src, at_ps);
-    engine->receive.heard[src] = (struct engine_heard){.life = life};
+    engine->receive.history[src] = (struct engine_history){.incarnation = incarnation};
     if (src == engine->node)
-        engine->life = life;
+        engine->incarnation = incarnation;
 }
 
 /*
@@ -308,7 +309,7 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
     if (in->state != ENGINE_CLOSED)
         incoming_abandon(e, i);
     e->link[i / EMU_VCS].replies &= ~(1u << i % EMU_VCS);
-    in->state = ENGINE_PARTS;
+    in->state = ENGINE_INCOMPLETE;
     in->tag = entry->packet.tag;
     in->broken = false;
     in->segs = 0;
@@ -362,7 +363,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
         break;
     default:
         assert(hdr->kind == EMU_PACKET_CONT);
-        if (e->receive.incoming[i].state != ENGINE_PARTS ||
+        if (e->receive.incoming[i].state != ENGINE_INCOMPLETE ||
             e->receive.incoming[i].tag != hdr->tag) {
             segment_stale(e, entry);
             return;
@@ -416,7 +417,7 @@ uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, 
     uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + c, run, crc = 0;
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (in->state != ENGINE_PARTS || in->broken)
+    if (in->state != ENGINE_INCOMPLETE || in->broken)
         return 0;
     run = run_take(in, c, &l->rx.data, most, &crc);
     if (!run)

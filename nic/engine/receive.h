@@ -21,10 +21,10 @@ struct engine_link;
 
 enum engine_incoming_state {
     ENGINE_CLOSED,
-    ENGINE_PARTS, /* segments are arriving */
-    ENGINE_WHOLE, /* waits for the host */
-    ENGINE_TAKEN, /* is being delivered */
-    ENGINE_STORED /* being written to memory; acknowledged after that */
+    ENGINE_INCOMPLETE, /* segments are arriving */
+    ENGINE_COMPLETE,   /* waits for the host */
+    ENGINE_TAKEN,      /* is being delivered */
+    ENGINE_STORED      /* being written to memory; acknowledged after that */
 } __attribute__((packed));
 
 struct engine_incoming {
@@ -41,11 +41,11 @@ struct engine_incoming {
 
 struct engine_receiving {
     struct engine_list parts; /* ordered by due_ps, like `stored` */
-    struct engine_list whole;
+    struct engine_list complete;
     struct engine_list stored;
     struct engine_incoming *incoming; /* links * EMU_VCS of them */
     struct engine_join *join;         /* same index as incoming */
-    struct engine_heard *heard;       /* by node; groups have their own */
+    struct engine_history *history;   /* by node; groups have their own */
 };
 
 /**

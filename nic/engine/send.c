@@ -18,7 +18,8 @@ static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
 
 void engine_sending_init(struct engine_sending *send)
 {
-    struct engine_list *const lists[] = {&send->awaiting, &send->resting, &send->back, &send->free};
+    struct engine_list *const lists[] = {&send->awaiting, &send->backing_off, &send->back,
+                                         &send->free};
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         engine_list_init(lists[i]);
@@ -76,8 +77,8 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
         e->tree.results_ps = at_ps;
         return;
     }
-    if (!engine_queue_empty(&e->asks.due))
-        engine_asks_go(e, at_ps);
+    if (!engine_queue_empty(&e->queries.due))
+        engine_queries_go(e, at_ps);
     engine_posts_again(e, at_ps);
 }
 
@@ -95,7 +96,7 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
  * Backoff time: doubles with each try, plus up to half as jitter, so that colliding packets
  * separate.
  */
-static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
+static uint64_t packet_backoff_ps(struct engine *e, const struct engine_packet *p)
 {
     uint32_t doublings = p->tries ? p->tries - 1u : 0;
     uint64_t rest_ps;
@@ -114,7 +115,7 @@ static bool packet_for_no_group(const struct engine *e, const struct engine_pack
 }
 
 /* A try has failed; the packet is in no list. */
-static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
+static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
     bool not_in_group = packet_for_no_group(e, p);
@@ -127,9 +128,9 @@ static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
     }
     if (p->tries >= TRIES_COUNTED) /* endless: the tag continues from here */
         p->tries -= TRIES_COUNTED / 2;
-    p->state = ENGINE_RESTING;
-    p->due_ps = e->now_ps + packet_rest_ps(e, p);
-    timer_add(e, &e->send.resting, i);
+    p->state = ENGINE_BACKOFF;
+    p->due_ps = e->now_ps + packet_backoff_ps(e, p);
+    timer_add(e, &e->send.backing_off, i);
 }
 
 void engine_await(struct engine *e, uint16_t i)
@@ -150,12 +151,12 @@ void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps)
         return;
     }
     if (!taken) {
-        packet_rest(e, i, at_ps);
+        packet_back_off(e, i, at_ps);
         return;
     }
     engine_flow_acked(e, p);
     if (p->tries == 1)
-        emu_rto_came(&e->rto, e->now_ps - p->active_ps);
+        emu_rto_sample(&e->rto, e->now_ps - p->active_ps);
     if (p->back)
         engine_back(e, i, p->back, at_ps);
     else
@@ -183,10 +184,11 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
         engine_link_close(e, i, at_ps);
         engine_replied(e, i, false, at_ps);
     }
-    while ((i = e->send.resting.first) != ENGINE_NONE && e->send.packet[i].due_ps <= e->now_ps) {
-        engine_list_drop(&e->send.resting, e->send.join, i);
+    while ((i = e->send.backing_off.first) != ENGINE_NONE &&
+           e->send.packet[i].due_ps <= e->now_ps) {
+        engine_list_drop(&e->send.backing_off, e->send.join, i);
         engine_ready(e, i, true, at_ps);
     }
-    if (e->asks.any)
-        engine_asks_due(e, at_ps);
+    if (e->queries.any)
+        engine_queries_due(e, at_ps);
 }

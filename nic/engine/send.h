@@ -18,13 +18,13 @@
 #define ENGINE_SEGS_MAX 17u /* segments of a packet of EMU_PACKET_BYTES */
 #define ENGINE_QUEUE    64u /* packets in addition to those in flight or in backoff */
 
-struct engine_ask;
+struct engine_query;
 
 enum engine_state {
     ENGINE_FREE,
     ENGINE_WAITING,  /* waits for a channel */
     ENGINE_AWAITING, /* has a channel, awaits its reply */
-    ENGINE_RESTING,  /* in backoff until its next try */
+    ENGINE_BACKOFF,  /* in backoff until its next try */
     ENGINE_BACK      /* waits until the host is notified */
 } __attribute__((packed));
 
@@ -53,15 +53,15 @@ enum engine_notice {
 } __attribute__((packed));
 
 struct engine_packet {
-    uint64_t due_ps;        /* awaiting, backoff: order of the list */
-    uint64_t active_ps;     /* awaiting: when its last segment was sent; due_ps is updated lazily */
-    struct engine_ask *ask; /* a conditional that is repeated until true; else NULL */
-    uint32_t process;       /* engine_host.process at its start: notified of it */
-    uint32_t dst;           /* node, or a group's address */
-    uint32_t seq;           /* assigned at the first try */
-    uint32_t tag;           /* of the current try */
-    uint32_t crc;           /* of the payload; valid if has_crc */
-    uint16_t bytes;         /* of payload */
+    uint64_t due_ps;    /* awaiting, backoff: order of the list */
+    uint64_t active_ps; /* awaiting: when its last segment was sent; due_ps is updated lazily */
+    struct engine_query *query; /* a conditional that is repeated until true; else NULL */
+    uint32_t process;           /* engine_host.process at its start: notified of it */
+    uint32_t dst;               /* node, or a group's address */
+    uint32_t seq;               /* assigned at the first try */
+    uint32_t tag;               /* of the current try */
+    uint32_t crc;               /* of the payload; valid if has_crc */
+    uint16_t bytes;             /* of payload */
     uint16_t tries;
     enum engine_state state;
     bool group;
@@ -87,7 +87,7 @@ struct engine_sending {
     uint32_t waiting_any; /* bit per priority: some packets wait */
     struct engine_list waiting[EMU_PRIORITIES];
     struct engine_list awaiting; /* ordered by due_ps, like resting */
-    struct engine_list resting;
+    struct engine_list backing_off;
     struct engine_list back;
     struct engine_list free;
     uint16_t forming;    /* the newest waiting packet, which may still grow; ENGINE_NONE */

@@ -28,7 +28,7 @@ struct engine_event {
  * From the time of an entry until its last byte has arrived. With faults all count as full
  * segments.
  */
-static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
+static uint64_t wire_tail_ps(const struct engine *e, uint32_t bytes)
 {
     uint64_t wire_ps = bytes * e->profile->link_ps_per_byte;
 
@@ -43,10 +43,10 @@ static uint64_t arrive_ps(const struct engine *e, struct engine_link *l)
 
     if (l->faults) {
         at_ps = emu_faults_next_ps(l->faults, &l->rx);
-        return at_ps == EMU_NEVER ? at_ps : at_ps + wire_rest_ps(e, EMU_SEG_BYTES);
+        return at_ps == EMU_NEVER ? at_ps : at_ps + wire_tail_ps(e, EMU_SEG_BYTES);
     }
     entry = emu_ring_front(&l->rx.data);
-    return entry ? entry->time_ps + wire_rest_ps(e, entry->packet.wire + 1u) : EMU_NEVER;
+    return entry ? entry->time_ps + wire_tail_ps(e, entry->packet.wire + 1u) : EMU_NEVER;
 }
 
 static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine_event_kind kind,
@@ -90,7 +90,7 @@ static uint64_t early_ps(const struct engine *e, const struct engine_link *l,
 static void timed_arrive(struct engine_timed *t, struct engine_link *l, uint64_t at_ps)
 {
     struct engine *e = &t->base;
-    uint64_t until_ps = l->faults ? at_ps - wire_rest_ps(e, EMU_SEG_BYTES) : at_ps;
+    uint64_t until_ps = l->faults ? at_ps - wire_tail_ps(e, EMU_SEG_BYTES) : at_ps;
     struct emu_entry entry;
     enum emu_fate fate;
 
@@ -158,7 +158,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
     const struct emu_credit *back;
 
-    engine_host_look(e); /* the process may have detached since */
+    engine_host_refresh(e); /* the process may have detached since */
     if (!e->host.in_full && ((data >> ENGINE_HOST & 1) || e->host.in_ps != EMU_NEVER))
         e->host.in_ps = emu_rx_front_ps(&e->host.in, until_ps);
     emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
@@ -239,7 +239,7 @@ static void timed_init(struct engine *e, enum emu_clock_mode clock)
     e->tree.word_ps = profile->combine_word_ps;
 }
 
-const struct engine_machine engine_timed = {
+const struct engine_impl engine_timed = {
     .bytes = sizeof(struct engine_timed),
     .step = timed_step,
     .deliver = engine_deliver_timed,

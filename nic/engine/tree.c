@@ -51,7 +51,7 @@ static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32
 
 static bool by_conditional(const struct engine *e, const struct engine_coll *state)
 {
-    return state->hdr.kind == EMU_BARRIER && e->tree.asks;
+    return state->hdr.kind == EMU_BARRIER && e->tree.queries;
 }
 
 static bool is_top(const struct engine_tree *tree)
@@ -77,7 +77,7 @@ static emu_ports state_outs(const struct engine *e, const struct engine_coll *st
     const struct engine_tree *tree = state->group->tree;
 
     if (by_conditional(e, state))
-        return emu_port_if(ENGINE_ASK, is_top(tree));
+        return emu_port_if(ENGINE_QUERY, is_top(tree));
     return engine_outs(tree, state->hdr.kind, state->have);
 }
 
@@ -102,7 +102,7 @@ static void contribution_mismatch(struct engine_tree *tree, const struct engine_
     struct emu_hdr other = *hdr;
 
     other.kind = engine_kind(hdr);
-    emu_clash_note(&tree->clash, &state->hdr, &other);
+    emu_mismatch_note(&tree->mismatch, &state->hdr, &other);
 }
 
 /* The header as faults see it. A contribution without payload has no bits that could flip. */
@@ -292,7 +292,7 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
     struct engine_group *group = engine_group_of(e, hdr->dst);
     struct engine_coll *state = group && group->tree ? engine_state(group->tree, hdr->seq) : NULL;
 
-    if (!state || !emu_ports_any(state->have) || emu_ports_any(state->outs) || state->asking ||
+    if (!state || !emu_ports_any(state->have) || emu_ports_any(state->outs) || state->querying ||
         !by_conditional(e, state) || state->hdr.seq != hdr->seq)
         return;
     emu_pool_drop(engine_cache(e), state->buf);
@@ -318,7 +318,7 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
 {
     if (out != ENGINE_HERE)
         return engine_post(e, state->buf, engine_result_to(e, state->group, out), at_ps);
-    if (engine_hand_at_once(e, state->buf))
+    if (engine_hand_fast(e, state->buf))
         return true;
     if (engine_list_empty(&e->send.free))
         return false;
@@ -378,9 +378,9 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         state->outs = EMU_NO_PORTS;
         return true;
     }
-    if (emu_ports_equal(state->outs, emu_port(ENGINE_ASK))) {
+    if (emu_ports_equal(state->outs, emu_port(ENGINE_QUERY))) {
         state->outs = EMU_NO_PORTS;
-        engine_ask_barrier(e, state, at_ps);
+        engine_query_barrier(e, state, at_ps);
         return true;
     }
     if (!state->made) {
@@ -442,7 +442,7 @@ void engine_results(struct engine *e, uint64_t at_ps)
         engine_queue_pop(&e->tree.results);
         engine_group_release(state->group);
     }
-    engine_asks_go(e, at_ps);
+    engine_queries_go(e, at_ps);
     engine_posts_again(e, at_ps); /* packets that results did not need */
 }
 
@@ -473,12 +473,12 @@ bool engine_combine_stands(const struct engine *e)
 }
 
 uint32_t engine_combine_waiting(struct engine *e,
-                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+                                void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
     uint32_t waiting = 0;
 
     for (struct engine_queued *at = e->tree.results.first; at; at = at->next, waiting++)
-        if (tell)
-            tell(ctx, &engine_coll_of(at)->hdr);
+        if (report)
+            report(ctx, &engine_coll_of(at)->hdr);
     return waiting;
 }

@@ -17,7 +17,7 @@ struct vector_run {
     struct emu_hdr hdr; /* of the first one */
     /* Second word of the next one's header. Incrementing the number inside a header and then
        reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce. */
-    uint64_t says;
+    uint64_t signature;
     bool passes;    /* contributions pass unchanged, without a state */
     emu_ports had;  /* inputs that have contributed to their states */
     emu_ports outs; /* where results go; 0: no results yet */
@@ -50,7 +50,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
     if ((hdr->kind != EMU_REDUCE && hdr->kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
     run->hdr = *hdr;
-    run->says = emu_hdr_words(hdr).fields;
+    run->signature = emu_hdr_words(hdr).fields;
     run->had = EMU_NO_PORTS;
     run->outs = engine_passes(e, run->group, hdr->kind, run->at);
     run->passes = emu_ports_any(run->outs);
@@ -80,7 +80,7 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         room = engine_post_room(e, run->to);
         run->room = room < run->room ? room : run->room;
     }
-    if (here && run->room && !engine_delivers_at_once(e, run->room))
+    if (here && run->room && !engine_may_deliver_fast(e, run->room))
         run->room = 0;
 }
 
@@ -90,12 +90,12 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 {
     struct emu_pool_cache *cache = engine_cache(e);
 
-    if (emu_hdr_words(engine_hdr(e, buf)).fields != run->says ||
+    if (emu_hdr_words(engine_hdr(e, buf)).fields != run->signature ||
         !emu_ports_equal(state->have, run->had) || emu_ports_any(state->outs))
         return false;
     if (!emu_ports_any(run->had)) {
-        if ((state->used && state->hdr.seq == (uint32_t)run->says) ||
-            engine_passed(run->group->tree, (uint32_t)run->says))
+        if ((state->used && state->hdr.seq == (uint32_t)run->signature) ||
+            engine_passed(run->group->tree, (uint32_t)run->signature))
             return false;
         state->hdr = *engine_hdr(e, buf);
         state->used = true;
@@ -103,7 +103,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
         state->buf = buf;
         return true;
     }
-    if (emu_hdr_words(&state->hdr).fields != run->says || state->flipped ||
+    if (emu_hdr_words(&state->hdr).fields != run->signature || state->flipped ||
         engine_is_length_only(engine_hdr(e, state->buf)))
         return false;
     state->buf = emu_combiner_own(cache, state->buf, EMU_PAYLOAD_BYTES);
@@ -146,10 +146,10 @@ static void run_leave(struct engine *e, const struct vector_run *run, const uint
 static inline void run_fetch(struct engine *e, const struct vector_run *run, uint32_t count)
 {
     struct engine_tree *tree = run->group->tree;
-    uint64_t says = run->says;
+    uint64_t signature = run->signature;
 
-    for (uint32_t s = 0; s < count; s++, says = emu_hdr_next(says)) {
-        uint32_t buf = engine_state(tree, (uint32_t)says)->buf;
+    for (uint32_t s = 0; s < count; s++, signature = emu_hdr_next(signature)) {
+        uint32_t buf = engine_state(tree, (uint32_t)signature)->buf;
 
         if (buf != EMU_NO_BUF)
             emu_seg_prefetch(emu_pool_seg(engine_cache(e)->pool, buf), true);
@@ -163,8 +163,9 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
     struct engine_tree *tree = run->group->tree;
     uint32_t result[ENGINE_SEGS_MAX], taken = 0;
 
-    for (; taken < count && taken < run->room; taken++, run->says = emu_hdr_next(run->says)) {
-        struct engine_coll *state = engine_state(tree, (uint32_t)run->says);
+    for (; taken < count && taken < run->room;
+         taken++, run->signature = emu_hdr_next(run->signature)) {
+        struct engine_coll *state = engine_state(tree, (uint32_t)run->signature);
 
         if (!run_add(e, run, state, bufs[taken]))
             break;
@@ -191,8 +192,9 @@ static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_
 {
     uint32_t result[ENGINE_SEGS_MAX], taken = 0;
 
-    for (; taken < count && taken < run->room; taken++, run->says = emu_hdr_next(run->says)) {
-        if (emu_hdr_words(engine_hdr(e, bufs[taken])).fields != run->says)
+    for (; taken < count && taken < run->room;
+         taken++, run->signature = emu_hdr_next(run->signature)) {
+        if (emu_hdr_words(engine_hdr(e, bufs[taken])).fields != run->signature)
             break;
         result[taken] = run_result(e, run, bufs[taken]);
     }

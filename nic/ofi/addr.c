@@ -85,8 +85,8 @@ const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes
                         number_text(queue[OFI_UNTAGGED], addr->queue[OFI_UNTAGGED], OFI_QUEUE_NONE),
                         number_text(queue[OFI_TAGGED], addr->queue[OFI_TAGGED], OFI_QUEUE_NONE));
 
-    if (addr->seat && (size_t)want < *bytes)
-        want += snprintf(text + want, *bytes - (size_t)want, "#%" PRIu64, addr->seat);
+    if (addr->incarnation && (size_t)want < *bytes)
+        want += snprintf(text + want, *bytes - (size_t)want, "#%" PRIu64, addr->incarnation);
 
     *bytes = (size_t)want + 1;
     return text;

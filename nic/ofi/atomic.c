@@ -150,7 +150,7 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     op = ofi_op_get(ep, &xfer, count);
     if (!op)
         return -FI_EAGAIN;
-    op->req.seat = peer.seat;
+    op->req.incarnation = peer.incarnation;
     op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
     err = fabemu_atomic(ep->domain->fab,
                         &(struct fabemu_atomic){.node = peer.node,

@@ -134,13 +134,13 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     pthread_mutex_lock(&av->lock);
     for (uint32_t at = av->slots ? av_hash(av, key) : 0; av->slots && !exact && av->slot[at].state;
          at = (at + 1) & (av->slots - 1)) {
-        uint64_t seat;
+        uint64_t incarnation;
 
         if (av->slot[at].key != key || av->slot[at].state == AV_TOMB)
             continue;
-        seat = av_at(av, av->slot[at].state - 1)->seat;
-        exact = seat == from->seat;
-        if (exact || (!seat && found == FI_ADDR_NOTAVAIL))
+        incarnation = av_at(av, av->slot[at].state - 1)->incarnation;
+        exact = incarnation == from->incarnation;
+        if (exact || (!incarnation && found == FI_ADDR_NOTAVAIL))
             found = av->slot[at].state - 1;
     }
     pthread_mutex_unlock(&av->lock);
@@ -164,7 +164,7 @@ static uint32_t av_entry_get(struct ofi_av *av)
 
 static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr_t *ret)
 {
-    struct ofi_peer peer = {.node = addr->node, .seat = addr->seat};
+    struct ofi_peer peer = {.node = addr->node, .incarnation = addr->incarnation};
 
     if (addr->node == FABEMU_ANY_NODE || addr->queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
         return -FI_EINVAL;
@@ -266,7 +266,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     if (err)
         return err;
     addr.node = peer.node;
-    addr.seat = peer.seat;
+    addr.incarnation = peer.incarnation;
     memcpy(addr.queue, peer.queue, sizeof addr.queue);
     size_t room = *bytes;
 

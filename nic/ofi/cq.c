@@ -106,7 +106,7 @@ static fi_addr_t cq_source(const struct ofi_op *op)
     if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE))
         return FI_ADDR_NOTAVAIL;
 
-    struct ofi_peer from = {.node = op->req.src_node, .seat = op->req.src_seat};
+    struct ofi_peer from = {.node = op->req.src_node, .incarnation = op->req.src_incarnation};
 
     from.queue[op->kind] = (uint16_t)op->req.src_queue;
     return ofi_av_find(op->ep->av, op->kind, &from);

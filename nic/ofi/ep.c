@@ -100,7 +100,7 @@ static int ep_queues_open(struct ofi_ep *ep)
         ep->source.queue[kind] = fabemu_queue_id(ep->queue[kind]);
     ep->source.node = node;
     ep->source.fabric = ep->domain->fabric_hash;
-    ep->source.seat = fabemu_info(ep->domain->fab)->seat;
+    ep->source.incarnation = fabemu_info(ep->domain->fab)->incarnation;
     return 0;
 }
 

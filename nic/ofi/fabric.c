@@ -132,7 +132,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
         return -FI_ENOMEM;
     err = fabemu_attach(&domain->fab, NULL);
     if (err) {
-        ofi_tell("%s", fabemu_error());
+        ofi_report("%s", fabemu_error());
         goto free_domain;
     }
     domain->fabric = fabric;

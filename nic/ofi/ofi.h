@@ -86,7 +86,7 @@ struct ofi_addr {
     uint32_t node;             /* FABEMU_ANY_NODE as source: the node that we get */
     uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE as source: any free queue */
     uint64_t fabric;           /* the fabric's id; 0: unknown */
-    uint64_t seat;             /* incarnation of the node; 0: unknown, any */
+    uint64_t incarnation;      /* incarnation of the node; 0: unknown, any */
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
@@ -127,7 +127,7 @@ struct ofi_domain {
 struct ofi_peer {
     uint32_t node; /* FABEMU_ANY_NODE: removed */
     uint16_t queue[OFI_KINDS];
-    uint64_t seat; /* incarnation; 0: any */
+    uint64_t incarnation; /* incarnation; 0: any */
 };
 
 struct ofi_cntr {
@@ -286,8 +286,8 @@ extern struct fi_provider ofi_prov;
 /** ofi_errno - the positive FI_E number for a negative errno of fabemu. */
 int ofi_errno(int err);
 
-/** ofi_tell - print a line on stderr; later calls of the process print nothing. */
-void ofi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** ofi_report - print a line on stderr; later calls of the process print nothing. */
+void ofi_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
  * ofi_socket_check - does a fabric listen at $FABEMU_SOCKET? If it is set, prints why not. Errors:

@@ -80,7 +80,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
 
     op->req.context = xfer->context;
     op->req.data = 0; /* a cancelled receive has none */
-    op->req.seat = 0;
+    op->req.incarnation = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
     op->buf = NULL;
@@ -163,7 +163,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
             struct ofi_op *op = &slab->op[i];
 
-            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* O1 */
+            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* M1 */
                 op->req.context == context && fabemu_req_status(&op->req) == FABEMU_PENDING)
                 return op;
         }

@@ -65,7 +65,7 @@ int ofi_errno(int err)
  * MPI libraries print only which call failed, so print the reason. Open MPI tries from several
  * components with a fabric object each, so "once" means once per process: hence the static flag.
  */
-void ofi_tell(const char *format, ...)
+void ofi_report(const char *format, ...)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     char line[512];
@@ -103,18 +103,19 @@ int ofi_socket_check(void)
         return -FI_ENODATA;
     }
     if (strlen(path) >= sizeof at.sun_path) {
-        ofi_tell("FABEMU_SOCKET is longer than %zu bytes: %.300s", sizeof at.sun_path - 1, path);
+        ofi_report("FABEMU_SOCKET is longer than %zu bytes: %.300s", sizeof at.sun_path - 1, path);
         return -FI_ENODATA;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);
     int err = socket_connect(&at);
 
     if (err) {
-        ofi_tell(err == -ENOENT || err == -ECONNREFUSED
-                     ? "no fabric listens at FABEMU_SOCKET=%s (%s): it was stopped, or never ran; "
-                       "'fabemu status' lists those that run"
-                     : "cannot reach the fabric at FABEMU_SOCKET=%s: %s",
-                 path, strerror(-err));
+        ofi_report(
+            err == -ENOENT || err == -ECONNREFUSED
+                ? "no fabric listens at FABEMU_SOCKET=%s (%s): it was stopped, or never ran; "
+                  "'fabemu status' lists those that run"
+                : "cannot reach the fabric at FABEMU_SOCKET=%s: %s",
+            path, strerror(-err));
         return -FI_ENODATA;
     }
     return 0;

@@ -86,7 +86,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
         pieces = 1;
     }
-    op->req.seat = peer.seat;
+    op->req.incarnation = peer.incarnation;
     err = rma_post(op, count, xfer, &peer, remote, iov, pieces);
     if (err)
         ofi_op_put(op);

@@ -65,7 +65,7 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EINVAL;
     *ret = (struct fabemu_dest){
         .node = peer.node,
-        .seat = peer.seat,
+        .incarnation = peer.incarnation,
         .queue = peer.queue[xfer->kind],
         .delivered = xfer->flags & OFI_DELIVERED,
         .tag = xfer->tag,
@@ -148,12 +148,12 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 
 /* The source of a receive, and its incarnation. A source is used only with FI_DIRECTED_RECV. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
-                       uint64_t *seat)
+                       uint64_t *incarnation)
 {
     struct ofi_peer peer;
 
     *from = (struct fabemu_source){FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
-    *seat = 0;
+    *incarnation = 0;
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
@@ -163,16 +163,16 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
-    *seat = peer.seat;
+    *incarnation = peer.incarnation;
     return 0;
 }
 
-/* O2 pairs with O1 in op.c: a thread that finds the operation cancellable sees its context. */
+/* M2 pairs with M1 in op.c: a thread that finds the operation cancellable sees its context. */
 static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
 {
     op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
     op->room = bytes;
-    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* O2 */
+    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* M2 */
 }
 
 ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
@@ -181,8 +181,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     unsigned pieces;
     size_t bytes;
     struct fabemu_source from;
-    uint64_t seat;
-    int err = xfer_source(ep, xfer, &from, &seat);
+    uint64_t incarnation;
+    int err = xfer_source(ep, xfer, &from, &incarnation);
 
     if (err)
         return err;
@@ -194,7 +194,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
-    op->req.seat = seat;
+    op->req.incarnation = incarnation;
     err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
                            &op->req);
     if (err)
@@ -209,7 +209,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
     op->req.data = found->data;
     op->req.bytes = found->bytes;
     op->req.src_node = found->src_node;
-    op->req.src_seat = found->src_seat;
+    op->req.src_incarnation = found->src_incarnation;
     op->req.src_queue = found->src_queue;
     op->error = err ? ofi_errno(err) : 0;
     op->wanted = true;
@@ -241,7 +241,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_message *message = NULL;
     struct fabemu_req found = {0};
     struct fabemu_source from;
-    int err = xfer_source(ep, xfer, &from, &found.seat);
+    int err = xfer_source(ep, xfer, &from, &found.incarnation);
 
     if (err)
         return err;

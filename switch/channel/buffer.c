@@ -41,7 +41,7 @@ void switch_channel_flush_credits(struct switch_channels *ch)
 
         emu_rx_put_credits(&port->rx, port->rx.owed, port->owed_channel, 0);
         port->rx.owed = 0;
-        emu_rx_tell(&port->rx, ch->sw.dev.worker);
+        emu_rx_notify(&port->rx, ch->sw.dev.worker);
     }
 }
 

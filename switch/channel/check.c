@@ -80,20 +80,20 @@ const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
 }
 
 /* The switch at the remote end of the cable at port @p; NULL: there is none. */
-static const struct switch_channels *check_far(const struct switch_channels *ch, uint32_t p)
+static const struct switch_channels *check_remote(const struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
-    struct switch_dev *far = rx->kind == EMU_LINK_LOCAL ? switch_of(rx->tx->owner, ch->sw.kind)
-                                                        : NULL;
+    struct switch_dev *remote = rx->kind == EMU_LINK_LOCAL ? switch_of(rx->tx->owner, ch->sw.kind)
+                                                           : NULL;
 
-    return far ? switch_channels_of(far) : NULL;
+    return remote ? switch_channels_of(remote) : NULL;
 }
 
 /* Check the cable into port @p, if a switch sends on it. */
 static const char *check_cable(struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
-    const struct switch_channels *from = check_far(ch, p);
+    const struct switch_channels *from = check_remote(ch, p);
 
     return from ? switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer.port].vcs, NULL)
                 : NULL;
@@ -139,20 +139,20 @@ static bool check_faulty(const struct switch_channels *ch)
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
 {
     const struct switch_channel_port *port = &ch->port[p];
-    const struct switch_channels *far = check_far(ch, p);
+    const struct switch_channels *remote = check_remote(ch, p);
 
-    if (!far || check_faulty(ch) || check_faulty(far))
+    if (!remote || check_faulty(ch) || check_faulty(remote))
         return NULL;
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
-        const struct switch_channel_port *from = &far->port[port->rx.peer.port];
+        const struct switch_channel_port *from = &remote->port[port->rx.peer.port];
         bool here = in->state != CHANNEL_CLOSED;
         bool there = from->vcs.open >> c & 1;
         bool both = here && there && in->tag == from->vcs.tag[c];
 
         if (here && !both)
             return "a channel is open at the receiving end only";
-        if (there && !here && !check_unsent(far, port->rx.peer.port * EMU_VCS + c) &&
+        if (there && !here && !check_unsent(remote, port->rx.peer.port * EMU_VCS + c) &&
             !check_flies(&port->rx, c, from->vcs.tag[c], false) &&
             !check_flies(&from->rx, c, from->vcs.tag[c], true))
             return "a channel is open at the sending end only";

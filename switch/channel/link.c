@@ -86,7 +86,8 @@ bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 }
 
 uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
-                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+                                 void (*report)(void *ctx, const struct emu_entry *entry),
+                                 void *ctx)
 {
     const struct switch_channels *ch = switch_channels_of(sw);
     uint32_t waiting = 0;
@@ -99,8 +100,8 @@ uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
         for (uint32_t slot = out->cursor, last = ch->in [out->from].queue.last;;
              slot = ch->store.next[slot]) {
             waiting++;
-            if (tell)
-                tell(ctx, &ch->store.slot[slot]);
+            if (report)
+                report(ctx, &ch->store.slot[slot]);
             if (slot == last)
                 break;
         }

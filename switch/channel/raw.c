@@ -135,6 +135,7 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     raw_tick(raw);
     moved += raw_send(ch);
     switch_channel_flush_credits(ch);
-    emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* time-outs need a step each tick */
+    /* time-outs need a step each tick */
+    emu_dev_poll_within(dev, ch->open ? ch->tick_ps : EMU_NEVER);
     return moved;
 }

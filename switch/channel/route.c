@@ -27,7 +27,7 @@ void switch_channel_find_cables(struct switch_channels *ch)
         ch->plugged |= emu_port(p);
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
-            bool twin = other->kind == EMU_LINK_LOCAL && other->far == tx->far &&
+            bool twin = other->kind == EMU_LINK_LOCAL && other->remote == tx->remote &&
                         other->peer.index == tx->peer.index &&
                         ch->port[o].rx.beyond == ch->port[p].rx.beyond;
 

@@ -83,7 +83,8 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
 void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
-                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+                                 void (*report)(void *ctx, const struct emu_entry *entry),
+                                 void *ctx);
 
 /* --- raw.c, timed.c ----------------------------------------------------------------- */
 

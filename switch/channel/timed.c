@@ -56,7 +56,7 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
  * The next entry of port @p: add it to @arrivals if it comes by @until_ps, else remember the port.
  * Returns its time in the latter case.
  */
-static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
+static uint64_t timed_poll(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
                            uint64_t until_ps)
 {
     struct switch_channel_port *port = &ch->port[p];
@@ -87,7 +87,7 @@ static inline void timed_out(struct switch_channels *ch)
     uint32_t o = (uint32_t)event.port;
     const struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!tx->apart && !emu_tx_has_slot(tx)) {
+    if (!tx->cross_worker && !emu_tx_has_slot(tx)) {
         /* a malicious host may take no replies: try again later */
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
@@ -143,7 +143,7 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
         timed_news(ch, event.at_ps);
     }
-    return timed_look(ch, arrivals, p, until_ps);
+    return timed_poll(ch, arrivals, p, until_ps);
 }
 
 /* Schedule outputs whose awaited credit has come. Clock real: it may have been seen late. */
@@ -174,7 +174,7 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
     ports = switch_take(sw, EMU_EVENT_DATA) | sw->arriving;
     sw->arriving = EMU_NO_PORTS;
     emu_each_port (p, ports) {
-        uint64_t next_ps = timed_look(ch, arrivals, p, until_ps);
+        uint64_t next_ps = timed_poll(ch, arrivals, p, until_ps);
 
         later_ps = next_ps < later_ps ? next_ps : later_ps;
     }

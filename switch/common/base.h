@@ -34,7 +34,7 @@ struct switch_cables;
 #define SWITCH_OUT_DOWN (UINT32_C(1) << 30)
 
 /* The device of a kind on one sort of clock. */
-struct switch_machine {
+struct switch_impl {
     size_t bytes;     /* of its struct */
     emu_step_fn step; /* NULL: the kind does not support this clock */
     emu_fetch_fn fetch;
@@ -45,8 +45,8 @@ struct switch_machine {
  * is called per segment: the step function is in the emu_dev.
  */
 struct switch_kind {
-    struct switch_machine raw;                       /* clock raw */
-    struct switch_machine timed;                     /* timed clocks */
+    struct switch_impl raw;                          /* clock raw */
+    struct switch_impl timed;                        /* timed clocks */
     bool combines;                                   /* takes groups with combine units */
     bool (*fits)(const struct emu_profile *profile); /* does the profile describe this kind? */
     bool (*sane)(uint32_t ports, const struct emu_profile *profile); /* are its numbers valid? */
@@ -79,7 +79,7 @@ struct switch_kind {
     void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
     bool (*ready)(const struct switch_dev *sw, uint32_t port);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
-                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+                        void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
     bool (*holds)(struct switch_dev *sw, uint32_t id); /* NULL: with channels */
     void (*ups)(struct switch_dev *sw);                /* sw->ups was set; NULL: nothing to do */
     /* NULL: no combine units of its own. */
@@ -88,7 +88,7 @@ struct switch_kind {
     void (*combine_out)(struct switch_dev *sw, bool out, uint64_t at_ps);
     uint64_t (*combine_taken)(const struct switch_dev *sw);
     uint32_t (*combine_waiting)(struct switch_dev *sw,
-                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                                void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
@@ -130,9 +130,8 @@ static_assert(EMU_PORT_WORDS > 1 ||
                       EMU_LINE,
               "what every segment touches is in one cache line");
 
-/** switch_machine_of - the device of @kind on this sort of clock. Pure. */
-static inline const struct switch_machine *switch_machine_of(const struct switch_kind *kind,
-                                                             bool timed)
+/** switch_impl_of - the device of @kind on this sort of clock. Pure. */
+static inline const struct switch_impl *switch_impl_of(const struct switch_kind *kind, bool timed)
 {
     return timed ? &kind->timed : &kind->raw;
 }
@@ -157,10 +156,12 @@ static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t s
     return told;
 }
 
-/* The ports that have an event. switch_take() clears the events, switch_told() does not. */
-static inline emu_ports switch_told(const struct switch_dev *sw, enum emu_event event)
+/*
+ * The ports that have an event. switch_take() clears the events, switch_signalled_ports() does not.
+ */
+static inline emu_ports switch_signalled_ports(const struct switch_dev *sw, enum emu_event event)
 {
-    return switch_signalled(sw, emu_dev_told(&sw->dev, event));
+    return switch_signalled(sw, emu_dev_signalled(&sw->dev, event));
 }
 
 static inline emu_ports switch_take(struct switch_dev *sw, enum emu_event event)

@@ -37,7 +37,7 @@ static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
     if (dev->timed)
         dev->next_ps = earlier(dev->next_ps, earlier(come_ps, go_ps));
     else
-        emu_dev_rest(dev, go_ps);
+        emu_dev_poll_within(dev, go_ps);
     return moved;
 }
 
@@ -136,7 +136,7 @@ struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port)
 
     if (cables && cables->replay[port])
         ends.tx = &cables->replay[port]->wire;
-    if (cables && cables->intake[port] && cables->intake[port]->far)
+    if (cables && cables->intake[port] && cables->intake[port]->remote)
         ends.answers = &cables->intake[port]->wire;
     return ends;
 }
@@ -149,18 +149,19 @@ void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t 
         emu_replay_link(sw->cables->replay[port], up, at_ps);
 }
 
-uint32_t switch_carry(struct emu_replay *replay, struct switch_dev *from, uint32_t from_port,
-                      struct switch_dev *to, uint32_t to_port, struct emu_carry carry)
+uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *from,
+                                  uint32_t from_port, struct switch_dev *to, uint32_t to_port,
+                                  struct emu_reroute carry)
 {
     const struct switch_out *out = &switch_crossbar_of(to)->out[to_port];
 
     carry.replay = replay ? replay : from->cables->replay[from_port];
-    carry.far = to->cables->intake[to_port];
+    carry.remote = to->cables->intake[to_port];
     carry.near = replay ? NULL : from->cables->intake[from_port];
     carry.back = switch_tx(to, to_port);
     carry.spare = !emu_ports_any(out->waiting);
     carry.credits = emu_profile_credits(to->profile);
-    return emu_replay_carry(&carry);
+    return emu_replay_reroute(&carry);
 }
 
 void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps)
@@ -204,10 +205,10 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
 }
 
 void switch_overruns(struct switch_dev *sw, uint32_t port,
-                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+                     void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
     if (sw->cables && emu_ports_has(sw->cables->in, port))
-        emu_intake_overruns(sw->cables->intake[port], tell, ctx);
+        emu_intake_overruns(sw->cables->intake[port], report, ctx);
 }
 
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)

@@ -47,7 +47,7 @@ void switch_crossbar_free(struct switch_crossbar *bar)
 {
     for (uint32_t p = 0; bar->out && bar->row && p < bar->sw.ports; p++) {
         emu_link_unjoin(&bar->out[p].tx);
-        emu_link_free_edge(&bar->row[p].rx);
+        emu_link_free_hostif(&bar->row[p].rx);
     }
     switch_cables_free(&bar->sw);
     switch_store_free(&bar->store);
@@ -103,7 +103,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     struct switch_out *out = &bar->out[port];
     uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0; /* events up to @at_ps have happened */
 
-    if (up == !switch_is_dark(bar, port))
+    if (up == !switch_link_is_down(bar, port))
         return 0;
     if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
         sw->kind->stick(sw, port, false, goes_ps);
@@ -123,7 +123,7 @@ void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     emu_ports bit = emu_port(port);
 
-    if (switch_is_dark(bar, port))
+    if (switch_link_is_down(bar, port))
         return;
     emu_tx_stick(&bar->out[port].tx, stuck, at_ps);
     bar->sends = stuck ? bar->sends & ~bit : bar->sends | bit;
@@ -139,7 +139,8 @@ bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port)
 }
 
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
-                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+                                 void (*report)(void *ctx, const struct emu_entry *entry),
+                                 void *ctx)
 {
     const struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint32_t waiting = 0;
@@ -148,8 +149,8 @@ uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
         uint32_t slot = switch_xpoint(bar, r, port)->first;
 
         for (uint32_t left = *switch_count(bar, r, port); left; left--, waiting++) {
-            if (tell)
-                tell(ctx, &bar->store.slot[slot]);
+            if (report)
+                report(ctx, &bar->store.slot[slot]);
             slot = bar->store.next[slot];
         }
     }
@@ -266,7 +267,7 @@ const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint3
     const struct emu_rx *rx = &bar->row[r].rx;
     uint32_t credits = emu_profile_credits(bar->sw.profile);
 
-    if (rx->kind == EMU_LINK_EDGE)
+    if (rx->kind == EMU_LINK_HOSTIF)
         return emu_hostif_check(rx, holds, credits);
     if (rx->kind != EMU_LINK_LOCAL)
         return NULL;

@@ -72,7 +72,8 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs);
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
-                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+                                 void (*report)(void *ctx, const struct emu_entry *entry),
+                                 void *ctx);
 
 /* crossbar.c: ups of a struct switch_kind: segments that came down never go up again. */
 void switch_crossbar_ups(struct switch_dev *sw);
@@ -103,7 +104,7 @@ static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
 }
 
 /* Is the link at the port down? */
-static inline bool switch_is_dark(const struct switch_crossbar *bar, uint32_t port)
+static inline bool switch_link_is_down(const struct switch_crossbar *bar, uint32_t port)
 {
     return bar->out[port].queued & SWITCH_OUT_DOWN;
 }
@@ -158,10 +159,11 @@ static inline struct switch_routes switch_routes_of(const struct switch_crossbar
  * The outputs that a unicast to @dst may take from a row with these @routes; empty: none. A segment
  * that came down from a higher switch never goes up again, whatever the tables contain while they
  * are being edited: it keeps to its original route, and waits if a link of that is down
- * (switch_carry()). So every route goes up first and then down, and no cycle of waits can form.
+ * (switch_reroute_in_flight()). So every route goes up first and then down, and no cycle of waits
+ * can form.
  */
-static inline emu_ports switch_ways(struct switch_crossbar *bar, const struct switch_routes *routes,
-                                    uint32_t dst)
+static inline emu_ports switch_unicast_outs(struct switch_crossbar *bar,
+                                            const struct switch_routes *routes, uint32_t dst)
 {
     emu_ports outs = topo_route_ports(routes->route, dst) & ~routes->barred;
 
@@ -224,7 +226,7 @@ static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint6
  * The front segment of row @r: add it to @arrivals if it arrives by @until_ps, else remember the
  * row. Returns its time in the latter case.
  */
-static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order *arrivals,
+static inline uint64_t switch_poll(struct switch_crossbar *bar, struct emu_order *arrivals,
                                    uint32_t r, uint64_t until_ps)
 {
     uint64_t at_ps = emu_rx_front_ps(&bar->row[r].rx, until_ps);
@@ -237,19 +239,19 @@ static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order
     return at_ps;
 }
 
-/* switch_look() after a segment has entered: mostly the ring is empty. */
-static inline uint64_t switch_look_behind(struct switch_crossbar *bar, struct emu_order *arrivals,
-                                          uint32_t r, uint64_t until_ps)
+/* switch_poll() after a segment has entered: mostly the ring is empty. */
+static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_order *arrivals,
+                                        uint32_t r, uint64_t until_ps)
 {
     const struct emu_rx *rx = &bar->row[r].rx;
 
     if (__builtin_expect(rx->kind == EMU_LINK_LOCAL && !emu_ring_front(&rx->data), 1))
         return EMU_NEVER;
-    return switch_look(bar, arrivals, r, until_ps);
+    return switch_poll(bar, arrivals, r, until_ps);
 }
 
-/* switch_look() at all rows with arrivals. Returns the earliest arrival after @until_ps. */
-static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_order *arrivals,
+/* switch_poll() at all rows with arrivals. Returns the earliest arrival after @until_ps. */
+static inline uint64_t switch_poll_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {
     emu_ports rows = switch_take(&bar->sw, EMU_EVENT_DATA) | bar->sw.arriving;
@@ -260,7 +262,7 @@ static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_o
         uint64_t next_ps;
 
         emu_rx_begin(&bar->row[r].rx);
-        next_ps = switch_look(bar, arrivals, r, until_ps);
+        next_ps = switch_poll(bar, arrivals, r, until_ps);
         later_ps = next_ps < later_ps ? next_ps : later_ps;
     }
     return later_ps;

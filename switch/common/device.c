@@ -20,7 +20,7 @@ void switch_destroy(struct switch_dev *sw)
 
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind)
 {
-    return dev->step == switch_machine_of(kind, dev->timed)->step ? (struct switch_dev *)dev : NULL;
+    return dev->step == switch_impl_of(kind, dev->timed)->step ? (struct switch_dev *)dev : NULL;
 }
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw)
@@ -127,10 +127,10 @@ bool switch_is_ready(const struct switch_dev *sw, uint32_t port)
 }
 
 uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
-                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+                        void (*report)(void *ctx, const struct emu_entry *entry), void *ctx)
 {
     assert(port < sw->ports);
-    return sw->kind->waiting(sw, port, tell, ctx);
+    return sw->kind->waiting(sw, port, report, ctx);
 }
 
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults)
@@ -154,9 +154,9 @@ int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 }
 
 uint32_t switch_combine_waiting(struct switch_dev *sw,
-                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+                                void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
-    return sw->kind->combine_waiting(sw, tell, ctx);
+    return sw->kind->combine_waiting(sw, report, ctx);
 }
 
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor)

@@ -25,7 +25,7 @@
 #define SWITCH_SEGMENTS_MAX 1048575u
 #endif
 
-struct emu_clash;
+struct emu_mismatch;
 struct switch_dev;
 struct switch_group;
 
@@ -107,7 +107,7 @@ void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
  * been reported yet: emu_intake_overruns(). Thread: manager, while stopped.
  */
 void switch_overruns(struct switch_dev *sw, uint32_t port,
-                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                     void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
  * switch_join_retry - join a cable with link-level retry, instead of emu_link_join(): switches
@@ -146,22 +146,23 @@ void switch_ups(struct switch_dev *sw, emu_ports ports);
 /**
  * switch_link - the link at @port goes down, or is up again, at @at_ps: the switch detects a loss
  * of signal. Call it for both ends. All links are up at first. Returns packets that were sent by it
- * and had no reply yet: they are lost. Wake the switch afterwards (emu_dev_signal_far()).
+ * and had no reply yet: they are lost. Wake the switch afterwards (emu_dev_signal_remote()).
  * Source: QsNet III §III, Figure 2.
  */
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
- * switch_carry - the cable from @from to @to, with link-level retry, is down: reroute segments that
- * wait for it: emu_replay_carry(). A segment that goes back enters @from by the same port, and
- * leaves by another.
+ * switch_reroute_in_flight - the cable from @from to @to, with link-level retry, is down: reroute
+ * segments that wait for it: emu_replay_reroute(). A segment that goes back enters @from by the
+ * same port, and leaves by another.
  * @replay: NULL; or the replay buffer of a device between hosts, and @from is NULL: then the remote
  *          end is on another host, and a segment that goes back is sent there by the same port.
  * @carry: with most, at_ps, may and ctx set, and depth if there is @replay.
  * Returns the number of segments. Wake both devices afterwards.
  */
-uint32_t switch_carry(struct emu_replay *replay, struct switch_dev *from, uint32_t from_port,
-                      struct switch_dev *to, uint32_t to_port, struct emu_carry carry);
+uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *from,
+                                  uint32_t from_port, struct switch_dev *to, uint32_t to_port,
+                                  struct emu_reroute carry);
 
 /**
  * switch_retry_end - the receiving half of link-level retry on the cable into @port, for
@@ -180,7 +181,7 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
  * switch_stick - the port sends nothing from now on, without any signal; not @stuck: it sends again
  * from @at_ps on (raw: 0). Nothing is lost. Without channels, a stuck port whose link is down
  * (switch_link()) does send, on behalf of the management network: with link-level retry, only up to
- * the replay buffer, for switch_carry(); else over the cable.
+ * the replay buffer, for switch_reroute_in_flight(); else over the cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -191,11 +192,11 @@ bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
 bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_waiting - segments that are queued for the port. @tell: is called with each, as it would
+ * switch_waiting - segments that are queued for the port. @report: is called with each, as it would
  * be sent; NULL: they are only counted. Returns how many.
  */
 uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
-                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+                        void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
 
 /**
  * switch_combine_faults - combine through @faults: emu_faults_fold().
@@ -216,7 +217,7 @@ uint64_t switch_combine_taken(const struct switch_dev *sw);
 
 /** switch_combine_waiting - contributions that wait at the units: as switch_waiting(). */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
-                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                                void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /** switch_slow - timed: make the wire from the port slower by @factor: emu_tx_slow(). */
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);
@@ -301,10 +302,10 @@ uint32_t switch_groups_count(const struct switch_dev *sw);
 bool switch_group_is_idle(const struct switch_group *group);
 
 /**
- * switch_group_came - the ports that have contributed to segment @seq of the group's stream; all
+ * switch_group_arrived - the ports that have contributed to segment @seq of the group's stream; all
  * ports of the group once the result was sent. While stopped.
  */
-emu_ports switch_group_came(const struct switch_group *group, uint32_t seq);
+emu_ports switch_group_arrived(const struct switch_group *group, uint32_t seq);
 
 /**
  * switch_group_failed - was a state of the group found damaged here? Then none of its operations
@@ -313,10 +314,10 @@ emu_ports switch_group_came(const struct switch_group *group, uint32_t seq);
 bool switch_group_failed(const struct switch_group *group);
 
 /**
- * switch_group_clash - the first two contributions here whose headers did not match, or NULL. While
- * stopped.
+ * switch_group_mismatch - the first two contributions here whose headers did not match, or NULL.
+ * While stopped.
  */
-const struct emu_clash *switch_group_clash(const struct switch_group *group);
+const struct emu_mismatch *switch_group_mismatch(const struct switch_group *group);
 
 /**
  * switch_groups_set - put a group into the switch's table. If the table must grow, a new one is

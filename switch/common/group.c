@@ -21,7 +21,7 @@ size_t switch_multicast_bytes(void)
 
 static void group_free(struct switch_group *group)
 {
-    free(group->clash);
+    free(group->mismatch);
     free(group->kept);
     free(group->results);
     free(group->states);
@@ -48,12 +48,12 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
     if (units) {
         kept = group_kept(ports, units, order);
         group->state_bytes =
-            (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_part));
+            (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_partial));
         group->states = emu_zeros((size_t)group->window * group->state_bytes);
         group->kept = kept ? calloc(group->window * kept, sizeof *group->kept) : NULL;
         group->results = calloc(units, sizeof *group->results);
-        group->clash = calloc(1, sizeof *group->clash);
-        if (!group->states || !group->clash || !group->results || (kept && !group->kept)) {
+        group->mismatch = calloc(1, sizeof *group->mismatch);
+        if (!group->states || !group->mismatch || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;
         }
@@ -65,10 +65,10 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
 /*
  * List the buffers that unit @u holds for state @i in @buf. Returns how many, EMU_NO_BUF included.
  */
-static uint32_t group_part_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
-                                 uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
+static uint32_t group_partial_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
+                                    uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {
-    const struct switch_part *part = switch_group_part(group, i, u);
+    const struct switch_partial *part = switch_group_partial(group, i, u);
     emu_ports have = part->passed ? EMU_NO_PORTS : part->have;
     uint32_t count = 0;
 
@@ -88,30 +88,30 @@ uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports)
 
     for (uint32_t i = 0; i < group->window; i++)
         for (uint32_t u = 0; u < group->units; u++)
-            for (uint32_t left = group_part_holds(group, ports, i, u, buf); left--;)
+            for (uint32_t left = group_partial_holds(group, ports, i, u, buf); left--;)
                 bufs += buf[left] != EMU_NO_BUF;
     return bufs;
 }
 
 /* Is each waiting result of unit @u in the list exactly once? */
-static bool group_results_whole(const struct switch_group *group, uint32_t u)
+static bool group_results_complete(const struct switch_group *group, uint32_t u)
 {
     const struct switch_results *results = &group->results[u];
     uint32_t queued = 0, linked = 0;
 
     for (uint32_t i = 0; i < group->window; i++)
-        queued += switch_group_part(group, i, u)->queued;
+        queued += switch_group_partial(group, i, u)->queued;
     for (uint32_t i = results->first; results->some && linked <= queued;
-         i = switch_group_part(group, i, u)->next) {
-        linked += switch_group_part(group, i, u)->queued;
-        if (i == results->last || !switch_group_part(group, i, u)->queued)
+         i = switch_group_partial(group, i, u)->next) {
+        linked += switch_group_partial(group, i, u)->queued;
+        if (i == results->last || !switch_group_partial(group, i, u)->queued)
             break;
     }
     return linked == queued && results->pending == results->some;
 }
 
 /* Is state @i consistent? */
-static bool group_state_whole(const struct switch_group *group, uint32_t i)
+static bool group_state_complete(const struct switch_group *group, uint32_t i)
 {
     const struct switch_state *state = switch_group_state(group, i);
     emu_ports have = EMU_NO_PORTS;
@@ -127,10 +127,10 @@ static bool group_state_whole(const struct switch_group *group, uint32_t i)
 const char *switch_group_check(const struct switch_group *group)
 {
     for (uint32_t u = 0; u < group->units; u++)
-        if (!group_results_whole(group, u))
+        if (!group_results_complete(group, u))
             return "a result has leaked: it waits, and nothing will send it";
     for (uint32_t i = 0; group->units && i < group->window; i++)
-        if (!group_state_whole(group, i))
+        if (!group_state_complete(group, i))
             return "a combine state has leaked";
     return NULL;
 }
@@ -161,7 +161,7 @@ bool switch_group_is_idle(const struct switch_group *group)
     return true;
 }
 
-emu_ports switch_group_came(const struct switch_group *group, uint32_t seq)
+emu_ports switch_group_arrived(const struct switch_group *group, uint32_t seq)
 {
     const struct switch_state *state;
 
@@ -181,9 +181,9 @@ bool switch_group_failed(const struct switch_group *group)
     return false;
 }
 
-const struct emu_clash *switch_group_clash(const struct switch_group *group)
+const struct emu_mismatch *switch_group_mismatch(const struct switch_group *group)
 {
-    return group->clash && group->clash->seen ? group->clash : NULL;
+    return group->mismatch && group->mismatch->seen ? group->mismatch : NULL;
 }
 
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache)
@@ -194,7 +194,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
         return;
     for (uint32_t i = 0; i < group->window; i++)
         for (uint32_t u = 0; u < group->units; u++)
-            for (uint32_t left = group_part_holds(group, ports, i, u, buf); left--;)
+            for (uint32_t left = group_partial_holds(group, ports, i, u, buf); left--;)
                 emu_pool_drop(cache, buf[left]);
     group_free(group);
 }

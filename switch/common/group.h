@@ -19,7 +19,7 @@
  * One unit's part of one state. Its inputs are numbered like the switch's rows: ports, and for the
  * root of several units the leaves' rows.
  */
-struct switch_part {
+struct switch_partial {
     emu_ports have;   /* inputs that have contributed */
     uint64_t done_ps; /* time of completion */
     uint32_t buf;     /* partial result; when combining by arrival, set by the first contribution */
@@ -48,10 +48,10 @@ struct switch_state {
     bool used;          /* hdr is valid: of the operation in progress, or of the last one */
     /* units with parity: set of units in whose part a bit was flipped; the next read finds it */
     uint16_t flipped;
-    struct switch_part part[]; /* units */
+    struct switch_partial part[]; /* units */
 };
 static_assert(EMU_PORT_WORDS > 1 ||
-                  sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE,
+                  sizeof(struct switch_state) + sizeof(struct switch_partial) == EMU_LINE,
               "one cache line");
 static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
 
@@ -71,7 +71,7 @@ struct switch_group {
     uint8_t *states;                /* `window` states: switch_group_state() */
     struct switch_results *results; /* by unit */
     uint32_t *kept;                 /* in_order: buffers, [state][input] */
-    struct emu_clash *clash;        /* first mismatch of contributions here */
+    struct emu_mismatch *mismatch;  /* first mismatch of contributions here */
 };
 
 static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)
@@ -79,8 +79,8 @@ static inline struct switch_state *switch_group_state(const struct switch_group 
     return (struct switch_state *)(void *)(group->states + (size_t)i * group->state_bytes);
 }
 
-static inline struct switch_part *switch_group_part(const struct switch_group *group, uint32_t i,
-                                                    uint32_t u)
+static inline struct switch_partial *switch_group_partial(const struct switch_group *group,
+                                                          uint32_t i, uint32_t u)
 {
     return &switch_group_state(group, i)->part[u];
 }

@@ -8,7 +8,7 @@
 #define SWITCH_ADMIT_H
 
 #include "switch/crosspoint/combine.h"
-#include "switch/crosspoint/through.h"
+#include "switch/crosspoint/cut_through.h"
 #include "switch/policy/policy.h"
 
 static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
     struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
     const struct emu_entry *entry, switch_put_fn put)
 {
-    emu_ports outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
+    emu_ports outs = switch_unicast_outs(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
     if (!emu_ports_any(outs)) {

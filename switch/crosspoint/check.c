@@ -66,7 +66,7 @@ static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)
 
         for (uint32_t i = 0; group && group->units && i < group->window; i++)
             for (uint32_t u = 0; u < group->units; u++)
-                switch_rebase_time(&switch_group_part(group, i, u)->done_ps, by_ps);
+                switch_rebase_time(&switch_group_partial(group, i, u)->done_ps, by_ps);
     }
 }
 

@@ -20,7 +20,7 @@
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"
-#include "switch/crosspoint/through.h"
+#include "switch/crosspoint/cut_through.h"
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void results_queue(struct switch_crosspoints *x
                                                     const struct switch_state *state,
                                                     uint64_t at_ps)
 {
-    const struct switch_part *part = &state->part[u];
+    const struct switch_partial *part = &state->part[u];
     struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
                               .hdr = state->hdr,
                               .buf = part->buf,
@@ -96,7 +96,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
                           const struct switch_group *group, uint32_t i, uint64_t at_ps)
 {
     const struct switch_state *state = switch_group_state(group, i);
-    const struct switch_part *part = &state->part[u];
+    const struct switch_partial *part = &state->part[u];
     uint32_t root = xp->units - 1;
     emu_ports outs = u == root ? state->outs : emu_port(xp->bar.sw.ports + root);
 
@@ -117,13 +117,13 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
                                                     const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
 {
-    struct switch_part *part = switch_group_part(group, i, u);
+    struct switch_partial *part = switch_group_partial(group, i, u);
     struct switch_results *results = &group->results[u];
     struct switch_unit *unit = &xp->unit[u];
 
     part->queued = true;
     if (results->some)
-        switch_group_part(group, results->last, u)->next = (uint16_t)i;
+        switch_group_partial(group, results->last, u)->next = (uint16_t)i;
     else
         results->first = (uint16_t)i;
     results->last = (uint16_t)i;
@@ -134,10 +134,11 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
 }
 
 /* Send the result of state @i now, if none waits before it. False: it must be queued. */
-static inline bool combine_at_once(struct switch_crosspoints *xp, const struct switch_group *group,
+static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return xp->access->at_once && !switch_unit_pending(xp, u) && results_enter(xp, u, group, i, 0);
+    return xp->access->fast_path && !switch_unit_pending(xp, u) &&
+           results_enter(xp, u, group, i, 0);
 }
 
 /*
@@ -166,7 +167,7 @@ static inline bool combine_read(struct switch_crosspoints *xp, const struct swit
 static inline bool combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t i, uint32_t u, uint64_t at_ps)
 {
-    struct switch_part *part = switch_group_part(group, i, u);
+    struct switch_partial *part = switch_group_partial(group, i, u);
 
     if (!combine_read(xp, group, switch_group_state(group, i), u))
         return false;
@@ -174,7 +175,7 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
         part->buf = combine_kept(xp, group, i, part->have);
     part->done_ps = at_ps;
     part->passed = true;
-    if (!combine_at_once(xp, group, i, u))
+    if (!combine_is_fast(xp, group, i, u))
         combine_queue(xp, group, i, u);
     return true;
 }
@@ -202,7 +203,7 @@ static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports h
 static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group,
                               uint32_t i, uint32_t u, bool all, uint64_t at_ps)
 {
-    const struct switch_part *part = switch_group_part(group, i, u);
+    const struct switch_partial *part = switch_group_partial(group, i, u);
     emu_ports missing = group->ports & combine_leaf(xp, u) & ~part->have;
 
     if (emu_ports_any(part->have) && !part->passed && (all || !emu_ports_any(missing)))
@@ -282,9 +283,9 @@ static inline bool combine_fits(const struct switch_crosspoints *xp,
 }
 
 /* Account for a contribution from @row that was combined or kept. */
-static inline void combine_came(struct switch_crosspoints *xp, const struct switch_group *group,
-                                struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
-                                uint64_t at_ps)
+static inline void combine_arrived(struct switch_crosspoints *xp, const struct switch_group *group,
+                                   struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
+                                   uint64_t at_ps)
 {
     state->part[u].have |= emu_port(row);
     if (row < xp->bar.sw.ports) {
@@ -330,7 +331,7 @@ static inline bool combine_put(struct switch_crosspoints *xp, const struct switc
                                uint64_t at_ps)
 {
     struct switch_state *state = switch_group_state(group, i);
-    struct switch_part *part = &state->part[u];
+    struct switch_partial *part = &state->part[u];
     uint32_t *at = &part->buf;
 
     if (group->in_order) {
@@ -362,12 +363,12 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     }
     if (!state || !combine_fits(xp, group, state, u, row, in)) {
         if (state && state->active)
-            emu_clash_note(group->clash, &state->hdr, &in->hdr);
+            emu_mismatch_note(group->mismatch, &state->hdr, &in->hdr);
         switch_drop(xp, group, in);
         return;
     }
     if (combine_put(xp, group, i, u, row, in, at_ps))
-        combine_came(xp, group, state, i, u, row, at_ps);
+        combine_arrived(xp, group, state, i, u, row, at_ps);
     else
         emu_pool_drop(switch_cache(xp), in->buf);
 }
@@ -381,7 +382,7 @@ static bool results_move(struct switch_crosspoints *xp, uint32_t u,
     struct switch_results *results = &group->results[u];
 
     while (results->some) {
-        struct switch_part *part = switch_group_part(group, results->first, u);
+        struct switch_partial *part = switch_group_partial(group, results->first, u);
 
         if (!results_enter(xp, u, group, results->first, at_ps))
             return false;
@@ -460,7 +461,7 @@ static inline void combine_add(struct switch_crosspoints *xp, const struct switc
                                uint32_t i, uint32_t u, const struct emu_hdr *hdr,
                                const struct emu_seg *seg)
 {
-    uint32_t buf = switch_group_part(group, i, u)->buf;
+    uint32_t buf = switch_group_partial(group, i, u)->buf;
 
     if (group->window == EMU_WINDOW_WIDE)
         combine_prefetch(xp, group, i, u);
@@ -482,12 +483,12 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     if (!state || !combine_adds(xp, group, state, u, row, hdr))
         return false;
     combine_add(xp, group, i, u, hdr, seg);
-    combine_came(xp, group, state, i, u, row, 0);
+    combine_arrived(xp, group, state, i, u, row, 0);
     return true;
 }
 
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
-                             uint32_t row, struct emu_hostif *edge, struct emu_hdr *hdr,
+                             uint32_t row, struct emu_hostif *hostif, struct emu_hdr *hdr,
                              const struct emu_seg *seg, uint32_t most)
 {
     const struct emu_hdr like = *hdr;
@@ -504,9 +505,9 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
         combine_add(xp, group, i, 0, hdr, seg);
         state->part[0].have |= emu_port(row);
         state->have |= emu_port(row);
-        emu_hostif_pass(edge);
+        emu_hostif_pass(hostif);
         run++;
-    } while (run < most && (seg = emu_hostif_peek(edge, hdr)));
+    } while (run < most && (seg = emu_hostif_peek(hostif, hdr)));
     emu_count(&xp->bar.sw.counts.combined, run);
     return run;
 }

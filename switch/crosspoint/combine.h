@@ -43,10 +43,10 @@ uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_grou
 /*
  * Raw, switches with one unit. switch_unit_add() for a run of up to @most contributions that
  * complete nothing and differ from the first, @hdr and @seg, only in their numbers. Takes them from
- * @edge. Overwrites *@hdr. Returns how many.
+ * @hostif. Overwrites *@hdr. Returns how many.
  */
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
-                             uint32_t row, struct emu_hostif *edge, struct emu_hdr *hdr,
+                             uint32_t row, struct emu_hostif *hostif, struct emu_hdr *hdr,
                              const struct emu_seg *seg, uint32_t most);
 
 /* Raw. Unit @u processes a contribution that has not been queued at its crosspoint. */

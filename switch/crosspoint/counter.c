@@ -139,7 +139,7 @@ static bool counter_init(struct switch_dev *sw)
     static const struct switch_access raw = {.put = raw_put,
                                              .dequeue = raw_dequeue,
                                              .share = counter_share,
-                                             .at_once = true};
+                                             .fast_path = true};
     static const struct switch_access timed = {.put = timed_put,
                                                .dequeue = timed_dequeue,
                                                .share = counter_share};

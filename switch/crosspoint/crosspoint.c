@@ -10,7 +10,7 @@
 
 const struct switch_access switch_access_raw = {.put = switch_put_raw,
                                                 .dequeue = switch_dequeue_raw,
-                                                .at_once = true};
+                                                .fast_path = true};
 const struct switch_access switch_access_timed = {.put = switch_put_timed,
                                                   .dequeue = switch_dequeue_timed};
 
@@ -102,7 +102,7 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     struct switch_agenda *agenda;
 
     switch_crossbar_stick(sw, port, stuck, at_ps);
-    if (!sw->dev.timed || !stuck || switch_is_dark(switch_crossbar_of(sw), port))
+    if (!sw->dev.timed || !stuck || switch_link_is_down(switch_crossbar_of(sw), port))
         return;
     agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
     if (!emu_ports_has(agenda->due, port))
@@ -179,26 +179,26 @@ uint64_t switch_units_taken(const struct switch_dev *sw)
     return impaired ? impaired->taken : 0;
 }
 
-struct units_tell {
-    void (*tell)(void *ctx, const struct emu_hdr *hdr);
+struct units_report {
+    void (*report)(void *ctx, const struct emu_hdr *hdr);
     void *ctx;
 };
 
-static void units_tell(void *ctx, const struct emu_entry *entry)
+static void units_report(void *ctx, const struct emu_entry *entry)
 {
-    const struct units_tell *to = ctx;
+    const struct units_report *to = ctx;
 
-    to->tell(to->ctx, &entry->hdr);
+    to->report(to->ctx, &entry->hdr);
 }
 
 uint32_t switch_units_waiting(struct switch_dev *sw,
-                              void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+                              void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
-    struct units_tell to = {tell, ctx};
+    struct units_report to = {report, ctx};
     uint32_t waiting = 0;
 
     for (uint32_t u = 0; u < switch_crosspoints_of(sw)->units; u++)
-        waiting += switch_crossbar_waiting(sw, sw->ports + u, tell ? units_tell : NULL, &to);
+        waiting += switch_crossbar_waiting(sw, sw->ports + u, report ? units_report : NULL, &to);
     return waiting;
 }
 

@@ -4,8 +4,8 @@
  *
  * A device is one of these structs and begins with the common part, struct switch_crosspoints; the
  * plain counter (counter.c) and the router of input/fifo.c extend them. The switch's worker owns
- * all of it. A segment passes admit.c (or through.c), then send.h on clock raw or timed.h on timed
- * clocks; contributions to a reduction go from admit.c to combine.c.
+ * all of it. A segment passes admit.c (or cut_through.c), then send.h on clock raw or timed.h on
+ * timed clocks; contributions to a reduction go from admit.c to combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
@@ -89,7 +89,7 @@ struct switch_access {
      * 1 on; put() takes 0 for other segments. NULL: this kind does not count copies.
      */
     uint8_t (*share)(struct switch_crosspoints *xp, uint32_t r, uint32_t copies);
-    bool at_once; /* send a result as soon as it is complete, if none waits before it */
+    bool fast_path; /* send a result as soon as it is complete, if none waits before it */
 };
 
 /* The common part of every device with crosspoints. */
@@ -194,7 +194,7 @@ int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 uint64_t switch_units_taken(const struct switch_dev *sw);
 uint32_t switch_units_waiting(struct switch_dev *sw,
-                              void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                              void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /* stick, rebase and check of a struct switch_kind. */
 void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);

@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
                                                             emu_ports *plain,
                                                             const struct emu_entry *entry)
 {
-    emu_ports outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
+    emu_ports outs = switch_unicast_outs(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
     if (!emu_ports_any(outs)) {
@@ -95,9 +95,9 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     uint32_t moved;
 
-    if (raw->xp.bar.row[r].rx.kind == EMU_LINK_EDGE) {
+    if (raw->xp.bar.row[r].rx.kind == EMU_LINK_HOSTIF) {
         row_of(raw)->plain = EMU_NO_PORTS; /* the process's segments may fill any output */
-        return switch_through(row_of(raw), r);
+        return switch_cut_through(row_of(raw), r);
     }
     moved = row_take_cable(&raw->xp, r);
     row_of(raw)->settling[r].arrived += moved;

@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
     struct switch_out *out = &xp->bar.out[o];
 
     out->last = (uint8_t)r;
-    emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, entry->time_ps);
+    emu_tx_depart_notify(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, entry->time_ps);
 }
 
 /*
@@ -99,16 +99,16 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 /* --- prefetching the data of a step ------------------------------------------------- */
 
 /* Outputs that are scheduled, or whose awaited credit has come. */
-static emu_ports fetch_due(const struct switch_crosspoints_timed *machine)
+static emu_ports fetch_due(const struct switch_crosspoints_timed *impl)
 {
-    const struct switch_agenda *agenda = &machine->timing.agenda;
-    emu_ports told = switch_told(&machine->xp.bar.sw, EMU_EVENT_CREDIT);
+    const struct switch_agenda *agenda = &impl->timing.agenda;
+    emu_ports told = switch_signalled_ports(&impl->xp.bar.sw, EMU_EVENT_CREDIT);
 
-    return (agenda->due | (agenda->stalled & told)) & emu_ports_below(machine->xp.bar.sw.ports);
+    return (agenda->due | (agenda->stalled & told)) & emu_ports_below(impl->xp.bar.sw.ports);
 }
 
 /* Predict the outputs of the unicasts that have come by now to @rows. */
-static emu_ports fetch_ways(const struct switch_crossbar *bar, emu_ports rows)
+static emu_ports fetch_outputs(const struct switch_crossbar *bar, emu_ports rows)
 {
     uint64_t until_ps = bar->sw.dev.worker->now_ps;
     emu_ports ways = EMU_NO_PORTS;
@@ -139,27 +139,27 @@ static void fetch_outs(const struct switch_crossbar *bar, emu_ports outs)
         emu_fetch_line(&bar->out[o]);
 }
 
-static void fetch_ports(const struct switch_crosspoints_timed *machine, emu_ports rows)
+static void fetch_ports(const struct switch_crosspoints_timed *impl, emu_ports rows)
 {
-    const struct switch_crossbar *bar = &machine->xp.bar;
+    const struct switch_crossbar *bar = &impl->xp.bar;
 
     emu_each_port (r, rows) {
         emu_fetch_line(&bar->row[r].rx);
         emu_fetch_line(switch_count(bar, r, 0));
     }
-    fetch_outs(bar, fetch_due(machine));
+    fetch_outs(bar, fetch_due(impl));
     switch_slot_fetch(&bar->store);
-    emu_fetch_line(machine->timing.agenda.acts.first);
+    emu_fetch_line(impl->timing.agenda.acts.first);
     emu_fetch_line(switch_route(&bar->sw));
 }
 
-static void fetch_rings(const struct switch_crosspoints_timed *machine, emu_ports rows)
+static void fetch_rings(const struct switch_crosspoints_timed *impl, emu_ports rows)
 {
-    const struct switch_crossbar *bar = &machine->xp.bar;
+    const struct switch_crossbar *bar = &impl->xp.bar;
 
     emu_each_port (r, rows)
         emu_rx_fetch(&bar->row[r].rx);
-    emu_each_port (o, fetch_due(machine)) {
+    emu_each_port (o, fetch_due(impl)) {
         const struct switch_out *out = &bar->out[o];
 
         emu_tx_fetch(&out->tx);
@@ -181,24 +181,24 @@ static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
  */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
-    const struct switch_crosspoints_timed *machine = (const struct switch_crosspoints_timed *)dev;
-    const struct switch_crossbar *bar = &machine->xp.bar;
+    const struct switch_crosspoints_timed *impl = (const struct switch_crosspoints_timed *)dev;
+    const struct switch_crossbar *bar = &impl->xp.bar;
     emu_ports ports = emu_ports_signalled(kept) & emu_ports_below(bar->sw.ports);
 
     switch (what) {
     case EMU_FETCH_SELF: /* must not read the device itself */
         emu_fetch_line(&bar->sw.route);
-        emu_fetch_lines(&bar->runnable, machine + 1);
+        emu_fetch_lines(&bar->runnable, impl + 1);
         return 0;
     case EMU_FETCH_PORTS:
-        ports = switch_told(&bar->sw, EMU_EVENT_DATA) | bar->sw.arriving;
-        fetch_ports(machine, ports);
+        ports = switch_signalled_ports(&bar->sw, EMU_EVENT_DATA) | bar->sw.arriving;
+        fetch_ports(impl, ports);
         return emu_ports_signals(ports);
     case EMU_FETCH_RINGS:
-        fetch_rings(machine, ports);
+        fetch_rings(impl, ports);
         return kept;
-    case EMU_FETCH_WAYS:
-        ports = fetch_ways(bar, ports);
+    case EMU_FETCH_OUTPUTS:
+        ports = fetch_outputs(bar, ports);
         fetch_outs(bar, ports);
         return emu_ports_signals(ports);
     default:

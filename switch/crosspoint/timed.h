@@ -65,7 +65,8 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
 }
 
 /* When the oldest segment of @row has arrived completely at unit @u, which needs all of it. */
-static inline uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, uint32_t row)
+static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
+                                         uint32_t row)
 {
     const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
 
@@ -89,10 +90,10 @@ static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, ui
         emu_order_drop(&agenda->acts, o);
     agenda->due &= ~emu_port(o);
     emu_each_port (row, xp->bar.out[o].waiting) {
-        uint64_t whole_ps = timed_whole_ps(xp, u, row);
+        uint64_t complete_ps = timed_complete_ps(xp, u, row);
 
-        if (whole_ps < begin_ps)
-            begin_ps = whole_ps;
+        if (complete_ps < begin_ps)
+            begin_ps = complete_ps;
     }
     if (begin_ps != EMU_NEVER)
         switch_agenda_add(timed_agenda(xp), o, begin_ps > now_ps ? begin_ps : now_ps);
@@ -146,7 +147,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* queried in each pass */
+    if (out->tx.kind == EMU_LINK_HOSTIF && !emu_tx_room(&out->tx)) { /* queried in each pass */
         timed_agenda(xp)->stalled |= emu_port(o);
         return;
     }
@@ -156,7 +157,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     entry = timed->dequeue(xp, r, o);
     at_ps = switch_no_sooner(at_ps, entry);
     xp->bar.little.waited_ps += at_ps - entry->time_ps;
-    emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, at_ps);
+    emu_tx_depart_notify(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, at_ps);
     if (emu_ports_any(out->waiting))
         timed_plan_port(xp, o, at_ps);
     timed_left(xp, r, at_ps, timed);
@@ -171,7 +172,7 @@ static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint3
 
     do {
         r = emu_ports_next(out->waiting, r);
-    } while (timed_whole_ps(xp, u, r) > at_ps);
+    } while (timed_complete_ps(xp, u, r) > at_ps);
     return r;
 }
 
@@ -258,7 +259,7 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     timed->admit(xp, r, emu_rx_arrived(&xp->bar.row[r].rx, until_ps));
     switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
-    return switch_look_behind(&xp->bar, arrivals, r, until_ps);
+    return switch_poll_next(&xp->bar, arrivals, r, until_ps);
 }
 
 static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_dev *sw,
@@ -272,7 +273,7 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
     agenda->stalled &= ~outs;
     emu_each_port (o, outs)
         timed_plan_port(xp, o, 0);
-    return switch_look_all(&xp->bar, arrivals, until_ps);
+    return switch_poll_all(&xp->bar, arrivals, until_ps);
 }
 
 /* The step. Always inlined with constant @timed. */

@@ -96,7 +96,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
         int64_t weight = arbiter_weight(sw, r, slot);
 
         if (weight < most ||
-            (weight == most && emu_order_turn(slot, r) > emu_order_turn(slot, best)))
+            (weight == most && emu_order_tie_rank(slot, r) > emu_order_tie_rank(slot, best)))
             continue;
         most = weight;
         best = r;

@@ -120,7 +120,7 @@ static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos
     struct switch_routes routes = switch_routes_of(&xp->bar, r);
     const struct emu_hdr *hdr = &entry->hdr;
     emu_ports outs = hdr->kind == EMU_UNICAST
-                         ? switch_ways(&xp->bar, &routes, hdr->dst)
+                         ? switch_unicast_outs(&xp->bar, &routes, hdr->dst)
                          : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
     if (!emu_ports_any(outs)) {

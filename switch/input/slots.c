@@ -99,7 +99,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
 {
     struct emu_tx *tx = &sw->bar.out[o].tx;
 
-    emu_tx_depart_told(tx, &sw->bar.sw.dev, sw->bar.sw.profile, &entry, at_ps);
+    emu_tx_depart_notify(tx, &sw->bar.sw.dev, sw->bar.sw.profile, &entry, at_ps);
     sw->counted &= ~emu_port(o);
 }
 
@@ -232,7 +232,7 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     if (empty && fifo->queued)
         sw->arbiter[r].head_slot = slots_at(sw, event.at_ps) / sw->length_ps;
     slots_plan(sw, event.at_ps);
-    return switch_look(&sw->bar, arrivals, r, until_ps);
+    return switch_poll(&sw->bar, arrivals, r, until_ps);
 }
 
 static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *arrivals,
@@ -241,7 +241,7 @@ static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *ar
     struct switch_slots *sw = switch_slots_of(base);
 
     slots_take_credits(sw);
-    return switch_look_all(&sw->bar, arrivals, until_ps);
+    return switch_poll_all(&sw->bar, arrivals, until_ps);
 }
 
 static inline uint64_t slots_next_ps(const struct switch_dev *base)

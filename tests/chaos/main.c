@@ -42,17 +42,17 @@ struct chaos {
     uint64_t patience_ms; /* for nodes that do not go on */
     struct deed deed[DEEDS];
     uint32_t deeds;
-    uint64_t heir_ms; /* after which a process that was killed has a successor; 0: never */
-    uint32_t hosts;   /* nodes that have one in `host`; 0: the fabric is on one */
+    uint64_t successor_ms; /* after which a process that was killed has a successor; 0: never */
+    uint32_t hosts;        /* nodes that have one in `host`; 0: the fabric is on one */
     uint64_t host[CHAOS_NODES];
     bool greeted;
     bool help;
 
     struct chaos_board *board;
-    pid_t pid[CHAOS_NODES]; /* 0: it has ended */
-    pid_t heir;             /* the successor; 0: there is none, or it has ended */
-    uint32_t heir_node;     /* of it; and when it comes, 0: it does not */
-    uint64_t heir_at_ms;
+    pid_t pid[CHAOS_NODES];  /* 0: it has ended */
+    pid_t successor;         /* the successor; 0: there is none, or it has ended */
+    uint32_t successor_node; /* of it; and when it comes, 0: it does not */
+    uint64_t successor_at_ms;
     uint32_t alive;
     uint64_t began_ns;
     uint64_t sum, moved_ns; /* of what is done, and when that changed last */
@@ -128,7 +128,7 @@ static const struct {
     {"steps", "N", "of the plan (default 40)"},
     {"ms", "N", "no step begins after so long (default: the steps alone count)"},
     {"doomed", "N,N", "these nodes may die, or be cut off: what others do with them may fail"},
-    {"parted", "N,N", "these may be cut off from all that are not among them"},
+    {"partitioned", "N,N", "these may be cut off from all that are not among them"},
     {"kill", "NODE@MS", "SIGKILL to a doomed node's process; may be given again"},
     {"stop", "NODE@MS+MS", "SIGSTOP, and SIGCONT; may be given again"},
     {"heir", "MS", "a process that was killed has a successor after so long, if nodes go on then"},
@@ -168,8 +168,8 @@ static bool option_read(struct chaos *c, size_t row, const char *value)
     case 8:
         return deed_read(c, value, SIGSTOP, true);
     case 9:
-        c->plan.heirs = whole(value, UINT32_MAX, &c->heir_ms) && c->heir_ms;
-        return c->plan.heirs;
+        c->plan.successors = whole(value, UINT32_MAX, &c->successor_ms) && c->successor_ms;
+        return c->plan.successors;
     case 10:
         return c->plan.cancels = true;
     case 11:
@@ -285,29 +285,29 @@ static uint64_t ms_now(const struct chaos *c)
 }
 
 /* Does a node whose process was killed get another one? Not once the others begin nothing. */
-static void heir_start(struct chaos *c)
+static void successor_start(struct chaos *c)
 {
-    if (!c->heir_at_ms || ms_now(c) < c->heir_at_ms)
+    if (!c->successor_at_ms || ms_now(c) < c->successor_at_ms)
         return;
-    c->heir_at_ms = 0;
+    c->successor_at_ms = 0;
     if (atomic_load(&c->board->last))
         return;
-    atomic_fetch_or(&c->board->heirs, UINT64_C(1) << c->heir_node);
-    c->heir = process_start(c, c->heir_node, chaos_heir_run);
-    if (c->heir < 0)
-        wrong(c, c->heir_node, "has no successor:", errno);
+    atomic_fetch_or(&c->board->successors, UINT64_C(1) << c->successor_node);
+    c->successor = process_start(c, c->successor_node, chaos_successor_run);
+    if (c->successor < 0)
+        wrong(c, c->successor_node, "has no successor:", errno);
 }
 
-static void heir_reap(struct chaos *c)
+static void successor_reap(struct chaos *c)
 {
     int status;
 
-    if (c->heir <= 0 || waitpid(c->heir, &status, WNOHANG) != c->heir)
+    if (c->successor <= 0 || waitpid(c->successor, &status, WNOHANG) != c->successor)
         return;
-    c->heir = 0;
+    c->successor = 0;
     c->alive--;
     if (status)
-        wrong(c, c->heir_node, "was followed by one that ended with status", status);
+        wrong(c, c->successor_node, "was followed by one that ended with status", status);
 }
 
 /* Who has ended: done, dead as it may be, or wrong. */
@@ -325,9 +325,9 @@ static void nodes_reap(struct chaos *c)
             wrong(c, n, "was ended by signal", WTERMSIG(status));
         else if (WIFEXITED(status) && WEXITSTATUS(status))
             wrong(c, n, "ended with status", WEXITSTATUS(status));
-        else if (WIFSIGNALED(status) && c->plan.heirs) {
-            c->heir_node = n;
-            c->heir_at_ms = ms_now(c) + c->heir_ms;
+        else if (WIFSIGNALED(status) && c->plan.successors) {
+            c->successor_node = n;
+            c->successor_at_ms = ms_now(c) + c->successor_ms;
         }
     }
 }
@@ -339,9 +339,9 @@ static void nodes_kill(struct chaos *c)
             kill(c->pid[n], SIGKILL);
             waitpid(c->pid[n], NULL, 0);
         }
-    if (c->heir > 0) {
-        kill(c->heir, SIGKILL);
-        waitpid(c->heir, NULL, 0);
+    if (c->successor > 0) {
+        kill(c->successor, SIGKILL);
+        waitpid(c->successor, NULL, 0);
     }
 }
 
@@ -419,8 +419,8 @@ static bool watch(struct chaos *c)
     while (c->alive && !atomic_load(&c->board->wrong)) {
         greet(c);
         nodes_reap(c);
-        heir_reap(c);
-        heir_start(c);
+        successor_reap(c);
+        successor_start(c);
         deeds_do(c);
         steps_let(c);
         if (stands_still(c)) {

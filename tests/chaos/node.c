@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "emu/util/random.h"
-#include "tests/world/bytes.h"
+#include "tests/fixtures/bytes.h"
 
 #define QUEUE     1u
 #define LATE_MOST 40u /* rounds of the loop by which operations begin late */
@@ -102,7 +102,7 @@ void chaos_posted(struct chaos_task *task, int err)
 
 void chaos_over(struct chaos_node *node, struct chaos_task *task)
 {
-    struct chaos_place *place = &node->board->place[node->me];
+    struct chaos_incarnation *place = &node->board->place[node->me];
 
     task->over = true;
     atomic_fetch_add_explicit(&place->done, 1, memory_order_relaxed);
@@ -124,18 +124,21 @@ uint64_t chaos_tag(const struct chaos_node *node, enum chaos_use use, uint32_t i
                                  : (uint64_t)use << 60 | (uint64_t)node->step << 16 | index;
 }
 
-uint64_t chaos_seat(const struct chaos_node *node, const struct chaos_task *task)
+uint64_t chaos_incarnation_of(const struct chaos_node *node, const struct chaos_task *task)
 {
-    if (task->heir && chaos_is_in(node->plan.doomed, task->peer))
-        return atomic_load(&node->board->heir[task->peer]);
-    return node->plan.heirs ? node->board->seat[task->peer] : 0;
+    if (task->successor && chaos_is_in(node->plan.doomed, task->peer))
+        return atomic_load(&node->board->successor[task->peer]);
+    return node->plan.successors ? node->board->incarnation[task->peer] : 0;
 }
 
 void chaos_send(struct chaos_node *node, struct chaos_task *task, uint32_t peer, uint64_t tag,
                 const void *at, size_t bytes)
 {
-    struct fabemu_dest dest = {
-        .node = peer, .queue = QUEUE, .tag = tag, .data = ~tag, .seat = chaos_seat(node, task)};
+    struct fabemu_dest dest = {.node = peer,
+                               .queue = QUEUE,
+                               .tag = tag,
+                               .data = ~tag,
+                               .incarnation = chaos_incarnation_of(node, task)};
     size_t first = task->op->random % 3 && bytes ? task->op->random % bytes : bytes;
     const struct fabemu_iov iov[2] = {{.base = (void *)(uintptr_t)at, .bytes = first},
                                       {.base = (char *)(uintptr_t)at + first,
@@ -153,7 +156,7 @@ void chaos_receive(struct chaos_node *node, struct chaos_task *task, uint32_t pe
 
     memset(&task->req, 0, sizeof task->req);
     if (peer != FABEMU_ANY_NODE)
-        task->req.seat = chaos_seat(node, task);
+        task->req.incarnation = chaos_incarnation_of(node, task);
     chaos_posted(task, fabemu_recv(node->queue, peer, tag, 0, &iov, 1, &task->req));
 }
 
@@ -164,7 +167,7 @@ static void peer_lose(struct chaos_node *node, uint32_t peer)
     for (uint32_t i = 0; i < node->tasks; i++) {
         struct chaos_task *task = &node->task[i];
 
-        if (task->over || task->team != CHAOS_TEAMS || task->peer != peer || task->heir)
+        if (task->over || task->team != CHAOS_TEAMS || task->peer != peer || task->successor)
             continue;
         if (task->posted && fabemu_req_status(&task->req) == FABEMU_PENDING) {
             if (task->lasting)
@@ -184,7 +187,7 @@ static void team_lose(struct chaos_node *node, uint32_t team)
 static void task_failed(struct chaos_node *node, struct chaos_task *task, int status)
 {
     bool pair = task->team == CHAOS_TEAMS;
-    bool may = pair ? !task->heir && chaos_may_fail(&node->plan, node->me, task->peer)
+    bool may = pair ? !task->successor && chaos_may_fail(&node->plan, node->me, task->peer)
                     : chaos_team_may_fail(&node->plan, node->team[task->team].members);
     bool right = pair ? status == -EHOSTUNREACH || status == -ECANCELED : status == -EPIPE;
     char why[160];
@@ -279,7 +282,7 @@ struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board 
 }
 
 /* Until all are in this set, or dead. */
-void chaos_meet(struct chaos_node *node, _Atomic uint64_t *set)
+void chaos_handshake(struct chaos_node *node, _Atomic uint64_t *set)
 {
     uint32_t rounds = 0;
 
@@ -311,7 +314,7 @@ static void node_step(struct chaos_node *node)
     if (node->step % CHAOS_ERA == 0)
         chaos_teams_turn(node, node->step / CHAOS_ERA);
     atomic_store(&node->board->place[node->me].begun, node->step + 1);
-    if (!node->visited && atomic_load(&node->board->heir[chaos_doomed(&node->plan)]))
+    if (!node->visited && atomic_load(&node->board->successor[chaos_doomed(&node->plan)]))
         chaos_visit(node);
     for (uint32_t i = 0; i < count; i++) {
         if (node->op[i].kind < CHAOS_BARRIER)
@@ -335,18 +338,18 @@ int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uin
     if (!node)
         return 1;
     chaos_pairs_open(node);
-    board->seat[me] = fabemu_info(node->fab)->seat;
-    chaos_meet(node, &board->ready);
+    board->incarnation[me] = fabemu_info(node->fab)->incarnation;
+    chaos_handshake(node, &board->ready);
     for (uint32_t n = 0; n < plan->nodes; n++)
-        if (!board->seat[n])
+        if (!board->incarnation[n])
             node->lost |= UINT64_C(1) << n; /* it died before it came */
     for (; node_goes_on(node); node->step++)
         node_step(node);
-    if (atomic_load(&board->heirs) && !node->visited) {
+    if (atomic_load(&board->successors) && !node->visited) {
         chaos_visit(node);
         chaos_finish(node);
     }
-    chaos_meet(node, &board->finished);
+    chaos_handshake(node, &board->finished);
     chaos_visited(node);
     chaos_pairs_end(node);
     chaos_teams_leave(node);

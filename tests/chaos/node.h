@@ -37,18 +37,19 @@ struct chaos_board {
     _Atomic uint64_t ready;    /* nodes that have attached, and told their keys */
     _Atomic uint64_t finished; /* nodes that have done all their steps */
     _Atomic uint64_t dead;
-    _Atomic uint64_t heirs;      /* nodes that get a successor, or have one */
+    _Atomic uint64_t successors; /* nodes that get a successor, or have one */
     _Atomic uint32_t steps;      /* that may begin */
     _Atomic bool last;           /* and there will be no more */
     _Atomic uint64_t taken_back; /* receives and sends */
     _Atomic uint64_t visits;     /* of successors, that are over */
     _Atomic bool wrong;
-    char line[CHAOS_LINE];              /* what is wrong, of who was first to find something */
-    uint64_t seat[CHAOS_NODES];         /* of the process that does the plan; 0: it has not come */
-    _Atomic uint64_t heir[CHAOS_NODES]; /* of its successor; 0: it has not come */
+    char line[CHAOS_LINE]; /* what is wrong, of who was first to find something */
+    /* of the process that does the plan; 0: it has not come */
+    uint64_t incarnation[CHAOS_NODES];
+    _Atomic uint64_t successor[CHAOS_NODES]; /* of its successor; 0: it has not come */
     uint64_t key[CHAOS_NODES][CHAOS_REGIONS];
     struct chaos_made team[CHAOS_ERAS][CHAOS_TEAMS];
-    struct chaos_place {
+    struct chaos_incarnation {
         _Atomic uint32_t begun;  /* steps */
         _Atomic uint64_t done;   /* operations that were checked */
         _Atomic uint64_t failed; /* that ended with an error, as they may */
@@ -79,7 +80,7 @@ struct chaos_task {
     /* what follows a request that ended with -ECANCELED; NULL: that it may not */
     void (*withdrawn)(struct chaos_node *node, struct chaos_task *task);
     struct chaos_task *other; /* that this one says something of */
-    bool heir;                /* it is with the successor of the peer's first process */
+    bool successor;           /* it is with the successor of the peer's first process */
     uint64_t
         word; /* of an atomic: what it fetched; of a put: whether the message says it is there */
     uint64_t want; /* what it must have fetched */
@@ -107,7 +108,8 @@ struct chaos_node {
     struct fabemu_queue *queue;
     uint64_t lost; /* peers that an operation has failed with, as it may */
     bool visited;  /* by the successor of who is doomed */
-    struct chaos_op op[CHAOS_OPS + CHAOS_NODES]; /* the last ones are visits, by peer: heir.c */
+    struct chaos_op
+        op[CHAOS_OPS + CHAOS_NODES]; /* the last ones are visits, by peer: successor.c */
     struct chaos_task *task;
     uint32_t tasks;
     struct chaos_member team[CHAOS_TEAMS];
@@ -153,8 +155,10 @@ bool chaos_poisoned(const uint8_t *at, size_t bytes);
 enum chaos_use { CHAOS_DATA, CHAOS_IN_ORDER, CHAOS_DONE, CHAOS_SEEN, CHAOS_VISIT, CHAOS_ECHO };
 uint64_t chaos_tag(const struct chaos_node *node, enum chaos_use use, uint32_t index);
 
-/** chaos_seat - of the process that a task is with; 0 where nodes are not given away again. */
-uint64_t chaos_seat(const struct chaos_node *node, const struct chaos_task *task);
+/**
+ * chaos_incarnation_of - of the process that a task is with; 0 where nodes are not given away
+ * again. */
+uint64_t chaos_incarnation_of(const struct chaos_node *node, const struct chaos_task *task);
 
 /** chaos_send, chaos_receive - post the task's request: a message to, or from, @peer. */
 void chaos_send(struct chaos_node *node, struct chaos_task *task, uint32_t peer, uint64_t tag,
@@ -182,10 +186,10 @@ void chaos_teams_turn(struct chaos_node *node, uint32_t era);
 void chaos_teams_leave(struct chaos_node *node);
 
 /*
- * heir.c: be the successor at node @me, the whole life of its process; be visited by one, and, in
- * the end, until it has all that it asked for.
+ * successor.c: be the successor at node @me, the whole life of its process; be visited by one, and,
+ * in the end, until it has all that it asked for.
  */
-int chaos_heir_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me);
+int chaos_successor_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me);
 void chaos_visit(struct chaos_node *node);
 void chaos_visited(struct chaos_node *node);
 
@@ -193,7 +197,7 @@ void chaos_visited(struct chaos_node *node);
 struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board *board,
                               uint32_t me);
 void chaos_finish(struct chaos_node *node);
-void chaos_meet(struct chaos_node *node, _Atomic uint64_t *set);
+void chaos_handshake(struct chaos_node *node, _Atomic uint64_t *set);
 
 /** chaos_idle - an empty round of waiting for the board. */
 void chaos_idle(struct chaos_node *node, uint32_t *rounds);

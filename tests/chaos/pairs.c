@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "emu/util/random.h"
-#include "tests/world/bytes.h"
+#include "tests/fixtures/bytes.h"
 
 uint64_t chaos_known_key(const struct chaos_node *node, uint32_t of, uint64_t words)
 {
@@ -66,8 +66,11 @@ static void message_sent(struct chaos_node *node, struct chaos_task *task)
 static void message_send(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t tag = chaos_tag(node, CHAOS_DATA, task->index);
-    struct fabemu_dest dest = {
-        .node = task->peer, .queue = 1, .tag = tag, .data = ~tag, .seat = chaos_seat(node, task)};
+    struct fabemu_dest dest = {.node = task->peer,
+                               .queue = 1,
+                               .tag = tag,
+                               .data = ~tag,
+                               .incarnation = chaos_incarnation_of(node, task)};
     int err;
 
     if (task->bytes > FABEMU_INJECT_BYTES || task->withdraw || task->op->random >> 9 & 1) {
@@ -300,7 +303,7 @@ static void put_start(struct chaos_node *node, struct chaos_task *task)
 
     if (node->puts_over[peer] != task->place)
         return;
-    task->req.seat = chaos_seat(node, task);
+    task->req.incarnation = chaos_incarnation_of(node, task);
     chaos_posted(task, fabemu_put(node->fab, peer, node->board->key[peer][CHAOS_SLOTS], offset,
                                   task->buf, task->bytes, &task->req));
 }
@@ -362,7 +365,7 @@ static void get_start(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t words = task->op->random % (CHAOS_BYTES / 8);
 
-    task->req.seat = chaos_seat(node, task);
+    task->req.incarnation = chaos_incarnation_of(node, task);
     chaos_posted(task, fabemu_get(node->fab, task->peer, node->board->key[task->peer][CHAOS_KNOWN],
                                   words * 8, task->buf, task->bytes, &task->req));
 }
@@ -405,7 +408,7 @@ static void atomic_post(struct chaos_node *node, uint32_t index, uint32_t peer,
     atomic.offset = ((uint64_t)whose * CHAOS_WORDS + word) * sizeof *node->words;
     atomic.type = FABEMU_U64;
     atomic.result = &task->word;
-    task->req.seat = chaos_seat(node, task);
+    task->req.incarnation = chaos_incarnation_of(node, task);
     chaos_posted(task, fabemu_atomic(node->fab, &atomic, &task->req));
 }
 

@@ -5,7 +5,7 @@
 #include "tests/chaos/plan.h"
 
 #include "emu/util/random.h"
-#include "tests/world/bytes.h"
+#include "tests/fixtures/bytes.h"
 
 /* What a step is like: how often each kind is drawn, and how many bytes its operations have. */
 struct mood {
@@ -58,7 +58,7 @@ static void op_draw(const struct chaos_plan *plan, const struct mood *mood, uint
     op->kind = kind_of(mood, random);
     if (!plan->teams && op->kind >= CHAOS_BARRIER)
         op->kind = CHAOS_STREAM;
-    if (!plan->words && (op->kind == CHAOS_ASK || op->kind == CHAOS_CAST))
+    if (!plan->words && (op->kind == CHAOS_QUERY || op->kind == CHAOS_CAST))
         op->kind = CHAOS_BROADCAST;
     op->bytes = bytes_of(mood, random);
     op->from = i % plan->nodes;

@@ -32,8 +32,8 @@ enum chaos_kind {
     CHAOS_BROADCAST,
     CHAOS_REDUCE,
     CHAOS_ALLREDUCE,
-    CHAOS_ASK,  /* all set a word, and one waits until all have: a network conditional */
-    CHAOS_CAST, /* a broadcast put, and messages that say so */
+    CHAOS_QUERY, /* all set a word, and one waits until all have: a network conditional */
+    CHAOS_CAST,  /* a broadcast put, and messages that say so */
     CHAOS_KINDS
 };
 
@@ -51,7 +51,7 @@ struct chaos_plan {
     uint32_t teams;
     bool words;      /* the fabric has words and broadcast puts */
     bool cancels;    /* some messages are recalled, some receives cancelled: pairs.c */
-    bool heirs;      /* who is killed may have a successor: heir.c */
+    bool successors; /* who is killed may have a successor: successor.c */
     uint64_t doomed; /* nodes that may die, or be cut off from all others */
     uint64_t parted; /* these may be cut off from those that are not among them */
 };

@@ -14,7 +14,7 @@
 
 #include "emu/util/now.h"
 #include "emu/util/random.h"
-#include "tests/world/bytes.h"
+#include "tests/fixtures/bytes.h"
 
 #define PATIENCE_NS \
     UINT64_C(20000000000) /* for a network that has no tree, or no states, just now */
@@ -289,7 +289,7 @@ static void barrier_over(struct chaos_node *node, struct chaos_task *task)
 {
     if (!node->team[task->team].lost)
         chaos_begun(node, node->team[task->team].members,
-                    task->op->kind == CHAOS_ASK ? "a conditional" : "a barrier");
+                    task->op->kind == CHAOS_QUERY ? "a conditional" : "a barrier");
     chaos_over(node, task);
 }
 
@@ -425,7 +425,7 @@ static int post(struct chaos_node *node, struct chaos_task *task)
         if (op->from == node->me)
             bytes_fill(task->buf, op->bytes, op->random);
         return fabemu_broadcast(group, task->buf, op->bytes, op->from, &task->req);
-    case CHAOS_ASK:
+    case CHAOS_QUERY:
         task->then = op->from == node->me ? barrier_over : chaos_over;
         return ask_post(node, task);
     default:

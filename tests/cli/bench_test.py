@@ -8,7 +8,7 @@ import json
 import os
 import stat
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 CONDITIONS = {"cpu", "cores", "kernel", "compiler", "build", "load", "date", "clock", "profile"}
 HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")

@@ -13,7 +13,7 @@ import subprocess
 import time
 import unittest
 
-from cli_kit import FabemuCase, alive, main, stat_of, until
+from cli_helpers import FabemuCase, alive, main, stat_of, until
 
 STILL_S = 1.5  # what still waits after that waits without limit
 PROGRAM = r'''

@@ -14,9 +14,9 @@ import shutil
 import signal
 import subprocess
 
-from kits import capture as kit, formats
-from kits.telemetry import parse_metrics
-from cli_kit import FabemuCase, PATIENCE_S, main, stopped, until
+from helpers import capture as pcap_file, formats
+from helpers.telemetry import parse_metrics
+from cli_helpers import FabemuCase, PATIENCE_S, main, stopped, until
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DISSECTOR = os.path.join(TOP, "apps/capture/fabemu.lua")
@@ -33,7 +33,7 @@ class CaptureTest(FabemuCase):
 
     def read(self, name="c.pcapng"):
         with open(self.path(name), "rb") as f:
-            return kit.Capture(f.read())
+            return pcap_file.Capture(f.read())
 
     def traffic(self, *options, text="", name="c.pcapng"):
         """A capture of synthetic traffic in simulated time; nothing of it may be lost."""
@@ -79,7 +79,7 @@ class CaptureTest(FabemuCase):
 
     def test_allreduce__every_link_carries_each_contribution_and_result_once(self):
         capture = self.allreduce("kary:4,2")
-        folded = capture.segments(kit.ALLREDUCE)
+        folded = capture.segments(pcap_file.ALLREDUCE)
         seen = collections.Counter((r.interface, r.header.seq) for r in folded)
         self.assertEqual(set(seen.values()), {1})
         sent = [r for r in folded if r.ends[0].startswith("n")]
@@ -105,7 +105,7 @@ class CaptureTest(FabemuCase):
 
     def test_allreduce__of_adapters_carries_each_contribution_and_result_once(self):
         capture = self.allreduce("qsnet:16")
-        folded = [r for r in capture.segments(kit.ALLREDUCE) if r.part == kit.HEAD]
+        folded = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.part == pcap_file.HEAD]
         seen = collections.Counter((r.interface, r.header.seq, r.header.src) for r in folded)
         self.assertEqual(set(seen.values()), {1})
         numbers = {r.header.seq for r in folded}
@@ -122,9 +122,9 @@ class CaptureTest(FabemuCase):
             self.assertEqual({r.header.src for r in down}, root)
             self.assertEqual(sorted(r.ends[1] for r in down),
                              sorted(f"n{n}:0" for n in set(range(16)) - root))
-        replies = [r for r in capture.records if r.what == kit.REPLY]
-        heads = [r for r in capture.records if r.part == kit.HEAD]
-        self.assertEqual({r.part for r in replies}, {kit.ACK})
+        replies = [r for r in capture.records if r.what == pcap_file.REPLY]
+        heads = [r for r in capture.records if r.part == pcap_file.HEAD]
+        self.assertEqual({r.part for r in replies}, {pcap_file.ACK})
         self.assertTrue({r.tag for r in replies} <= {r.tag for r in heads})
         for text, wanted in (("packet=ack", replies), ("packet=head", heads),
                              ("packet=cont", [])):
@@ -137,7 +137,7 @@ class CaptureTest(FabemuCase):
                                "--warmup", "1000", "--measure", "3000")
         sent, back = collections.Counter(), collections.Counter()
         for r in capture.records:
-            if r.what == kit.CREDITS:
+            if r.what == pcap_file.CREDITS:
                 back[">".join(reversed(r.ends))] += r.number
             else:
                 sent[r.interface] += 1
@@ -155,10 +155,10 @@ class CaptureTest(FabemuCase):
                                faults, text="level=0 level=1")
         first, again = collections.defaultdict(list), 0
         for r in capture.records:
-            if r.what != kit.SEGMENT:
+            if r.what != pcap_file.SEGMENT:
                 continue
-            self.assertTrue(r.flags & kit.NUMBERED)
-            if r.flags & kit.AGAIN:
+            self.assertTrue(r.flags & pcap_file.NUMBERED)
+            if r.flags & pcap_file.AGAIN:
                 again += 1
                 self.assertIn(r.number, first[r.interface])
             else:
@@ -166,7 +166,7 @@ class CaptureTest(FabemuCase):
         self.assertGreater(again, 0)
         for numbers in first.values():
             self.assertEqual(numbers, [(numbers[0] + i) % 2 ** 32 for i in range(len(numbers))])
-        answers = [r.about for r in capture.records if r.what == kit.ANSWER]
+        answers = [r.about for r in capture.records if r.what == pcap_file.ANSWER]
         self.assertEqual(set(answers), {1, 2})
         self.assertFalse([r for r in capture.records if "n" in r.interface])
 
@@ -185,10 +185,11 @@ class CaptureTest(FabemuCase):
                  ("direction=down what=segments", lambda r: r.header and not
                   r.interface.startswith("n") and int(r.ends[0].split(":")[0]) in
                   (range(4) if ">n" in r.interface else range(4, 8))),
-                 ("kind=allreduce", lambda r: of(r, kit.ALLREDUCE)),
-                 ("kind=allreduce from=2", lambda r: of(r, kit.ALLREDUCE) and r.header.src == 2),
-                 ("kind=unicast", lambda r: of(r, kit.UNICAST)),
-                 ("what=credits", lambda r: r.what == kit.CREDITS),
+                 ("kind=allreduce", lambda r: of(r, pcap_file.ALLREDUCE)),
+                 ("kind=allreduce from=2",
+                  lambda r: of(r, pcap_file.ALLREDUCE) and r.header.src == 2),
+                 ("kind=unicast", lambda r: of(r, pcap_file.UNICAST)),
+                 ("what=credits", lambda r: r.what == pcap_file.CREDITS),
                  ("what=credits,segments link=2:0", lambda r: "2:0" in r.ends))
         for text, keeps in cases:
             with self.subTest(text):
@@ -319,7 +320,7 @@ class CaptureTest(FabemuCase):
         self.one_line(self.fabemu("capture", "u", "-w", "-", *ring), 1,
                       "to standard output: only regular files can be a ring")
 
-    def test_disk_that_is_full__is_told_and_the_file_can_be_read(self):
+    def test_disk_that_is_full__is_reported_and_the_file_can_be_read(self):
         room = self.path("room")
         os.mkdir(room)
         mount = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=100k none {room} && '
@@ -387,8 +388,8 @@ class CaptureTest(FabemuCase):
         capture = self.read("live.pcapng")
         self.counts_are_right(capture)
         self.assertEqual({unit for unit in capture.units}, {9})
-        sent = [r for r in capture.segments(kit.ALLREDUCE) if r.ends[0].startswith("n")]
-        got = [r for r in capture.segments(kit.ALLREDUCE) if r.ends[1].startswith("n")]
+        sent = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.ends[0].startswith("n")]
+        got = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.ends[1].startswith("n")]
         self.assertEqual(sorted(r.header.src for r in sent), [0, 1, 2, 3])
         self.assertEqual(sorted(r.ends[1] for r in got), ["n0:0", "n1:0", "n2:0", "n3:0"])
         second = self.capturing("link=n0", name="second.pcapng")
@@ -426,7 +427,7 @@ class CaptureTest(FabemuCase):
         self.assertGreater(len(capture.records), 10)
         self.counts_are_right(capture)
 
-    def test_live__a_full_disk_is_told_and_harms_nothing_else(self):
+    def test_live__a_full_disk_is_reported_and_harms_nothing_else(self):
         self.up("u")
         self.one_line(self.fabemu("capture", "u", "-w", "/dev/full", "--seconds", "5"), 1,
                       "/dev/full", "No space left")
@@ -461,7 +462,7 @@ class CaptureTest(FabemuCase):
                                SPEAKS, program, "0")
             self.assertEqual(done.returncode, 0, done.stderr)
             numbers[node] = collections.Counter(
-                r.header.seq for r in self.read().segments(kit.UNICAST)
+                r.header.seq for r in self.read().segments(pcap_file.UNICAST)
                 if r.header.src == 0 and r.header.payload[:1] == bytes([formats.DATA]))
         self.assertLessEqual(set(range(STREAM_PIECES)), set(numbers[0]))
         self.assertEqual(numbers[0], numbers[1])
@@ -551,7 +552,7 @@ class CaptureTest(FabemuCase):
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
                 self.assertEqual(done.returncode, code)
 
-    def test_bad__options_are_told(self):
+    def test_bad__options_are_reported(self):
         self.up("u")
         for words, code, said in (
                 (("u",), 2, "-w"),
@@ -623,23 +624,23 @@ class CaptureTest(FabemuCase):
 
     def expected(self, r):
         """The fields of a record, as the dissector is to say them."""
-        h, group = r.header, r.header and r.header.kind != kit.UNICAST
-        folds = h and h.kind in (kit.REDUCE, kit.ALLREDUCE)
+        h, group = r.header, r.header and r.header.kind != pcap_file.UNICAST
+        folds = h and h.kind in (pcap_file.REDUCE, pcap_file.ALLREDUCE)
         row = [r.interface, str(r.what)]
         row += [str(h.src), str(h.group if group else h.dst), str(h.seq), str(h.kind),
                 str(h.len), str(h.op) if folds else "", str(h.type) if folds else ""] if h \
             else [""] * 7
-        row += [h.payload.hex() if h and h.kind != kit.UNICAST else ""]
-        row += [str(r.number) if r.what == kit.CREDITS else "",
-                str(r.number) if r.what == kit.ANSWER else "",
-                str(r.number) if r.flags & kit.NUMBERED else "",
-                str(r.flags >> 1 & 1) if r.what == kit.SEGMENT else ""]
+        row += [h.payload.hex() if h and h.kind != pcap_file.UNICAST else ""]
+        row += [str(r.number) if r.what == pcap_file.CREDITS else "",
+                str(r.number) if r.what == pcap_file.ANSWER else "",
+                str(r.number) if r.flags & pcap_file.NUMBERED else "",
+                str(r.flags >> 1 & 1) if r.what == pcap_file.SEGMENT else ""]
         if not r.part:
             return row + [""] * 8
         row += [str(r.part), f"0x{r.tag:08x}", str(r.wire), str(r.channel), str(r.last)]
-        if r.part == kit.HEAD:
+        if r.part == pcap_file.HEAD:
             return row + [str(r.word >> 8 & 65535), str(r.word >> 24 & 8191), ""]
-        return row + ["", "", str(r.word >> 7 & 31) if r.part == kit.CONT else ""]
+        return row + ["", "", str(r.word >> 7 & 31) if r.part == pcap_file.CONT else ""]
 
     def test_tshark__fields_are_what_was_sent(self):
         fields = ["frame.interface_name", "fabemu.what", "fabemu.src", "fabemu.dst", "fabemu.seq",
@@ -663,17 +664,17 @@ class CaptureTest(FabemuCase):
                 for row, r in zip(rows, capture.records):
                     group = row.pop()
                     row[3] = row[3] or group
-                    if r.header and r.header.kind == kit.UNICAST:
+                    if r.header and r.header.kind == pcap_file.UNICAST:
                         row[9] = ""  # the adapters' own fields, where there are any
                     self.assertEqual(row, self.expected(r))
-        self.assertIn(kit.CONT, {r.part for r in captures["packets.pcapng"].records})
+        self.assertIn(pcap_file.CONT, {r.part for r in captures["packets.pcapng"].records})
 
     def parties(self, r):
         """The source and the destination as Wireshark shows them: nodes, a group, or a link's
         ends."""
         if not r.header:
             return r.ends
-        to = f"n{r.header.dst}" if r.header.kind == kit.UNICAST else f"group {r.header.group}"
+        to = f"n{r.header.dst}" if r.header.kind == pcap_file.UNICAST else f"group {r.header.group}"
         return f"n{r.header.src}", to
 
     @staticmethod
@@ -709,7 +710,7 @@ class CaptureTest(FabemuCase):
                 self.assertEqual(self.table(name, "conv,eth"), pairs)
                 self.assertEqual(self.table(name, "endpoints,eth"), ends)
 
-    def test_tshark__info_tells_contributions_from_results(self):
+    def test_tshark__info_reports_contributions_from_results(self):
         for topo, name in (("kary:4,2", "tree.pcapng"), ("qsnet:16", "adapters.pcapng")):
             with self.subTest(topo):
                 capture = self.allreduce(topo, name=name)
@@ -717,8 +718,8 @@ class CaptureTest(FabemuCase):
                 self.assertEqual(len(infos), len(capture.records))
                 seen = collections.Counter()
                 for info, r in zip(infos, capture.records):
-                    if not r.header or r.header.kind != kit.ALLREDUCE or \
-                            topo == "qsnet:16" and r.part != kit.HEAD:
+                    if not r.header or r.header.kind != pcap_file.ALLREDUCE or \
+                            topo == "qsnet:16" and r.part != pcap_file.HEAD:
                         continue
                     is_, = re.findall(r"allreduce (contribution|result) n\d+ > group", info)
                     seen[is_] += 1

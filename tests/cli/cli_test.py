@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-from cli_kit import ALONE, FabemuCase, main, until
+from cli_helpers import ALONE, FabemuCase, main, until
 
 IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
@@ -108,7 +108,7 @@ class CliTest(FabemuCase):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
 
-    def test_what_plays_no_part__is_told_and_the_rest_goes_on(self):
+    def test_what_plays_no_part__is_reported_and_the_rest_goes_on(self):
         for options, said in (
                 (("--set", "channels=8"), "channels=8 plays no part here: it is for transport=ack"),
                 (("--credits", "row", "--profile", "qsnet3"), "credit=row plays no part here"),
@@ -524,7 +524,7 @@ class CliTest(FabemuCase):
 
     # --- errors of a newcomer, fabric running ------------------------------------------
 
-    def test_too_many_ranks__are_told_how_to_get_more(self):
+    def test_too_many_ranks__are_reported_how_to_get_more(self):
         line = f"{sys.executable} {self.rank} {self.dir} & " * 4
         line += f"until [ -e {self.dir}/rank.0 ] && [ -e {self.dir}/rank.1 ] && "
         line += f"[ -e {self.dir}/rank.2 ] && [ -e {self.dir}/rank.3 ]; do sleep 0.1; done; "

@@ -7,7 +7,7 @@
 import os
 import re
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "hosts.md")
 TWO = "fabric 7\nkey none\nhost alpha\nport eth0\nhost beta\nport eth0\n"

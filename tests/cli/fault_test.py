@@ -8,7 +8,7 @@ import json
 import os
 import re
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "faults.md")
 

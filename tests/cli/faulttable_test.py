@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts",
                       "faulttable")
@@ -56,7 +56,7 @@ class FaulttableTest(FabemuCase):
         self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on pt2pt window 3 failed in the fabric: "
                                       r"rank \d of it cannot be reached")
 
-    def test_loss__is_mended_over_both_machines(self):
+    def test_loss__is_repaired_over_both_machines(self):
         cells, _ = self.table("--only", "loss", "--profile", "qsnet3",
                               "--profile", "oq2004 with link-level retry",
                               "--place", "a cable between switches",

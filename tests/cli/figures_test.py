@@ -15,7 +15,7 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
-from cli_kit import PATIENCE_S, FabemuCase, alive, main, until
+from cli_helpers import PATIENCE_S, FabemuCase, alive, main, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "scripts", "figures"))

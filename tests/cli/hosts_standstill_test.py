@@ -18,7 +18,7 @@ import threading
 import time
 import unittest
 
-from cli_kit import Client, FabemuCase, build_bugs, main, until
+from cli_helpers import Client, FabemuCase, build_bugs, main, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TWO_HOSTS = os.path.join(HERE, "..", "..", "scripts", "two-hosts")
@@ -232,7 +232,7 @@ class HostsStandstillTest(FabemuCase):
                                   status["standstill"]["collectives"]], [1])
                 hosts = status["report"]["hosts"]
                 self.assertEqual([(one["state"], one["attached"]) for one in hosts],
-                                 [("governs", 2), ("up", 2)])
+                                 [("coordinator", 2), ("up", 2)])
                 for h, one in enumerate(hosts):
                     self.assertEqual([link["host"] for link in one["links"]],
                                      [self.wire.name(1 - h)])

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 
-from cli_kit import ALONE, ATTACH, FabemuCase, main, stopped, until
+from cli_helpers import ALONE, ATTACH, FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 ENOUGH = 200  # rounds: of one in a thousand segments there are tens by then
@@ -86,7 +86,7 @@ class InjectTest(FabemuCase):
         transport = report["transport"]
         self.assertLess(transport["retransmissions"], transport["packets"] / 20)
 
-    def test_link_level_retry__mends_what_crosspoints_cannot(self):
+    def test_link_level_retry__repairs_what_crosspoints_cannot(self):
         printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n",
                                       "--faults",
                                       self.write("loss link=any rate=0.001\n"
@@ -491,7 +491,7 @@ class InjectTest(FabemuCase):
         printed, report = self.rounds("--faults", self.write(lines[0]), seconds=0, least=ENOUGH)
         self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
         self.assertGreater(report["drops"]["malformed"], 0)  # credits that were not due
-        self.assertEqual(report["drops"]["overrun"], report["losses"]["overruns"])
+        self.assertEqual(report["drops"]["overrun"], report["unrecoverable"]["overruns"])
 
     def test_credits__go_with_what_is_sent_again_where_cables_do_that(self):
         self.stay("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
@@ -517,8 +517,8 @@ class InjectTest(FabemuCase):
                     "at=300ms combine-flip switch=any kind=allreduce nth=5\n", *options)
                 self.assertNotIn("wrong", printed)
                 self.assertRegex(errors, UNIT_FAILED + " found a parity error")
-                self.assertGreater(report["losses"]["states_damaged"], 0)
-                self.assertGreater(report["losses"]["groups_failed"], 0)
+                self.assertGreater(report["unrecoverable"]["states_damaged"], 0)
+                self.assertGreater(report["unrecoverable"]["groups_failed"], 0)
 
     def test_combine_stall__for_good_ends_with_an_error_that_names_the_switch(self):
         for options in COMBINERS[0], ROUTERS[-1], COMBINERS[1]:
@@ -526,7 +526,7 @@ class InjectTest(FabemuCase):
                 _, errors, report = self.fails("at=300ms combine-stall switch=any\n", *options,
                                                "--bound", "unit=300ms")
                 self.assertRegex(errors, UNIT_FAILED + " stood still and was taken out of service")
-                self.assertGreater(report["losses"]["units_out"], 0)
+                self.assertGreater(report["unrecoverable"]["units_out"], 0)
                 if options != COMBINERS[1]:  # there it is results that go nowhere
                     self.assertGreater(report["drops"]["at_broken_units"], 0)
                 self.assertGreater(report["faults"][0]["hits"], 0)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import unittest
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 NOBODY = 65534
 PROGRAM = r'''

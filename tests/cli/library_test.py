@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from cli_kit import FabemuCase, main, stat_of, until
+from cli_helpers import FabemuCase, main, stat_of, until
 
 PROGRAM = r'''
 #include <errno.h>

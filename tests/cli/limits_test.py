@@ -21,9 +21,9 @@ import sys
 import threading
 import time
 
-from cli_kit import EDGE_VERSION, Client, FabemuCase, alive, main, stopped, until
+from cli_helpers import HOSTIF_VERSION, Client, FabemuCase, alive, main, stopped, until
 
-EDGE_BYTES = 2163008  # at least: what a process attaches by
+HOSTIF_BYTES = 2163008  # at least: what a process attaches by
 
 # A process that uses libfabemu: attaches, does what its argument says, detaches.
 PROGRAM = r'''
@@ -110,7 +110,7 @@ class LimitsTest(FabemuCase):
                                     "                ('delivered', ctypes.c_bool),\n"
                                     "                ('tag', ctypes.c_uint64),\n"
                                     "                ('data', ctypes.c_uint64),\n"
-                                    "                ('seat', ctypes.c_uint64)]\n"
+                                    "                ('incarnation', ctypes.c_uint64)]\n"
                                     "for node in range(2):\n"
                                     "    dest = ctypes.byref(Dest(node=node, queue=1))\n"
                                     "    while lib.fabemu_inject(queue, dest, b'x', 1):\n"
@@ -127,14 +127,14 @@ class LimitsTest(FabemuCase):
         self.assertEqual(err,
                          f"fabemu: node 2 detaches and node {nodes[other.pid]} has not confirmed "
                               "that it received everything (waited 500 ms); data may be lost\n")
-        self.assertEqual(self.status("u")["report"]["processes"]["unheard"], 1)
+        self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], 1)
 
     def test_goodbyes_not_answered__no_more_than_there_are_nodes(self):
         path = self.up()
         for said, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
             self.assertTrue(client.ask("detach", unheard=said)["ok"])
-            self.assertEqual(self.status("u")["report"]["processes"]["unheard"], counted)
+            self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------
 
@@ -304,16 +304,16 @@ class LimitsTest(FabemuCase):
 
     # --- files --------------------------------------------------------------------------------
 
-    def test_file_size__below_an_edge_is_said_at_the_start(self):
+    def test_file_size__below_a_hostif_is_said_at_the_start(self):
         done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (EDGE_BYTES // 2, EDGE_BYTES // 2)))
+            resource.RLIMIT_FSIZE, (HOSTIF_BYTES // 2, HOSTIF_BYTES // 2)))
         self.one_line(done, 1, "ulimit -f")
         done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # may be raised, and is
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_file_size__below_an_edge_of_many_nodes_is_said_at_the_start(self):
-        small = (EDGE_BYTES + 10000, EDGE_BYTES + 10000)
+    def test_file_size__below_a_hostif_of_many_nodes_is_said_at_the_start(self):
+        small = (HOSTIF_BYTES + 10000, HOSTIF_BYTES + 10000)
         done = self.fabemu("run", "--topo", "kary:16,3", "--", "true",  # an edge names 4096 nodes
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small))
         self.one_line(done, 1, "ulimit -f")
@@ -321,7 +321,7 @@ class LimitsTest(FabemuCase):
     def test_file_size__that_falls_is_an_error_of_who_attaches(self):
         path = self.up()
         pid = self.status("u")["pid"]
-        with self.limited(pid, resource.RLIMIT_FSIZE, EDGE_BYTES // 2):
+        with self.limited(pid, resource.RLIMIT_FSIZE, HOSTIF_BYTES // 2):
             ((err, text),) = self.said(path, "attach()")
             self.assertEqual(-err, errno.EFBIG)
             self.assertIn("ulimit -f", text)
@@ -342,7 +342,7 @@ class LimitsTest(FabemuCase):
 
     # --- versions -----------------------------------------------------------------------------
 
-    def stand_between(self, path, version, edge_version):
+    def stand_between(self, path, version, hostif_version):
         """A socket that tells the fabric another version, or hands its edge over as one of
         another."""
         between = socket.socket(socket.AF_UNIX)
@@ -355,9 +355,9 @@ class LimitsTest(FabemuCase):
             ask = json.loads(client.recv(65536))
             fabric.send({**ask, "version": version or ask["version"]})
             reply = fabric.next()
-            if edge_version:
+            if hostif_version:
                 with mmap.mmap(fabric.fds[0], 4096) as edge:
-                    edge[8:12] = struct.pack("I", edge_version)
+                    edge[8:12] = struct.pack("I", hostif_version)
             socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds)
             client.recv(65536)  # its detach, or its end
             client.close()
@@ -366,18 +366,18 @@ class LimitsTest(FabemuCase):
         self.addCleanup(thread.join, 20)
         return os.path.join(self.dir, "between")
 
-    def test_library_of_another_version__is_told_so(self):
-        older, newer = EDGE_VERSION - 1, EDGE_VERSION + 1
-        for version, edge_version in ((older, None), (newer, None), (None, older), (None, newer)):
-            with self.subTest(version=version, edge_version=edge_version):
+    def test_library_of_another_version__is_reported_so(self):
+        older, newer = HOSTIF_VERSION - 1, HOSTIF_VERSION + 1
+        for version, hostif_version in ((older, None), (newer, None), (None, older), (None, newer)):
+            with self.subTest(version=version, hostif_version=hostif_version):
                 path = self.up()
-                between = self.stand_between(path, version, edge_version)
+                between = self.stand_between(path, version, hostif_version)
                 ((err, text),) = self.said(between, "attach()")
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
                     self.assertIn(f"library is of version {version}, "
-                                  f"and the fabric of {EDGE_VERSION}", text)
+                                  f"and the fabric of {HOSTIF_VERSION}", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)
@@ -402,7 +402,7 @@ class LimitsTest(FabemuCase):
         self.assertEqual(self.said(path, "attach()"), [(0, "")])
         self.assertTrue(alive(pid))
 
-    def test_descriptors__a_process_without_is_told_and_gives_its_node_back(self):
+    def test_descriptors__a_process_without_is_reported_and_gives_its_node_back(self):
         path = self.up()
         said = self.said(path, r'''
 for most in range(4, 12):
@@ -523,7 +523,7 @@ sys.stdin.readline()
         pid = self.status("u")["pid"]
         with open(f"/proc/{pid}/statm") as f:
             has = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        with self.limited(pid, resource.RLIMIT_AS, has + EDGE_BYTES // 2):
+        with self.limited(pid, resource.RLIMIT_AS, has + HOSTIF_BYTES // 2):
             ((err, text),) = self.said(path, "attach()")
             self.assertEqual(-err, errno.ENOMEM)
             self.assertIn("ulimit -v", text)

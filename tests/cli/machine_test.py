@@ -9,7 +9,7 @@ import os
 import re
 import struct
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 # Two leaves, a spine and four hosts. The last host has a slower cable, and a hostile description.
 HOSTS = [("a1", "node01 HCA-1", 0, "4xHDR"), ("a2", "node02 mlx5_0", 0, "4xHDR"),

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import unittest
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 COMPLETIONS = os.path.join(TOP, "scripts/completion")

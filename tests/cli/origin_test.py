@@ -10,8 +10,8 @@ import os
 import platform
 import re
 
-from cli_kit import FabemuCase, main, until
-from kits.telemetry import parse_metrics
+from cli_helpers import FabemuCase, main, until
+from helpers.telemetry import parse_metrics
 
 FIELDS = {"version", "command", "settings", "seed", "host", "date"}
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

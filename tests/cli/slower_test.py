@@ -11,7 +11,7 @@ import re
 import shutil
 import unittest
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
 ROW = re.compile(r"^SLOWER\((\w+), REDUCE, (\d+), (\d+), SIZE_MAX\)$", re.MULTILINE)

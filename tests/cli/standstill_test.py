@@ -21,7 +21,7 @@ import threading
 import time
 import unittest
 
-from cli_kit import FabemuCase, build_bugs, main, until
+from cli_helpers import FabemuCase, build_bugs, main, until
 
 RANKS = 4
 FLOODS = 7  # senders, of 1024 messages each on their way; an edge's ring has 4096 places
@@ -317,7 +317,7 @@ class StandstillTest(FabemuCase):
         status = until(stands, 60)
         self.assertTrue(status)
         (collective,) = status["standstill"]["collectives"]
-        self.assertEqual([collective[k] for k in ("name", "number", "kind", "members", "came")],
+        self.assertEqual([collective[k] for k in ("name", "number", "kind", "members", "arrived")],
                          ["MPI_COMM_WORLD", 2, "barrier", RANKS, [0, 2, 3]])
         (missing,) = collective["missing"]
         self.assertEqual(missing, {"node": 1, "begun": 1, "entered": False, "switch": 0, "port": 1})
@@ -390,7 +390,7 @@ class StandstillTest(FabemuCase):
         self.fabemu("down", "u")
         up.wait()
 
-    def test_rubbish_in_the_edge(self):
+    def test_rubbish_in_the_hostif(self):
         """A process may write anything into its memory: status goes on, and prints no such
         bytes."""
         client = self.client(self.up())

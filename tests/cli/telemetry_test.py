@@ -13,9 +13,9 @@ import socket
 import subprocess
 import unittest
 
-from cli_kit import FabemuCase, PATIENCE_S, main, until
-from kits.seed import seed
-from kits.telemetry import View, parse_metrics
+from cli_helpers import FabemuCase, PATIENCE_S, main, until
+from helpers.seed import seed
+from helpers.telemetry import View, parse_metrics
 
 EVERY_MS = 100
 
@@ -36,7 +36,7 @@ class Stream(FabemuCase):
             line = client.next()
             if line["event"] != "telemetry":
                 continue
-            self.assertEqual(line["since"], view.line["look"] if view.line else 0)
+            self.assertEqual(line["since"], view.line["sample"] if view.line else 0)
             view.take(line)
             if wanted(view):
                 return
@@ -116,7 +116,7 @@ class Stream(FabemuCase):
         client.send({"cmd": "subscribe", "telemetry": 0})
         until(lambda: client.next().get("ok"))
         other, view = self.subscribe(path)
-        self.more(other, view, lambda view: view.line["look"] > 3)
+        self.more(other, view, lambda view: view.line["sample"] > 3)
         client.send({"cmd": "report"})
         self.assertIn("report", client.next())  # nothing came before it
 
@@ -172,7 +172,7 @@ class Stream(FabemuCase):
         client, view = self.subscribe(path)
         rank = self.client(path)
         node = rank.attach()["node"]
-        self.more(client, view, lambda view: view.line["look"] > 10)
+        self.more(client, view, lambda view: view.line["sample"] > 10)
         self.assertEqual(view.line["skipped"], 0)
         late, skipped = None, 0
         while not late or not late.attached() or not skipped:
@@ -467,7 +467,7 @@ class Recording(FabemuCase):
         view = View(recorded[0])
         for line in recorded[1:]:
             if line["event"] == "telemetry":
-                self.assertEqual(line["since"], view.line["look"] if view.line else 0)
+                self.assertEqual(line["since"], view.line["sample"] if view.line else 0)
                 view.take(line)
         self.assertEqual(recorded[-1]["event"], "telemetry")
         up = view.shape["link_states"].index("up")

@@ -17,10 +17,10 @@ import termios
 import time
 import unittest
 
-from cli_kit import FabemuCase, PATIENCE_S, main, until
-from kits.fabric import FakeFabric
-from kits.seed import seed
-from kits.telemetry import View
+from cli_helpers import FabemuCase, PATIENCE_S, main, until
+from helpers.fabric import FakeFabric
+from helpers.seed import seed
+from helpers.telemetry import View
 
 ESCAPE = re.compile(rb"\x1b\[([?>]?)([0-9;]*)([A-Za-z@`])|\x1b[()][A-Z0-9]|\x1b[=>78DEM]")
 
@@ -299,7 +299,7 @@ class Sorted(OnTerminal):
         nodes = list(zip(self.few(16, 40000, 3), self.few(16, 40000, 3), self.few(16, 500),
                          self.few(16, 500), [0] * 16))
         return {
-            "event": "telemetry", "look": look, "since": look - 1, "at_ns": look * 10**9,
+            "event": "telemetry", "sample": look, "since": look - 1, "at_ns": look * 10**9,
             "skipped": 0, "totals": {"hops": 1000 * look, "credit_stalls": 50 * look},
             "collectives": [[0, 0]] * 4, "finished_count": 0, "finished_missed": 0,
             "links": grown("links", 2, links),

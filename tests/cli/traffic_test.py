@@ -11,7 +11,7 @@ import pty
 import signal
 import subprocess
 
-from cli_kit import FabemuCase, main, until
+from cli_helpers import FabemuCase, main, until
 
 PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "saturated", "digest",
             "bytes_per_node"}

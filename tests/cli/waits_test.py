@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from cli_kit import ATTACH, FabemuCase, main, until
+from cli_helpers import ATTACH, FabemuCase, main, until
 
 RANKS = 4  # on one core
 BUSY_S = 0.15  # of a rank's own time on a core
@@ -104,7 +104,7 @@ class WaitsTest(FabemuCase):
         self.assertLessEqual(programs["waited_ns"], sum(one["most"] for one in said))
         self.assertLessEqual(programs["late_most_ns"], programs["attached_ns"])
         self.assertLessEqual(programs["late_most_ns"], programs["waited_ns"] +
-                             programs["fabric_waited_ns"] + programs["edge_full_ns"])
+                             programs["fabric_waited_ns"] + programs["hostif_full_ns"])
         self.assertEqual(programs["unseen"], 0)
 
     def test_oversubscribed__the_report_says_so(self):
@@ -183,7 +183,7 @@ class WaitsTest(FabemuCase):
         self.assertEqual(again, programs)  # nobody is attached: nothing is added
 
     @unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "needs Open MPI")
-    def test_pairs__too_many_ranks_for_the_cores_are_told(self):
+    def test_pairs__too_many_ranks_for_the_cores_are_reported(self):
         pairs = os.path.join(os.path.dirname(self.command), "tests", "mpi_pairs_bench")
         core = min(os.sched_getaffinity(0))
         run = self.start("run", "--topo", "kary:4,2", "--clock", "real", "--report", self.report,

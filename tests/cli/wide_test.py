@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 
-from cli_kit import FabemuCase, main
+from cli_helpers import FabemuCase, main
 
 SHORT = ("--warmup", "2000", "--measure", "5000")
 UNIT = "Mellanox Technologies Aggregation Node"

@@ -16,8 +16,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "cli"))
-from cli_kit import unless_no_sync  # noqa: E402
-from kits.seed import seed  # noqa: E402 (the tests use it)
+from cli_helpers import unless_no_sync  # noqa: E402
+from helpers.seed import seed  # noqa: E402 (the tests use it)
 COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
 MARK = "FABEMU_TEST_MARK"  # in the environment of everything that a test starts
 SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # what the caller's environment must not decide

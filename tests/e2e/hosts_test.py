@@ -296,7 +296,7 @@ def launched(checks, args, name, agent):
         result, report = over(args, 2, ["--launch", agent], ["--topo", network, "--set",
                               "link_retry=go_back_n"], ["true"], folder, env=env)
         checks.that(not result.wrong() and report and
-                    [part["state"] for part in report["hosts"]] == ["governs", "up"],
+                    [part["state"] for part in report["hosts"]] == ["coordinator", "up"],
                     f"by {name}: {result.wrong()}\n{result.tail()}")
         result = traffic_over(args, 2, ["--launch", agent], ["--topo", network, "--load", "0.2",
                               "--measure", "2000"], folder, env=env)

@@ -226,7 +226,7 @@ static bool agrees_with_model(unsigned op, unsigned type, size_t count, size_t s
            elements_equal(type, acc + skew, want, count);
 }
 
-static void emu_combine_fold__agrees_with_the_model(void)
+static void emu_combine_aggregate__agrees_with_the_model(void)
 {
     static const size_t counts[] = {0, 1, 7, MOST};
     uint64_t random = test_seed();
@@ -272,9 +272,9 @@ static void emu_combine_ok__refuses_the_unknown(void)
  * For all values in a header, and some more: only the operations and types of the table do
  * anything.
  */
-static void emu_combine_fold__refuses_what_is_not_in_the_table(void)
+static void emu_combine_aggregate__refuses_what_is_not_in_the_table(void)
 {
-    const unsigned far[] = {256, 65536, UINT32_MAX};
+    const unsigned remote[] = {256, 65536, UINT32_MAX};
     uint8_t acc[ELEMENT_BYTES], in[sizeof acc], was[sizeof acc];
     uint32_t wrong = 0;
 
@@ -286,9 +286,9 @@ static void emu_combine_fold__refuses_what_is_not_in_the_table(void)
             wrong += emu_combine_fold(op, type, acc, in, sizeof acc) != emu_combine_ok(op, type);
             wrong += !emu_combine_ok(op, type) && memcmp(acc, was, sizeof acc) != 0;
         }
-    for (unsigned i = 0; i < sizeof far / sizeof far[0]; i++)
-        wrong += emu_combine_fold(far[i], EMU_I32, acc, in, sizeof acc) ||
-                 emu_combine_fold(EMU_SUM, far[i], acc, in, sizeof acc);
+    for (unsigned i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        wrong += emu_combine_fold(remote[i], EMU_I32, acc, in, sizeof acc) ||
+                 emu_combine_fold(EMU_SUM, remote[i], acc, in, sizeof acc);
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
@@ -311,7 +311,7 @@ static void emu_type_bytes__is_what_c_says(void)
     CU_ASSERT_EQUAL(emu_type_bytes(UINT32_MAX), 0);
 }
 
-static void emu_combine_fold__integers_wrap(void)
+static void emu_combine_aggregate__integers_wrap(void)
 {
     int32_t a = INT32_MAX, one = 1, low = INT32_MIN, minus = -1;
     int64_t a64 = INT64_MIN, minus64 = -1;
@@ -333,7 +333,7 @@ static void emu_combine_fold__integers_wrap(void)
     CU_ASSERT_EQUAL(a8, 127);
 }
 
-static void emu_combine_fold__logic_gives_0_or_1(void)
+static void emu_combine_aggregate__logic_gives_0_or_1(void)
 {
     int32_t and = 6, or = 0, xor = 6, eight = 8;
 
@@ -345,27 +345,27 @@ static void emu_combine_fold__logic_gives_0_or_1(void)
     CU_ASSERT_EQUAL(xor, 0);
 }
 
-static void emu_combine_fold__ties_go_to_the_smaller_index(void)
+static void emu_combine_aggregate__ties_go_to_the_smaller_index(void)
 {
     struct {
         double value;
         int index;
-    } a = {2.5, 7}, b = {2.5, 3}, far = {2.5, 9};
+    } a = {2.5, 7}, b = {2.5, 3}, remote = {2.5, 9};
 
     emu_combine_fold(EMU_MINLOC, EMU_F64_I32, &a, &b, sizeof a);
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &a, &far, sizeof a);
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &a, &remote, sizeof a);
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &a, sizeof far);
-    CU_ASSERT_EQUAL(far.index, 3);
-    far.value = 2.0;
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &b, sizeof far);
-    CU_ASSERT_EQUAL(far.value, 2.5);
-    CU_ASSERT_EQUAL(far.index, 3);
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &remote, &a, sizeof remote);
+    CU_ASSERT_EQUAL(remote.index, 3);
+    remote.value = 2.0;
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &remote, &b, sizeof remote);
+    CU_ASSERT_EQUAL(remote.value, 2.5);
+    CU_ASSERT_EQUAL(remote.index, 3);
 }
 
 /* No order is total with these: what counts is that a op b is (a < b ? a : b). */
-static void emu_combine_fold__keeps_operand_order_of_floats(void)
+static void emu_combine_aggregate__keeps_operand_order_of_floats(void)
 {
     double nan_first[] = {NAN, 1, 0.0, -0.0}, other[] = {1, NAN, -0.0, 0.0};
 
@@ -389,16 +389,16 @@ static void emu_combine_fold__keeps_operand_order_of_floats(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(emu_combine_fold__agrees_with_the_model),
+        CASE(emu_combine_aggregate__agrees_with_the_model),
         CASE(emu_combine_ok__follows_mpi),
         CASE(emu_combine_ok__refuses_the_unknown),
-        CASE(emu_combine_fold__refuses_what_is_not_in_the_table),
+        CASE(emu_combine_aggregate__refuses_what_is_not_in_the_table),
         CASE(emu_combine_takes__whole_elements_only),
         CASE(emu_type_bytes__is_what_c_says),
-        CASE(emu_combine_fold__integers_wrap),
-        CASE(emu_combine_fold__logic_gives_0_or_1),
-        CASE(emu_combine_fold__ties_go_to_the_smaller_index),
-        CASE(emu_combine_fold__keeps_operand_order_of_floats),
+        CASE(emu_combine_aggregate__integers_wrap),
+        CASE(emu_combine_aggregate__logic_gives_0_or_1),
+        CASE(emu_combine_aggregate__ties_go_to_the_smaller_index),
+        CASE(emu_combine_aggregate__keeps_operand_order_of_floats),
         {NULL, NULL},
     };
 

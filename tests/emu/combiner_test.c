@@ -100,7 +100,7 @@ static void own__copies_what_is_shared(void)
 }
 
 /* What has no payload is counted by its owner, and folds into nothing; its reference is let go. */
-static void fold__leaves_out_what_has_no_payload(void)
+static void aggregate__leaves_out_what_has_no_payload(void)
 {
     struct bufs b;
     uint32_t acc;
@@ -196,7 +196,7 @@ static void outs__say_where_the_result_goes(void)
     }
 }
 
-static void agrees__looks_at_the_operation_alone(void)
+static void agrees__samples_at_the_operation_alone(void)
 {
     struct emu_hdr a = {.dst = 1, .src = 2, .seq = 3, .kind = EMU_REDUCE, .len = 8, .op = EMU_SUM},
                    b = a;
@@ -217,12 +217,12 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(own__copies_what_is_shared),
-        CASE(fold__leaves_out_what_has_no_payload),
+        CASE(aggregate__leaves_out_what_has_no_payload),
         CASE(kept__folds_in_order_of_inputs),
         CASE(kept__writes_into_a_buffer_of_its_own),
         CASE(kept__may_have_no_buffers),
         CASE(outs__say_where_the_result_goes),
-        CASE(agrees__looks_at_the_operation_alone),
+        CASE(agrees__samples_at_the_operation_alone),
         {NULL, NULL},
     };
 

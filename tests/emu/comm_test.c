@@ -37,15 +37,15 @@ static void draw__stands_for_all(void)
 
             if (draw.timed)
                 timed += 1u << draw.weight_bits;
-            if (draw.told_bits == EMU_COMM_UNTOLD)
+            if (draw.report_bits == EMU_COMM_UNREPORTED)
                 continue;
             CU_ASSERT_TRUE(draw.timed);
-            told += 1u << draw.told_bits;
+            told += 1u << draw.report_bits;
             tells++;
         }
         CU_ASSERT_TRUE(timed > 0.95 * count && timed < 1.05 * count);
         CU_ASSERT_TRUE(told > 0.7 * count && told < 1.4 * count);
-        CU_ASSERT_TRUE(tells < EMU_COMM_TOLD + bits * EMU_COMM_TOLD);
+        CU_ASSERT_TRUE(tells < EMU_COMM_REPORTED + bits * EMU_COMM_REPORTED);
     }
 }
 
@@ -87,7 +87,7 @@ static void sent__counts_by_peer(void)
         CU_ASSERT_EQUAL(emu_count_read(&peer->messages), messages);
         CU_ASSERT_EQUAL(emu_count_read(&peer->bytes), bytes);
         CU_ASSERT_EQUAL(seen, messages != 0);
-        CU_ASSERT_EQUAL(emu_count_read((_Atomic uint64_t *)&shared->seats[node]), 0);
+        CU_ASSERT_EQUAL(emu_count_read((_Atomic uint64_t *)&shared->incarnations[node]), 0);
     }
     CU_ASSERT_EQUAL((uintptr_t)emu_hostif_peer(shared, NODES, 0) % sizeof(struct emu_comm_peer), 0);
     CU_ASSERT_TRUE((uint8_t *)&emu_hostif_peers(shared, NODES)[(NODES + 63) / 64] <=

@@ -52,7 +52,7 @@ static uint32_t ways_differ(uint32_t sum, uint32_t crc, const uint8_t *data, siz
 {
     uint32_t wrong = emu_crc32(crc, data, bytes) != sum;
 
-    for (enum emu_crc32_way way = 0; way < EMU_CRC32_WAYS; way++)
+    for (enum emu_crc32_variant way = 0; way < EMU_CRC32_VARIANTS; way++)
         wrong += emu_crc32_has(way) && emu_crc32_by(way, crc, data, bytes) != sum;
     return wrong;
 }
@@ -100,7 +100,7 @@ static void crc32__is_the_same_of_pieces(void)
         }
         sum = by_tables(before, row, pieces * EMU_CRC_PIECE);
         wrong += emu_crc32_pieces(before, piece, pieces) != sum;
-        for (enum emu_crc32_way way = 0; way < EMU_CRC32_WAYS; way++)
+        for (enum emu_crc32_variant way = 0; way < EMU_CRC32_VARIANTS; way++)
             wrong += emu_crc32_has(way) && emu_crc32_pieces_by(way, before, piece, pieces) != sum;
     }
     CU_ASSERT_EQUAL(wrong, 0);

@@ -43,7 +43,7 @@ static void write_some(struct emu_finished_shared *ring, uint64_t from, uint64_t
 }
 
 /* Each entry once, in order, however they come; what was overwritten is counted. */
-static void ring__tells_each_once_or_counts_it(void)
+static void ring__reports_each_once_or_counts_it(void)
 {
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
     struct emu_finished got[EMU_FINISHED_SLOTS];
@@ -139,7 +139,7 @@ static void ring__beside_its_writer(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(ring__tells_each_once_or_counts_it),
+    CASE(ring__reports_each_once_or_counts_it),
     CASE(ring__believes_nothing),
     CASE(ring__beside_its_writer),
     {0},

@@ -23,7 +23,7 @@ struct cable {
 struct pair {
     struct emu_worker *worker;
     struct emu_pool *pool;
-    struct emu_dev near, far;
+    struct emu_dev near, remote;
     struct emu_profile profile;
     struct cable cable[KINDS];
     uint32_t credits; /* of each cable */
@@ -48,13 +48,13 @@ static void pair_open(struct pair *p, uint32_t credits, uint64_t seed)
     CU_ASSERT_FATAL((p->pool = emu_pool_create(64)) != NULL);
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&p->worker, 2, &clock, p->pool), 0);
     emu_dev_init(&p->near, p->worker, step);
-    emu_dev_init(&p->far, p->worker, step);
+    emu_dev_init(&p->remote, p->worker, step);
     CU_ASSERT_TRUE_FATAL(p->near.timed);
     CU_ASSERT_EQUAL_FATAL(emu_link_join(&p->cable[PLAIN].tx, &p->near, 0, &p->cable[PLAIN].rx,
-                                        &p->far, 0, credits, &p->profile),
+                                        &p->remote, 0, credits, &p->profile),
                           0);
     CU_ASSERT_EQUAL_FATAL(emu_link_join_fused(&p->cable[FUSED].tx, &p->near, 1, &p->cable[FUSED].rx,
-                                              &p->far, 1, credits, &p->profile),
+                                              &p->remote, 1, credits, &p->profile),
                           0);
 }
 
@@ -84,7 +84,7 @@ static bool pair_send(struct pair *p, bool parts)
     if (at_ps[FUSED] == EMU_NEVER || at_ps[PLAIN] == EMU_NEVER)
         return false;
     for (unsigned k = 0; k < KINDS; k++)
-        emu_tx_depart_told(&p->cable[k].tx, &p->near, &p->profile, &entry, at_ps[k]);
+        emu_tx_depart_notify(&p->cable[k].tx, &p->near, &p->profile, &entry, at_ps[k]);
     p->sent++;
     return true;
 }
@@ -120,7 +120,7 @@ static void pair_pay(struct pair *p)
     p->paid_ps = p->now_ps > p->paid_ps ? p->now_ps : p->paid_ps;
     for (unsigned k = 0; k < KINDS; k++) {
         p->cable[k].rx.owed += count;
-        emu_rx_pay(&p->cable[k].rx, &p->far, p->paid_ps + p->profile.credit_ps);
+        emu_rx_pay(&p->cable[k].rx, &p->remote, p->paid_ps + p->profile.credit_ps);
     }
     p->held -= count;
 }
@@ -223,7 +223,7 @@ static void pair_spend(struct pair *p)
 }
 
 /* As an intake does it, for a fault: whatever is on the cable then, or about to be. */
-static void fused__may_be_parted_at_any_moment(void)
+static void fused__may_be_partitioned_at_any_moment(void)
 {
     uint64_t seed = test_seed() + 1;
 
@@ -296,7 +296,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(fused__is_as_with_a_ring_of_credits),
-        CASE(fused__may_be_parted_at_any_moment),
+        CASE(fused__may_be_partitioned_at_any_moment),
         CASE(fused__counts_on_past_the_last_number),
         CASE(fused__has_no_more_than_its_credits),
         {NULL, NULL},

@@ -49,7 +49,7 @@ static void talker_sends(struct talker *t, uint32_t to, uint64_t ready_ps)
             return;
         t->left[to]--;
         t->sent[to]++;
-        emu_tx_depart_told(&t->tx[to], &t->dev, t->tx[to].profile, &entry, at_ps);
+        emu_tx_depart_notify(&t->tx[to], &t->dev, t->tx[to].profile, &entry, at_ps);
     }
 }
 
@@ -135,11 +135,11 @@ static void talk_open(struct talk *k, uint64_t seed, uint32_t most)
             CU_ASSERT_EQUAL_FATAL(emu_link_join(&a->tx[j], &a->dev, (uint8_t)j, &b->rx[i], &b->dev,
                                                 (uint8_t)i, CREDITS, &a->profile),
                                   0);
-            CU_ASSERT_EQUAL_FATAL(emu_link_apart(&a->tx[j], &b->rx[i]), 0);
+            CU_ASSERT_EQUAL_FATAL(emu_link_cross_worker(&a->tx[j], &b->rx[i]), 0);
         }
     for (uint32_t i = 0; i < WORKERS; i++) {
         CU_ASSERT_EQUAL_FATAL(emu_outbox_open(k->worker[i]), 0);
-        CU_ASSERT_EQUAL(k->talker[i]->tx[!i].shape, EMU_LINK_LOCAL | EMU_SHAPE_APART);
+        CU_ASSERT_EQUAL(k->talker[i]->tx[!i].shape, EMU_LINK_LOCAL | EMU_SHAPE_CROSS_WORKER);
         CU_ASSERT_TRUE(emu_tx_is_cable(&k->talker[i]->tx[!i]));
     }
     CU_ASSERT_EQUAL_FATAL(emu_windows_create(&k->windows, k->worker, WORKERS, HOP_PS, NULL), 0);
@@ -245,7 +245,7 @@ static void apart__is_nobody_else(void)
         CU_ASSERT_EQUAL_FATAL(emu_link_join(&t[0]->tx[1], &t[0]->dev, 1, &t[1]->rx[0], &t[1]->dev,
                                             0, CREDITS, &t[0]->profile),
                               0);
-        CU_ASSERT_EQUAL(emu_link_apart(&t[0]->tx[1], &t[1]->rx[0]), 0);
+        CU_ASSERT_EQUAL(emu_link_cross_worker(&t[0]->tx[1], &t[1]->rx[0]), 0);
         CU_ASSERT_EQUAL(t[0]->tx[1].shape, EMU_LINK_LOCAL);
         CU_ASSERT_EQUAL(t[1]->rx[0].shape, EMU_LINK_LOCAL);
         emu_link_unjoin(&t[0]->tx[1]);

@@ -133,7 +133,7 @@ static void file__has_no_order(void)
 }
 
 /* A field is told to be for another machine, or another clock, where nothing looks at it. */
-static void idle__is_what_nothing_looks_at(void)
+static void idle__is_what_nothing_samples_at(void)
 {
     static const struct {
         const char *profile, *set; /* @set: what makes it another machine */
@@ -193,7 +193,7 @@ int main(void)
         CASE(set_all__has_no_order),
         CASE(set__out_of_range_changes_nothing),
         CASE(file__has_no_order),
-        CASE(idle__is_what_nothing_looks_at),
+        CASE(idle__is_what_nothing_samples_at),
         {NULL, NULL},
     };
 

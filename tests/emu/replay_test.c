@@ -19,7 +19,7 @@
 struct cable {
     struct emu_worker *worker;
     struct emu_pool *pool;
-    struct emu_dev near, far;
+    struct emu_dev near, remote;
     struct emu_tx tx;
     struct emu_rx rx;
     struct emu_replay replay;
@@ -47,9 +47,9 @@ static void cable_open(struct cable *c, uint64_t link_ps_per_byte)
     CU_ASSERT_FATAL((c->pool = emu_pool_create(64)) != NULL);
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&c->worker, 2, &clock, c->pool), 0);
     emu_dev_init(&c->near, c->worker, step);
-    emu_dev_init(&c->far, c->worker, step);
+    emu_dev_init(&c->remote, c->worker, step);
     CU_ASSERT_EQUAL_FATAL(emu_retry_join(&c->replay, &c->tx, &c->near, 0, &c->intake, &c->rx,
-                                         &c->far, 0, CREDITS, &c->profile),
+                                         &c->remote, 0, CREDITS, &c->profile),
                           0);
 }
 
@@ -94,7 +94,7 @@ static void far_passes(struct cable *c)
         emu_ring_skip(&c->rx.data);
     }
     if (c->rx.owed)
-        emu_rx_pay(&c->rx, &c->far, c->now_ps + c->profile.credit_ps);
+        emu_rx_pay(&c->rx, &c->remote, c->now_ps + c->profile.credit_ps);
     emu_intake_give(&c->intake);
 }
 

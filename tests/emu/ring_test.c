@@ -328,7 +328,7 @@ static void pool_drop__keeps_what_was_given_last(void)
 struct pool_worker {
     struct emu_pool *pool;
     uint64_t random;
-    unsigned clashes;
+    unsigned mismatches;
 };
 
 static uint64_t *pool_mark(struct emu_pool *pool, uint32_t buf)
@@ -356,7 +356,7 @@ static void *pool_churn(void *arg)
         } else if (count) {
             uint32_t at = (uint32_t)(test_random(&me->random) % count);
 
-            me->clashes += *pool_mark(me->pool, held[at]) != (uintptr_t)me;
+            me->mismatches += *pool_mark(me->pool, held[at]) != (uintptr_t)me;
             emu_pool_drop(&cache, held[at]);
             held[at] = held[--count];
         }
@@ -378,7 +378,7 @@ static void pool__never_gives_one_buffer_to_two_workers(void)
     }
     for (unsigned i = 0; i < 4; i++) {
         pthread_join(thread[i], NULL);
-        CU_ASSERT_EQUAL(worker[i].clashes, 0);
+        CU_ASSERT_EQUAL(worker[i].mismatches, 0);
     }
     emu_pool_destroy(pool);
 }

@@ -23,15 +23,15 @@ static void timeout__that_does_not_adapt_stays(void)
     struct emu_rto rto;
 
     emu_rto_init(&rto, MS);
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     emu_rto_late(&rto);
     for (uint32_t tries = 0; tries < 70; tries++)
         CU_ASSERT_EQUAL(emu_rto_ps(&rto, tries), MS);
     rto = between(MS, MS);
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
     rto = between(100 * MS, MS); /* the bound is below the least */
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
 }
 
@@ -41,15 +41,15 @@ static void timeout__follows_round_trips(void)
     struct emu_rto rto = between(5 * MS, 100 * MS);
 
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 100 * MS);
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
     for (int i = 0; i < 100; i++)
-        emu_rto_came(&rto, 20 * MS);
+        emu_rto_sample(&rto, 20 * MS);
     CU_ASSERT(emu_rto_ps(&rto, 1) > 20 * MS && emu_rto_ps(&rto, 1) < 22 * MS);
-    emu_rto_came(&rto, 0);
+    emu_rto_sample(&rto, 0);
     CU_ASSERT(emu_rto_ps(&rto, 1) > 30 * MS); /* trips differ now */
     for (int i = 0; i < 100; i++)
-        emu_rto_came(&rto, 0);
+        emu_rto_sample(&rto, 0);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
 }
 
@@ -59,7 +59,7 @@ static void timeout__doubles_until_the_longest(void)
     struct emu_rto rto = between(5 * MS, 100 * MS);
     const uint64_t by_tries[] = {5, 5, 10, 20, 40, 80, 100, 100};
 
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     for (uint32_t tries = 0; tries < 8; tries++)
         CU_ASSERT_EQUAL(emu_rto_ps(&rto, tries), by_tries[tries] * MS);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, UINT32_MAX), 100 * MS);
@@ -68,7 +68,7 @@ static void timeout__doubles_until_the_longest(void)
     for (int i = 0; i < 10; i++)
         emu_rto_late(&rto);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 100 * MS);
-    emu_rto_came(&rto, US);
+    emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
 }
 
@@ -89,7 +89,7 @@ static void timeout__stays_in_its_bounds(void)
 
             CU_ASSERT(now_ps >= least_ps && now_ps <= most_ps);
             if (test_random(&seed) % 8)
-                emu_rto_came(&rto, test_random(&seed) >> test_random(&seed) % 64);
+                emu_rto_sample(&rto, test_random(&seed) >> test_random(&seed) % 64);
             else
                 emu_rto_late(&rto);
         }

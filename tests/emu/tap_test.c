@@ -94,7 +94,7 @@ static void tap_send(struct tapped *t)
     emu_pool_drop(&t->worker->cache, entry.buf);
     emu_ring_skip(&t->rx.data);
     t->tx.credits++;
-    t->tx.untold = 0;
+    t->tx.unnotified = 0;
 }
 
 static uint32_t number_of(const struct emu_tap_record *record)

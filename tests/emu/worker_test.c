@@ -16,7 +16,7 @@
 /* A device that counts its steps. All but the atomics is its worker's. */
 struct counter {
     struct emu_dev dev;
-    uint64_t rest_ps;       /* what it says it can do without being stepped; EMU_NEVER */
+    uint64_t max_sleep_ps;  /* what it says it can do without being stepped; EMU_NEVER */
     struct counter *peer;   /* told of every event that came here; NULL: nobody */
     _Atomic uint32_t told;  /* events that came */
     _Atomic uint32_t woke;  /* steps right after a sleep */
@@ -39,20 +39,21 @@ static uint32_t counter_step(struct emu_dev *dev, uint64_t until_ps)
             emu_dev_signal(&c->peer->dev, dev->worker, EMU_EVENT_DATA, 1);
     }
     if (!dev->timed)
-        emu_dev_rest(dev, c->rest_ps);
-    else if (c->rest_ps != EMU_NEVER)
-        dev->next_ps = c->due_ps = until_ps + c->rest_ps;
+        emu_dev_poll_within(dev, c->max_sleep_ps);
+    else if (c->max_sleep_ps != EMU_NEVER)
+        dev->next_ps = c->due_ps = until_ps + c->max_sleep_ps;
     return events != 0;
 }
 
-static struct emu_worker *worker_with(struct counter *c, enum emu_clock_mode mode, uint64_t rest_ps)
+static struct emu_worker *worker_with(struct counter *c, enum emu_clock_mode mode,
+                                      uint64_t max_sleep_ps)
 {
     struct emu_clock clock = {.mode = mode};
     struct emu_worker *worker;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, NULL), 0);
     emu_dev_init(&c->dev, worker, counter_step);
-    c->rest_ps = rest_ps;
+    c->max_sleep_ps = max_sleep_ps;
     return worker;
 }
 
@@ -75,7 +76,7 @@ static void sleep__who_waits_for_a_time_is_stepped_when_it_has_come(void)
         struct emu_worker *worker = worker_with(&c, modes[i], REST_PS);
         struct emu_thread *thread;
 
-        emu_dev_signal_far(&c.dev, EMU_EVENT_DATA, 1);
+        emu_dev_signal_remote(&c.dev, EMU_EVENT_DATA, 1);
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread, worker, "worker-test"), 0);
         CU_ASSERT_TRUE(comes(&c.woke, 20)); /* it does not stay awake until then */
         emu_thread_stop(thread);
@@ -96,11 +97,11 @@ static uint32_t passes_through(bool back)
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, ROW, &clock, NULL), 0);
     for (uint32_t i = 0; i < ROW; i++) {
         emu_dev_init(&c[i].dev, worker, counter_step);
-        c[i].rest_ps = EMU_NEVER;
+        c[i].max_sleep_ps = EMU_NEVER;
         if (i != last)
             c[i].peer = back ? &c[i - 1] : &c[i + 1];
     }
-    emu_dev_signal_far(&c[ROW - 1 - last].dev, EMU_EVENT_DATA, 1);
+    emu_dev_signal_remote(&c[ROW - 1 - last].dev, EMU_EVENT_DATA, 1);
     while (!atomic_load(&c[last].told) && passes < 2 * ROW) {
         emu_worker_pass(worker);
         passes++;
@@ -118,9 +119,9 @@ static void pass__who_is_behind_is_stepped_in_the_same(void)
 }
 
 /* The first is told when it sleeps, or is about to, and at random moments; and tells the second. */
-static void sleep__who_is_told_something_is_stepped(void)
+static void sleep__who_is_reported_something_is_stepped(void)
 {
-    static const uint64_t rests[] = {EMU_NEVER, REST_PS * 10 * HANG_MS};
+    static const uint64_t poll_next[] = {EMU_NEVER, REST_PS * 10 * HANG_MS};
     uint64_t random = test_seed();
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -129,7 +130,7 @@ static void sleep__who_is_told_something_is_stepped(void)
         struct emu_thread *thread[2];
 
         for (uint32_t w = 0; w < 2; w++)
-            worker[w] = worker_with(&c[w], EMU_CLOCK_RAW, rests[i]);
+            worker[w] = worker_with(&c[w], EMU_CLOCK_RAW, poll_next[i]);
         c[0].peer = &c[1];
         for (uint32_t w = 0; w < 2; w++)
             CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[w], worker[w], "worker-test"), 0);
@@ -138,7 +139,7 @@ static void sleep__who_is_told_something_is_stepped(void)
                 usleep((useconds_t)(test_random(&random) % 300));
             else
                 CU_ASSERT_TRUE_FATAL(comes(&worker[0]->asleep, 1));
-            emu_dev_signal_far(&c[0].dev, EMU_EVENT_DATA, 1);
+            emu_dev_signal_remote(&c[0].dev, EMU_EVENT_DATA, 1);
             CU_ASSERT_TRUE_FATAL(comes(&c[1].told, n));
         }
         for (uint32_t w = 0; w < 2; w++) {
@@ -178,13 +179,13 @@ static uint64_t noter_fetch(const struct emu_dev *dev, enum emu_fetch what, uint
 
     n->wrong |= n->place || n->fetched != (uint32_t)what ||
                 kept != (what ? (uint64_t)dev->index << 8 | (what - 1) : 0) ||
-                emu_dev_told(dev, EMU_EVENT_DATA) != 1;
+                emu_dev_signalled(dev, EMU_EVENT_DATA) != 1;
     n->fetched++;
     return (uint64_t)dev->index << 8 | what;
 }
 
 /* Each that is told something is stepped once, in their order, whether looked ahead at or not. */
-static void window__steps_in_order_and_looks_ahead(void)
+static void window__steps_in_order_and_samples_ahead(void)
 {
     static const uint32_t devs[] = {1, 64, 1023, 1024, 1025, 3000};
     static struct noter n[3000];
@@ -205,7 +206,7 @@ static void window__steps_in_order_and_looks_ahead(void)
             if (test_random(&random) % of == 0)
                 emu_dev_signal(&n[d].dev, worker, EMU_EVENT_DATA, 1);
         for (uint32_t d = 0; d < count; d++)
-            n[d].fetched = worker->told.near[d / 64] >> d % 64 & 1 ? 0 : EMU_FETCHES;
+            n[d].fetched = worker->signalled.near[d / 64] >> d % 64 & 1 ? 0 : EMU_FETCHES;
         CU_ASSERT_EQUAL(emu_worker_window(worker, 1000), EMU_NEVER);
         for (uint32_t d = 0; d < count; d++) {
             if (!n[d].place)
@@ -273,10 +274,11 @@ int main(void)
     static const struct test_case cases[] = {
         {"sleep__who_waits_for_a_time_is_stepped_when_it_has_come",
          sleep__who_waits_for_a_time_is_stepped_when_it_has_come},
-        {"sleep__who_is_told_something_is_stepped", sleep__who_is_told_something_is_stepped},
+        {"sleep__who_is_reported_something_is_stepped",
+         sleep__who_is_reported_something_is_stepped},
         {"pass__who_is_behind_is_stepped_in_the_same", pass__who_is_behind_is_stepped_in_the_same},
         {"credit__steps_who_wants_it", credit__steps_who_wants_it},
-        {"window__steps_in_order_and_looks_ahead", window__steps_in_order_and_looks_ahead},
+        {"window__steps_in_order_and_samples_ahead", window__steps_in_order_and_samples_ahead},
         {NULL, NULL},
     };
 

@@ -18,7 +18,7 @@
 
 #include "emu/util/random.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/world/host/fake.h"
+#include "tests/fixtures/host/fake.h"
 
 #define REQUESTS     12u
 #define REGION_BYTES 4096u
@@ -53,7 +53,7 @@ enum flag {
 };
 
 /* One for the process: clock_gettime() has no argument for it. */
-static struct world {
+static struct fixture {
     struct fake *fake;
     struct fabemu *fab[MEMBERS];
     struct fabemu_queue *queue[MEMBERS];
@@ -67,7 +67,7 @@ static struct world {
     uint8_t *honest_buf;
     uint64_t random;    /* in the place of the host's */
     uint32_t transfers; /* numbers of transfers that NAMED has gone through */
-} world;
+} fixture;
 
 ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags);
 
@@ -77,7 +77,7 @@ ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags)
 
     (void)flags;
     for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)emu_splitmix(&world.random);
+        at[i] = (uint8_t)emu_splitmix(&fixture.random);
     return (ssize_t)bytes;
 }
 
@@ -91,7 +91,7 @@ static void put_at(struct emu_seg *seg, size_t at, const void *bytes, size_t cou
 /* What a stranger cannot know and a peer does. */
 static void fill_in(struct emu_seg *seg, uint8_t flags)
 {
-    const struct nic_peer *peer = nic_peer(world.fab[0], 1);
+    const struct nic_peer *peer = nic_peer(fixture.fab[0], 1);
     uint32_t check = flags & OF_OURSELVES ? peer->tx_check : peer->rx_check;
     uint16_t low = (uint16_t)check;
     uint32_t id = 0;
@@ -101,13 +101,13 @@ static void fill_in(struct emu_seg *seg, uint8_t flags)
     if (flags & CHECKED_16)
         put_at(seg, offsetof(struct nic_wire_data, check), &low, sizeof low);
     if ((flags & KEYED) && (flags & TO_GROUP))
-        put_at(seg, offsetof(struct nic_wire_broadcast, key), &world.symmetric,
-               sizeof world.symmetric);
+        put_at(seg, offsetof(struct nic_wire_broadcast, key), &fixture.symmetric,
+               sizeof fixture.symmetric);
     else if (flags & KEYED)
-        put_at(seg, offsetof(struct nic_wire_mem, key), &world.key[0], sizeof world.key[0]);
-    for (uint32_t i = 0; (flags & NAMED) && i < world.fab[0]->slot_count && !id; i++) {
+        put_at(seg, offsetof(struct nic_wire_mem, key), &fixture.key[0], sizeof fixture.key[0]);
+    for (uint32_t i = 0; (flags & NAMED) && i < fixture.fab[0]->slot_count && !id; i++) {
         const struct nic_slot *slot =
-            &world.fab[0]->slots[world.transfers++ % world.fab[0]->slot_count];
+            &fixture.fab[0]->slots[fixture.transfers++ % fixture.fab[0]->slot_count];
         id = slot->op ? slot->op->id : 0;
     }
     if (id)
@@ -120,7 +120,7 @@ static void fill_in(struct emu_seg *seg, uint8_t flags)
 static void do_segment(struct fuzz_input *in)
 {
     struct emu_seg seg = {.hdr.kind = fuzz_u8(in)};
-    const struct nic_peer *peer = nic_peer(world.fab[0], 1);
+    const struct nic_peer *peer = nic_peer(fixture.fab[0], 1);
     int8_t seq = (int8_t)fuzz_u8(in);
     uint8_t flags = fuzz_u8(in);
 
@@ -132,8 +132,8 @@ static void do_segment(struct fuzz_input *in)
     seg.hdr.len = (uint8_t)(fuzz_u8(in) % (EMU_PAYLOAD_BYTES + 1));
     fuzz_bytes(in, seg.payload, seg.hdr.len);
     fill_in(&seg, flags);
-    for (uint32_t i = 0; i < 8 && !fake_inject(world.fake, 0, &seg); i++)
-        fabemu_progress(world.fab[0]);
+    for (uint32_t i = 0; i < 8 && !fake_inject(fixture.fake, 0, &seg); i++)
+        fabemu_progress(fixture.fab[0]);
 }
 
 /* --- what the application does ------------------------------------------------------ */
@@ -143,13 +143,13 @@ static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t b
 {
     uint32_t which = fuzz_u8(in) % REQUESTS;
 
-    if (fabemu_req_status(world.req[which]) == FABEMU_PENDING)
+    if (fabemu_req_status(fixture.req[which]) == FABEMU_PENDING)
         return NULL;
-    free(world.buf[which]);
-    *buf = world.buf[which] = calloc(1, bytes + 1);
+    free(fixture.buf[which]);
+    *buf = fixture.buf[which] = calloc(1, bytes + 1);
     fuzz_must(*buf, "no memory");
-    memset(world.req[which], 0, sizeof *world.req[which]);
-    return world.req[which];
+    memset(fixture.req[which], 0, sizeof *fixture.req[which]);
+    return fixture.req[which];
 }
 
 static void do_message(struct fuzz_input *in, enum command command)
@@ -165,10 +165,10 @@ static void do_message(struct fuzz_input *in, enum command command)
     iov.base = buf;
     dest.delivered = tag & 1;
     if (command == SEND)
-        fabemu_send(world.queue[0], &dest, &iov, 1, req);
+        fabemu_send(fixture.queue[0], &dest, &iov, 1, req);
     else
-        fabemu_recv(world.queue[0], tag & 64 ? 1 : FABEMU_ANY_NODE, tag, tag & 128 ? UINT64_MAX : 0,
-                    &iov, 1, req);
+        fabemu_recv(fixture.queue[0], tag & 64 ? 1 : FABEMU_ANY_NODE, tag,
+                    tag & 128 ? UINT64_MAX : 0, &iov, 1, req);
 }
 
 static void do_memory(struct fuzz_input *in, enum command command)
@@ -179,14 +179,14 @@ static void do_memory(struct fuzz_input *in, enum command command)
     struct fabemu_req *req = request(in, &buf, bytes);
 
     if (req && command == PUT)
-        fabemu_put(world.fab[0], 1, world.key[1], offset, buf, bytes, req);
+        fabemu_put(fixture.fab[0], 1, fixture.key[1], offset, buf, bytes, req);
     else if (req)
-        fabemu_get(world.fab[0], 1, world.key[1], offset, buf, bytes, req);
+        fabemu_get(fixture.fab[0], 1, fixture.key[1], offset, buf, bytes, req);
 }
 
 static void do_atomic(struct fuzz_input *in)
 {
-    struct fabemu_atomic atomic = {.node = 1, .key = world.key[1]};
+    struct fabemu_atomic atomic = {.node = 1, .key = fixture.key[1]};
     uint64_t one = 1;
     uint8_t *buf;
 
@@ -196,12 +196,12 @@ static void do_atomic(struct fuzz_input *in)
     atomic.operand = atomic.compare = &one;
     atomic.result = buf;
     if (req)
-        fabemu_atomic(world.fab[0], &atomic, req);
+        fabemu_atomic(fixture.fab[0], &atomic, req);
 }
 
 static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, struct fabemu_req *req)
 {
-    struct fabemu_group *group = world.group[node];
+    struct fabemu_group *group = fixture.group[node];
 
     switch (what % 5) {
     case 0:
@@ -217,7 +217,7 @@ static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, str
         fabemu_allreduce(group, buf, buf, bytes / 8, FABEMU_SUM, FABEMU_U64, req);
         break;
     default:
-        fabemu_broadcast_put(group, world.symmetric, 0, buf, bytes, req);
+        fabemu_broadcast_put(group, fixture.symmetric, 0, buf, bytes, req);
     }
 }
 
@@ -232,13 +232,13 @@ static void do_collect(struct fuzz_input *in)
     if (!req)
         return;
     collect(0, what & 127, buf, bytes, req);
-    if (what < 128 || !world.group[1] || fabemu_req_status(&world.honest[0]) == FABEMU_PENDING)
+    if (what < 128 || !fixture.group[1] || fabemu_req_status(&fixture.honest[0]) == FABEMU_PENDING)
         return;
-    free(world.honest_buf);
-    world.honest_buf = calloc(1, bytes + 1);
-    fuzz_must(world.honest_buf, "no memory");
-    memset(&world.honest[0], 0, sizeof world.honest[0]);
-    collect(1, what & 127, world.honest_buf, bytes, &world.honest[0]);
+    free(fixture.honest_buf);
+    fixture.honest_buf = calloc(1, bytes + 1);
+    fuzz_must(fixture.honest_buf, "no memory");
+    memset(&fixture.honest[0], 0, sizeof fixture.honest[0]);
+    collect(1, what & 127, fixture.honest_buf, bytes, &fixture.honest[0]);
 }
 
 static void do_words(struct fuzz_input *in)
@@ -250,17 +250,17 @@ static void do_words(struct fuzz_input *in)
     struct fabemu_req *req = request(in, &buf, 0);
 
     if (req && how & 128)
-        fabemu_group_set(world.group[0], word, value, req);
+        fabemu_group_set(fixture.group[0], word, value, req);
     else if (req)
-        fabemu_group_test(world.group[0], word, value, how % 4, req);
+        fabemu_group_test(fixture.group[0], word, value, how % 4, req);
 }
 
 static void do_give_up(struct fuzz_input *in)
 {
-    struct fabemu_req *req = world.req[fuzz_u8(in) % REQUESTS];
+    struct fabemu_req *req = fixture.req[fuzz_u8(in) % REQUESTS];
 
     if (fabemu_req_status(req) == FABEMU_PENDING)
-        fabemu_cancel(world.queue[0], req);
+        fabemu_cancel(fixture.queue[0], req);
 }
 
 static void do_answer(struct fuzz_input *in)
@@ -269,10 +269,10 @@ static void do_answer(struct fuzz_input *in)
     struct fabemu_dest dest = {.queue = 1, .tag = fuzz_u8(in)};
     struct fabemu_iov iov = {.base = bytes, .bytes = fuzz_u16(in)};
 
-    if (fabemu_req_status(&world.honest[1]) == FABEMU_PENDING)
+    if (fabemu_req_status(&fixture.honest[1]) == FABEMU_PENDING)
         return;
-    memset(&world.honest[1], 0, sizeof world.honest[1]);
-    fabemu_send(world.queue[1], &dest, &iov, 1, &world.honest[1]);
+    memset(&fixture.honest[1], 0, sizeof fixture.honest[1]);
+    fabemu_send(fixture.queue[1], &dest, &iov, 1, &fixture.honest[1]);
 }
 
 static void do_probe(struct fuzz_input *in)
@@ -284,20 +284,20 @@ static void do_probe(struct fuzz_input *in)
     struct fabemu_req *req = request(in, &buf, FABEMU_INJECT_BYTES);
     struct fabemu_iov iov = {.base = buf, .bytes = FABEMU_INJECT_BYTES};
 
-    if (req && !fabemu_probe(world.queue[0], FABEMU_ANY_NODE, tag, tag & 128 ? UINT64_MAX : 0,
+    if (req && !fabemu_probe(fixture.queue[0], FABEMU_ANY_NODE, tag, tag & 128 ? UINT64_MAX : 0,
                              &claim, &found))
-        fabemu_recv_claimed(world.queue[0], claim, &iov, tag & 1, req);
+        fabemu_recv_claimed(fixture.queue[0], claim, &iov, tag & 1, req);
 }
 
 /* The group is broken by that; what the new process is in, it would have to make anew. */
 static void do_depart(void)
 {
-    if (fabemu_req_status(&world.honest[0]) == FABEMU_PENDING ||
-        fabemu_req_status(&world.honest[1]) == FABEMU_PENDING)
+    if (fabemu_req_status(&fixture.honest[0]) == FABEMU_PENDING ||
+        fabemu_req_status(&fixture.honest[1]) == FABEMU_PENDING)
         return; /* its application's */
-    world.fab[1] = fake_attach(world.fake, 1);
-    fuzz_must(!fabemu_queue_open(world.fab[1], 1, &world.queue[1]), "a queue");
-    world.group[1] = NULL;
+    fixture.fab[1] = fake_attach(fixture.fake, 1);
+    fuzz_must(!fabemu_queue_open(fixture.fab[1], 1, &fixture.queue[1]), "a queue");
+    fixture.group[1] = NULL;
 }
 
 static void do_command(struct fuzz_input *in)
@@ -328,43 +328,43 @@ static void do_command(struct fuzz_input *in)
         do_depart();
     else
         for (uint32_t steps = 1 + fuzz_u8(in) % 16; steps; steps--)
-            fake_pump(world.fake);
+            fake_pump(fixture.fake);
 }
 
 /* --- a run -------------------------------------------------------------------------- */
 
-static void world_open(uint8_t how)
+static void fixture_open(uint8_t how)
 {
     static const uint32_t nodes[MEMBERS] = {0, 1};
 
-    world = (struct world){0};
+    fixture = (struct fixture){0};
     fuzz_now_ns = 1000000000000u;
-    world.fake = fake_open(MEMBERS, 1, how & 2);
+    fixture.fake = fake_open(MEMBERS, 1, how & 2);
     if (how & 1)
-        fake_acknowledge(world.fake);
+        fake_acknowledge(fixture.fake);
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        world.fab[i] = fake_attach(world.fake, i);
-        fuzz_must(!fabemu_queue_open(world.fab[i], 1, &world.queue[i]), "a queue");
+        fixture.fab[i] = fake_attach(fixture.fake, i);
+        fuzz_must(!fabemu_queue_open(fixture.fab[i], 1, &fixture.queue[i]), "a queue");
     }
-    fake_group(world.fake, GROUP, nodes, MEMBERS);
+    fake_group(fixture.fake, GROUP, nodes, MEMBERS);
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        world.region[i] = calloc(1, REGION_BYTES);
-        fuzz_must(world.region[i] &&
-                      !fabemu_register(world.fab[i], world.region[i], REGION_BYTES,
+        fixture.region[i] = calloc(1, REGION_BYTES);
+        fuzz_must(fixture.region[i] &&
+                      !fabemu_register(fixture.fab[i], fixture.region[i], REGION_BYTES,
                                        FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
                                            FABEMU_REMOTE_ATOMIC,
-                                       &world.key[i]) &&
-                      !fabemu_group_join(world.fab[i], GROUP, MEMBERS, &world.group[i]),
+                                       &fixture.key[i]) &&
+                      !fabemu_group_join(fixture.fab[i], GROUP, MEMBERS, &fixture.group[i]),
                   "a region, and a group");
     }
     for (uint32_t i = 0; i < REQUESTS; i++) {
-        world.req[i] = calloc(1, sizeof *world.req[i]);
-        fuzz_must(world.req[i], "no memory");
+        fixture.req[i] = calloc(1, sizeof *fixture.req[i]);
+        fuzz_must(fixture.req[i], "no memory");
     }
 }
 
 /* The two meet. */
-static void world_meet(void)
+static void fixture_meet(void)
 {
     static struct fabemu_req none;
     struct fabemu_req req[MEMBERS] = {none, none};
@@ -372,44 +372,44 @@ static void world_meet(void)
 
     for (uint32_t i = 0; i < MEMBERS; i++) {
         struct fabemu_iov iov = {.base = &byte[i], .bytes = 1};
-        fabemu_recv(world.queue[i], !i, 1, 0, &iov, 1, &req[i]);
+        fabemu_recv(fixture.queue[i], !i, 1, 0, &iov, 1, &req[i]);
     }
     for (uint32_t i = 0; i < MEMBERS; i++) {
         struct fabemu_dest dest = {.node = !i, .queue = 1, .tag = 1};
-        while (fabemu_inject(world.queue[i], &dest, "x", 1) == -EAGAIN)
-            fake_pump(world.fake);
+        while (fabemu_inject(fixture.queue[i], &dest, "x", 1) == -EAGAIN)
+            fake_pump(fixture.fake);
     }
-    fuzz_must(fake_finish(world.fake, req, MEMBERS), "two processes meet");
-    for (uint32_t i = 0; i < MEMBERS && world.fab[0]->info.acknowledged; i++)
-        fuzz_must(!fabemu_register_symmetric(world.group[i], world.region[i], REGION_BYTES,
+    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "two processes meet");
+    for (uint32_t i = 0; i < MEMBERS && fixture.fab[0]->info.acknowledged; i++)
+        fuzz_must(!fabemu_register_symmetric(fixture.group[i], fixture.region[i], REGION_BYTES,
                                              FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
-                                             &world.symmetric, &req[i]),
+                                             &fixture.symmetric, &req[i]),
                   "a symmetric region");
-    fuzz_must(fake_finish(world.fake, req, MEMBERS), "both have it");
+    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "both have it");
 }
 
-static void world_close(void)
+static void fixture_close(void)
 {
-    fake_close(world.fake);
+    fake_close(fixture.fake);
     for (uint32_t i = 0; i < REQUESTS; i++) {
-        free(world.req[i]);
-        free(world.buf[i]);
+        free(fixture.req[i]);
+        free(fixture.buf[i]);
     }
     for (uint32_t i = 0; i < MEMBERS; i++)
-        free(world.region[i]);
-    free(world.honest_buf);
+        free(fixture.region[i]);
+    free(fixture.honest_buf);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct fuzz_input in = {.at = data, .left = bytes};
 
-    world_open(fuzz_u8(&in));
-    world_meet();
+    fixture_open(fuzz_u8(&in));
+    fixture_meet();
     while (in.left)
         do_command(&in);
     for (uint32_t i = 0; i < 100; i++)
-        fake_pump(world.fake);
-    world_close();
+        fake_pump(fixture.fake);
+    fixture_close();
     return 0;
 }

@@ -64,7 +64,7 @@ struct far_end {
     struct emu_rx rx;
 };
 
-static struct world {
+static struct fixture {
     struct fabric *fabric;
     struct fabric_hosts hosts;
     struct emu_dev dev;
@@ -73,7 +73,7 @@ static struct world {
     uint32_t packets; /* made so far */
     uint32_t group[GROUPS], groups;
     bool channels;
-} world;
+} fixture;
 
 /* --- a host link controlled by the input ---------------------------------------------- */
 
@@ -85,7 +85,7 @@ static uint32_t far_step(struct emu_dev *dev, uint64_t until_ps)
     if (dev->timed)
         dev->next_ps = EMU_NEVER;
     else
-        emu_dev_rest(dev, EMU_NEVER);
+        emu_dev_poll_within(dev, EMU_NEVER);
     return 0;
 }
 
@@ -93,7 +93,7 @@ static int far_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
     (void)ctx;
     (void)i;
-    emu_dev_init(&world.dev, worker, far_step);
+    emu_dev_init(&fixture.dev, worker, far_step);
     return 0;
 }
 
@@ -101,23 +101,24 @@ static int far_join(void *ctx, const struct fabric_crossing *crossing,
                     const struct fabric_crossing_end *here, uint32_t credits,
                     const struct emu_profile *profile)
 {
-    struct far_end *end = &world.end[world.ends++];
+    struct far_end *end = &fixture.end[fixture.ends++];
     int err;
 
     (void)ctx;
     (void)crossing;
-    fuzz_must(world.ends <= CABLES, "so many cables cross");
-    err = emu_link_join(here->tx, here->dev, here->port, &end->rx, &world.dev, 0, credits, profile);
+    fuzz_must(fixture.ends <= CABLES, "so many cables cross");
+    err =
+        emu_link_join(here->tx, here->dev, here->port, &end->rx, &fixture.dev, 0, credits, profile);
     return err ? err
-               : emu_link_join(&end->tx, &world.dev, 0, here->rx, here->dev, here->port, credits,
+               : emu_link_join(&end->tx, &fixture.dev, 0, here->rx, here->dev, here->port, credits,
                                profile);
 }
 
 static void far_destroy(void *ctx)
 {
     (void)ctx;
-    while (world.ends)
-        emu_link_unjoin(&world.end[--world.ends].tx);
+    while (fixture.ends)
+        emu_link_unjoin(&fixture.end[--fixture.ends].tx);
 }
 
 static uint64_t far_held(void *ctx)
@@ -125,8 +126,8 @@ static uint64_t far_held(void *ctx)
     uint64_t held = 0;
 
     (void)ctx;
-    for (uint32_t i = 0; i < world.ends; i++)
-        held += emu_link_bufs(&world.end[i].rx);
+    for (uint32_t i = 0; i < fixture.ends; i++)
+        held += emu_link_bufs(&fixture.end[i].rx);
     return held;
 }
 
@@ -135,14 +136,14 @@ static const struct fabric_crossing_ops far_ops = {
 
 static uint64_t now_ps(void)
 {
-    return world.dev.timed ? world.dev.worker->now_ps : 0;
+    return fixture.dev.timed ? fixture.dev.worker->now_ps : 0;
 }
 
 /* Pass the record in these bytes to the switch if a host link would accept it. */
 static void far_says(struct far_end *end, const uint8_t *bytes, uint32_t count)
 {
-    const struct fabric_config *config = &world.fabric->config;
-    struct emu_pool_cache *cache = &world.dev.worker->cache;
+    const struct fabric_config *config = &fixture.fabric->config;
+    struct emu_pool_cache *cache = &fixture.dev.worker->cache;
     struct emu_hostlink_record record;
     struct emu_entry entry;
     uint32_t buf = EMU_NO_BUF;
@@ -150,14 +151,14 @@ static void far_says(struct far_end *end, const uint8_t *bytes, uint32_t count)
     if (!hostlink_entry_parse(bytes, count, 1, &record) ||
         !hostlink_entry_is_sane(&record, &config->profile, NODES, false))
         return;
-    if (!world.channels)
+    if (!fixture.channels)
         emu_tx_take_credits(&end->tx);
-    if (world.channels ? !emu_tx_has_slot(&end->tx) : !end->tx.credits)
+    if (fixture.channels ? !emu_tx_has_slot(&end->tx) : !end->tx.credits)
         return;
     if (record.has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
         return;
     hostlink_entry_of(&record, cache->pool, buf, &entry);
-    entry.time_ps = now_ps() + world.dev.timed;
+    entry.time_ps = now_ps() + fixture.dev.timed;
     emu_tx_send(&end->tx, &entry);
     emu_tx_flush(&end->tx);
 }
@@ -178,35 +179,35 @@ static void far_takes(struct far_end *end)
 
     while ((entry = emu_rx_front(&end->rx, EMU_NEVER)) != NULL) {
         struct emu_hostlink_record reply = {.kind = EMU_HOSTLINK_ENTRY};
-        bool segment = hostlink_is_segment(&entry->hdr, world.channels);
+        bool segment = hostlink_is_segment(&entry->hdr, fixture.channels);
 
         reply.entry.packet = (struct emu_packet_hdr){.tag = entry->packet.tag,
                                                      .kind = EMU_PACKET_ACK,
                                                      .wire = EMU_REPLY_BYTES - 1,
                                                      .channel = entry->packet.channel % EMU_VCS,
                                                      .last = 1};
-        if (world.channels && segment)
+        if (fixture.channels && segment)
             emu_rx_pay_channel(&end->rx, reply.entry.packet.channel, now_ps());
-        if (world.channels && segment && entry->packet.last)
+        if (fixture.channels && segment && entry->packet.last)
             far_says_record(end, &reply);
-        emu_pool_drop(&world.dev.worker->cache, entry->buf);
+        emu_pool_drop(&fixture.dev.worker->cache, entry->buf);
         emu_rx_skip(&end->rx);
         taken++;
     }
     if (!taken)
         return;
     emu_rx_done(&end->rx, taken);
-    if (world.channels)
+    if (fixture.channels)
         return;
     end->rx.owed = (uint16_t)taken;
-    emu_rx_pay(&end->rx, &world.dev, now_ps());
+    emu_rx_pay(&end->rx, &fixture.dev, now_ps());
 }
 
 /* --- processes here ---------------------------------------------------------- */
 
 static struct emu_hostif_shared *shared_of(uint32_t node)
 {
-    return world.fabric->edge[node]->shared;
+    return fixture.fabric->hostif[node]->shared;
 }
 
 static void post(uint32_t node, const struct emu_seg *seg)
@@ -244,25 +245,25 @@ static void take(uint32_t node)
 
 static void pass(void)
 {
-    emu_worker_pass(world.fabric->worker[0]);
+    emu_worker_pass(fixture.fabric->worker[0]);
     for (uint32_t n = 0; n < HERE; n++)
         take(n);
-    for (uint32_t i = 0; i < world.ends; i++)
-        far_takes(&world.end[i]);
+    for (uint32_t i = 0; i < fixture.ends; i++)
+        far_takes(&fixture.end[i]);
 }
 
 static void check_bufs(void)
 {
     char error[256];
 
-    fuzz_must(fabric_check_bufs(world.fabric, error, sizeof error) == 0, error);
+    fuzz_must(fabric_check_bufs(fixture.fabric, error, sizeof error) == 0, error);
 }
 
 /* --- commands ---------------------------------------------------------- */
 
 static struct far_end *read_end(struct fuzz_input *in)
 {
-    return &world.end[fuzz_u8(in) % world.ends];
+    return &fixture.end[fuzz_u8(in) % fixture.ends];
 }
 
 /* The number of a node or a group, or any number. */
@@ -272,7 +273,7 @@ static uint32_t read_dst(struct fuzz_input *in)
 
     if (dst < 8)
         return dst;
-    return dst < 8 + GROUPS ? world.group[dst - 8] : fuzz_u32(in);
+    return dst < 8 + GROUPS ? fixture.group[dst - 8] : fuzz_u32(in);
 }
 
 static void read_hdr(struct fuzz_input *in, struct emu_hdr *hdr)
@@ -349,7 +350,7 @@ static void do_packet(struct fuzz_input *in)
     uint32_t dst = read_dst(in), src = fuzz_u8(in), bytes = 0, crc = 0;
     uint8_t how = fuzz_u8(in);
 
-    if (!world.channels)
+    if (!fixture.channels)
         return;
     made.count = 1 + how % CARRIED;
     for (uint32_t s = 0; s < made.count; s++) {
@@ -365,8 +366,8 @@ static void do_packet(struct fuzz_input *in)
                                                               : EMU_SEG_BYTES);
         bytes += engine_seg_bytes(hdr);
     }
-    made.head = (struct emu_head){.channel = (uint8_t)(world.packets %
-                                                       world.fabric->config.profile.channels),
+    made.head = (struct emu_head){.channel = (uint8_t)(fixture.packets %
+                                                       fixture.fabric->config.profile.channels),
                                   .priority = how >> 4 & 3,
                                   .group = how >> 6 & 1,
                                   .more = how >> 7,
@@ -375,7 +376,7 @@ static void do_packet(struct fuzz_input *in)
     if (how >> 2 & 1) /* a contribution to a group that is sent to a node */
         made.head.dst = (how >> 3 & 1);
     made.segs = emu_packet_segments(bytes);
-    made.tag = (++world.packets << ENGINE_TRY_BITS | 1) ^
+    made.tag = (++fixture.packets << ENGINE_TRY_BITS | 1) ^
                engine_flow_key(src, made.head.group ? dst : made.head.dst, made.head.group);
     made.crc = engine_crc(crc, made.tag, made.head.dst, made.head.group, 0);
     made_say(end, &made);
@@ -407,7 +408,7 @@ static void do_post(struct fuzz_input *in)
 static void do_group(struct fuzz_input *in)
 {
     uint8_t members = fuzz_u8(in);
-    uint32_t *group = &world.group[world.groups % GROUPS];
+    uint32_t *group = &fixture.group[fixture.groups % GROUPS];
     uint32_t nodes[NODES], count = 0;
     char error[256];
     int err;
@@ -416,9 +417,9 @@ static void do_group(struct fuzz_input *in)
         if (members >> n & 1)
             nodes[count++] = n;
     err = members & 128
-              ? fabric_group_create_wide(world.fabric, nodes, count, group, error, sizeof error)
-              : fabric_group_create(world.fabric, nodes, count, group, error, sizeof error);
-    world.groups += !err;
+              ? fabric_group_create_wide(fixture.fabric, nodes, count, group, error, sizeof error)
+              : fabric_group_create(fixture.fabric, nodes, count, group, error, sizeof error);
+    fixture.groups += !err;
 }
 
 static void do_command(struct fuzz_input *in)
@@ -447,8 +448,8 @@ static void do_command(struct fuzz_input *in)
         do_group(in);
         break;
     case LEAVE:
-        group = world.group[fuzz_u8(in) % GROUPS];
-        fabric_group_leave(world.fabric, group, fuzz_u8(in) % NODES);
+        group = fixture.group[fuzz_u8(in) % GROUPS];
+        fabric_group_leave(fixture.fabric, group, fuzz_u8(in) % NODES);
         break;
     default:
         fuzz_now_ns += UINT64_C(1) << fuzz_u8(in) % 40;
@@ -477,20 +478,20 @@ static struct topo_graph *start(uint8_t which, uint32_t *of)
     for (uint32_t n = 0; n < NODES; n++)
         of[graph->node[n].link[0].sw] = n / HERE;
     config.graph = graph;
-    world = (struct world){.channels = emu_profile_acknowledged(&config.profile)};
-    world.hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &far_ops};
-    config.hosts = &world.hosts;
+    fixture = (struct fixture){.channels = emu_profile_acknowledged(&config.profile)};
+    fixture.hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &far_ops};
+    config.hosts = &fixture.hosts;
     fuzz_now_ns = 1000000000000u;
-    fuzz_must(fabric_start(&world.fabric, &config, error, sizeof error) == 0, error);
+    fuzz_must(fabric_start(&fixture.fabric, &config, error, sizeof error) == 0, error);
     return graph;
 }
 
 static void attach(uint32_t node)
 {
-    struct fabric_seat seat;
+    struct fabric_attachment incarnation;
 
-    fuzz_must(fabric_attach(world.fabric, node, &seat) == 0, "a process can attach");
-    fabric_seat_close(&seat);
+    fuzz_must(fabric_attach(fixture.fabric, node, &incarnation) == 0, "a process can attach");
+    fabric_attachment_close(&incarnation);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -507,8 +508,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         pass();
     check_bufs();
     for (uint32_t n = 0; n < HERE; n++)
-        fabric_detach(world.fabric, n);
-    fabric_stop(world.fabric);
+        fabric_detach(fixture.fabric, n);
+    fabric_stop(fixture.fabric);
     topo_free(graph);
     return 0;
 }

@@ -45,7 +45,7 @@ static void place(const struct cluster *cluster, const char *spec)
     host_of = malloc(graph->switches * sizeof *host_of);
     fuzz_must(host_of, "no memory");
     if (cluster_place(cluster, graph, host_of, error, sizeof error))
-        fuzz_says_why(error);
+        fuzz_print_why(error);
     else
         for (uint32_t s = 0; s < graph->switches; s++)
             fuzz_must(host_of[s] < cluster->hosts, "every switch is somewhere");
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct cluster cluster;
 
     if (cluster_text(&cluster, "input", (const char *)data, bytes, error, sizeof error)) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return 0;
     }
     print_and_read(&cluster);

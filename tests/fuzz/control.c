@@ -43,7 +43,7 @@ struct client {
 };
 
 /* One for the process: functions that the linker puts in place have no arguments for it. */
-static struct world {
+static struct fixture {
     struct fabric *fabric;
     struct client client[CLIENTS];
     int listen_fd;
@@ -51,7 +51,7 @@ static struct world {
     int timer_fd; /* the daemon's */
     const char *at;
     const char *end;
-} world;
+} fixture;
 
 int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms);
@@ -86,7 +86,8 @@ static void client_connect(struct client *client)
     socklen_t bytes = sizeof address;
 
     client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    fuzz_must(client->fd >= 0 && !getsockname(world.listen_fd, (struct sockaddr *)&address, &bytes),
+    fuzz_must(client->fd >= 0 &&
+                  !getsockname(fixture.listen_fd, (struct sockaddr *)&address, &bytes),
               "a client's socket");
     if (connect(client->fd, (struct sockaddr *)&address, bytes)) /* the daemon is deaf */
         client_close(client);
@@ -118,8 +119,8 @@ static void client_read(struct client *client)
 static struct client *client_of(const char *at, const char *end)
 {
     if (at < end && *at >= 'A' && *at <= 'H')
-        return &world.client[*at - 'A'];
-    return at < end && *at == 'O' ? &world.client[OWNER] : NULL;
+        return &fixture.client[*at - 'A'];
+    return at < end && *at == 'O' ? &fixture.client[OWNER] : NULL;
 }
 
 /* What @text says with each @ in it written out; the caller's. */
@@ -144,7 +145,7 @@ static void client_send(struct client *client, const char *text, size_t bytes)
 {
     char *line = written_out(text, &bytes);
 
-    if (client->fd < 0 && client != &world.client[OWNER])
+    if (client->fd < 0 && client != &fixture.client[OWNER])
         client_connect(client);
     if (client->fd >= 0 && send(client->fd, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         client_close(client);
@@ -162,8 +163,8 @@ static void ring(int fd)
 
 static void pass(void)
 {
-    for (uint32_t w = 0; w < world.fabric->workers; w++)
-        emu_worker_pass(world.fabric->worker[w]);
+    for (uint32_t w = 0; w < fixture.fabric->workers; w++)
+        emu_worker_pass(fixture.fabric->worker[w]);
 }
 
 /* @next: where the line after this one begins. */
@@ -174,11 +175,11 @@ static void do_line(const char *at, const char *end, const char *next)
     if (client)
         client_send(client, at + 1, (size_t)(next - at - 1));
     else if (at < end && *at == '!')
-        ring(world.timer_fd);
+        ring(fixture.timer_fd);
     else if (at < end && *at == '=')
         pass();
     else if (at < end && *at == '.')
-        ring(world.signal_fd);
+        ring(fixture.signal_fd);
     if (client || !other)
         return;
     if (*at == '-' && end > at + 2)
@@ -196,15 +197,15 @@ static void do_next(void)
 {
     bool more = true;
 
-    if (world.at == world.end)
-        ring(world.signal_fd);
-    while (more && world.at < world.end) {
-        const char *line = world.at;
-        const char *end = memchr(line, '\n', (size_t)(world.end - line));
+    if (fixture.at == fixture.end)
+        ring(fixture.signal_fd);
+    while (more && fixture.at < fixture.end) {
+        const char *line = fixture.at;
+        const char *end = memchr(line, '\n', (size_t)(fixture.end - line));
 
-        world.at = end ? end + 1 : world.end;
+        fixture.at = end ? end + 1 : fixture.end;
         more = *line == ',';
-        do_line(line + more, end ? end : world.end, world.at);
+        do_line(line + more, end ? end : fixture.end, fixture.at);
     }
 }
 
@@ -223,8 +224,8 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeo
 int __wrap_timerfd_create(int clock, int flags)
 {
     (void)clock, (void)flags;
-    world.timer_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return world.timer_fd;
+    fixture.timer_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fixture.timer_fd;
 }
 
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
@@ -265,17 +266,17 @@ static void serve(const struct fabric_config *config)
 
     fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
     daemon.owner_fd = pair[0];
-    world.client[OWNER].fd = pair[1];
-    daemon.listen_fd = world.listen_fd = listen_somewhere(&address, &bytes);
-    daemon.signal_fd = world.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int ended = daemon_serve(world.fabric, &daemon, error, sizeof error);
+    fixture.client[OWNER].fd = pair[1];
+    daemon.listen_fd = fixture.listen_fd = listen_somewhere(&address, &bytes);
+    daemon.signal_fd = fixture.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int ended = daemon_serve(fixture.fabric, &daemon, error, sizeof error);
     fuzz_must(ended == DAEMON_SHUTDOWN || ended == DAEMON_OWNER_GONE, "the daemon ends in order");
     for (unsigned i = 0; i < CLIENTS; i++) {
-        client_read(&world.client[i]);
-        client_close(&world.client[i]);
+        client_read(&fixture.client[i]);
+        client_close(&fixture.client[i]);
     }
-    close(world.listen_fd);
-    close(world.signal_fd);
+    close(fixture.listen_fd);
+    close(fixture.signal_fd);
 }
 
 /* Whatever clients did: once all are gone nothing of theirs is left. */
@@ -283,11 +284,11 @@ static void check_nothing_left(void)
 {
     char error[256];
 
-    for (uint32_t n = 0; n < world.fabric->config.graph->nodes; n++)
-        fabric_detach(world.fabric, n);
-    fuzz_must(fabric_attached(world.fabric) == 0, "all are detached");
-    fuzz_must(world.fabric->groups == 0 && world.fabric->combining == 0, "no group is left");
-    fuzz_must(fabric_check_bufs(world.fabric, error, sizeof error) == 0, error);
+    for (uint32_t n = 0; n < fixture.fabric->config.graph->nodes; n++)
+        fabric_detach(fixture.fabric, n);
+    fuzz_must(fabric_attached(fixture.fabric) == 0, "all are detached");
+    fuzz_must(fixture.fabric->groups == 0 && fixture.fabric->combining == 0, "no group is left");
+    fuzz_must(fabric_check_bufs(fixture.fabric, error, sizeof error) == 0, error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -303,14 +304,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_must(emu_profile_load(&config.profile, acknowledged ? "qsnet3" : "oq2004", error,
                                sizeof error) == 0,
               error);
-    fuzz_must(fabric_start(&world.fabric, &config, error, sizeof error) == 0, error);
+    fuzz_must(fabric_start(&fixture.fabric, &config, error, sizeof error) == 0, error);
     for (unsigned i = 0; i < CLIENTS; i++)
-        world.client[i] = (struct client){.fd = -1};
-    world.at = bytes ? (const char *)data + acknowledged : NULL;
-    world.end = world.at ? (const char *)data + bytes : NULL;
+        fixture.client[i] = (struct client){.fd = -1};
+    fixture.at = bytes ? (const char *)data + acknowledged : NULL;
+    fixture.end = fixture.at ? (const char *)data + bytes : NULL;
     serve(&config);
     check_nothing_left();
-    fabric_stop(world.fabric);
+    fabric_stop(fixture.fabric);
     topo_free(graph);
     return 0;
 }

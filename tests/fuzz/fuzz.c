@@ -16,7 +16,7 @@ void fuzz_must(bool holds, const char *what)
     abort();
 }
 
-void fuzz_says_why(const char *error)
+void fuzz_print_why(const char *error)
 {
     fuzz_must(*error, "what is refused is refused with a reason");
 }

@@ -19,8 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /** fuzz_must - a finding, unless it @holds: says @what does not hold, and aborts. */
 void fuzz_must(bool holds, const char *what);
 
-/** fuzz_says_why - a finding, unless there is a reason in @error. */
-void fuzz_says_why(const char *error);
+/** fuzz_print_why - a finding, unless there is a reason in @error. */
+void fuzz_print_why(const char *error);
 
 /** fuzz_text - the input as a string; free() takes it back. */
 char *fuzz_text(const uint8_t *data, size_t bytes);

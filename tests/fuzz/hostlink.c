@@ -16,7 +16,7 @@
 
 #include "emu/util/count.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/world/hostlink/talk.h"
+#include "tests/fixtures/hostlink/talk.h"
 
 #define FRAME_BYTES 600u
 #define TAPS        256u
@@ -34,27 +34,27 @@ enum command {
     COMMANDS
 };
 
-struct fuzz_world {
+struct fuzz_fixture {
     struct talk talk;
     bool keyed;
     uint32_t restarts;
 };
 
-static void inject_raw(struct fuzz_world *world, struct fuzz_input *in)
+static void inject_raw(struct fuzz_fixture *fixture, struct fuzz_input *in)
 {
     uint8_t frame[FRAME_BYTES] = {0};
     uint32_t end = fuzz_u8(in) % 2;
     size_t bytes = fuzz_bytes(in, frame, fuzz_u8(in) + 1u);
 
     if (bytes)
-        wire_inject(world->talk.wire, end, frame, (uint32_t)bytes);
+        wire_inject(fixture->talk.wire, end, frame, (uint32_t)bytes);
 }
 
-static void inject_changed(struct fuzz_world *world, struct fuzz_input *in)
+static void inject_changed(struct fuzz_fixture *fixture, struct fuzz_input *in)
 {
     uint8_t frame[FRAME_BYTES] = {0};
     uint32_t end = fuzz_u8(in) % 2;
-    const struct wire_tapped *tapped = wire_tapped(world->talk.wire, fuzz_u8(in));
+    const struct wire_tapped *tapped = wire_tapped(fixture->talk.wire, fuzz_u8(in));
     uint32_t at = fuzz_u16(in), bytes;
     uint8_t with = fuzz_u8(in);
     uint16_t length = fuzz_u16(in);
@@ -64,16 +64,16 @@ static void inject_changed(struct fuzz_world *world, struct fuzz_input *in)
     memcpy(frame, tapped->data, tapped->bytes);
     frame[at % tapped->bytes] ^= with;
     bytes = length ? length % FRAME_BYTES + 1 : tapped->bytes;
-    wire_inject(world->talk.wire, end, frame, bytes);
+    wire_inject(fixture->talk.wire, end, frame, bytes);
 }
 
 /* The numbers of the last frame that was sent to @end. */
-static bool last_header(const struct fuzz_world *world, uint32_t end, struct emu_frame *ret)
+static bool last_header(const struct fuzz_fixture *fixture, uint32_t end, struct emu_frame *ret)
 {
     bool found = false;
 
-    for (uint32_t i = 0; i < TAPS && wire_tapped(world->talk.wire, i); i++) {
-        const struct wire_tapped *tapped = wire_tapped(world->talk.wire, i);
+    for (uint32_t i = 0; i < TAPS && wire_tapped(fixture->talk.wire, i); i++) {
+        const struct wire_tapped *tapped = wire_tapped(fixture->talk.wire, i);
         struct emu_hostframe frame = {.data = (uint8_t *)tapped->data, .bytes = tapped->bytes};
 
         if (tapped->from != end && emu_frame_parse(&frame, ret))
@@ -82,7 +82,7 @@ static bool last_header(const struct fuzz_world *world, uint32_t end, struct emu
     return found;
 }
 
-static void inject_made(struct fuzz_world *world, struct fuzz_input *in)
+static void inject_made(struct fuzz_fixture *fixture, struct fuzz_input *in)
 {
     uint8_t frame[FRAME_BYTES] = {0};
     uint32_t end = fuzz_u8(in) % 2;
@@ -90,7 +90,7 @@ static void inject_made(struct fuzz_world *world, struct fuzz_input *in)
     struct emu_auth *auth;
     size_t most;
 
-    if (!last_header(world, end, &header))
+    if (!last_header(fixture, end, &header))
         return;
     header.kind = fuzz_u8(in);
     header.check = fuzz_u8(in);
@@ -118,29 +118,29 @@ static void inject_made(struct fuzz_world *world, struct fuzz_input *in)
     fuzz_must(!emu_auth_create(&auth, NULL), "a check without a key");
     emu_auth_seal(auth, EMU_AUTH_CRC, 0, frame, EMU_FRAME_HEADER_BYTES + header.body_bytes);
     emu_auth_destroy(auth);
-    wire_inject(world->talk.wire, end, frame, emu_frame_bytes(header.body_bytes));
+    wire_inject(fixture->talk.wire, end, frame, emu_frame_bytes(header.body_bytes));
 }
 
-static void restart(struct fuzz_world *world, uint32_t end)
+static void restart(struct fuzz_fixture *fixture, uint32_t end)
 {
-    talk_go(&world->talk, end);
-    fuzz_must(!talk_come(&world->talk, end), "an end");
-    world->restarts++;
+    talk_go(&fixture->talk, end);
+    fuzz_must(!talk_come(&fixture->talk, end), "an end");
+    fixture->restarts++;
 }
 
-static void run(struct fuzz_world *world, struct fuzz_input *in)
+static void run(struct fuzz_fixture *fixture, struct fuzz_input *in)
 {
-    struct talk *talk = &world->talk;
+    struct talk *talk = &fixture->talk;
 
     switch (fuzz_u8(in) % COMMANDS) {
     case RAW:
-        inject_raw(world, in);
+        inject_raw(fixture, in);
         break;
     case CHANGE:
-        inject_changed(world, in);
+        inject_changed(fixture, in);
         break;
     case MADE:
-        inject_made(world, in);
+        inject_made(fixture, in);
         break;
     case STEP:
         for (uint32_t steps = fuzz_u8(in) % 64; steps; steps--)
@@ -153,7 +153,7 @@ static void run(struct fuzz_world *world, struct fuzz_input *in)
         talk->end[fuzz_u8(in) % 2].limit += fuzz_u8(in) % 64;
         break;
     case GO:
-        restart(world, fuzz_u8(in) % 2);
+        restart(fixture, fuzz_u8(in) % 2);
         break;
     case CUT:
         wire_cut(talk->wire, talk->now_ns + (UINT64_C(1000) << fuzz_u8(in) % 20));
@@ -162,25 +162,25 @@ static void run(struct fuzz_world *world, struct fuzz_input *in)
 }
 
 /* In the end the wire is good and the stranger gone. */
-static void finish(struct fuzz_world *world)
+static void finish(struct fuzz_fixture *fixture)
 {
-    struct talk *talk = &world->talk;
+    struct talk *talk = &fixture->talk;
 
     for (uint32_t i = 0; i < 2; i++) {
         *wire_faults(talk->wire, i) = (struct wire_faults){.delay_ns = 1000};
         talk->end[i].limit += 10;
     }
-    if (world->keyed) {
+    if (fixture->keyed) {
         fuzz_must(talk_until_done(talk, END_NS), "with a key all arrives");
         fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "with a key nothing is changed");
         for (uint32_t i = 0; i < 2; i++)
-            fuzz_must(emu_session_life(talk->end[i].session) <= 1 + 2 * world->restarts,
+            fuzz_must(emu_session_incarnation(talk->end[i].session) <= 1 + 2 * fixture->restarts,
                       "with a key no life ends but by the hosts");
         return;
     }
     talk_for(talk, END_NS / 100);
     for (uint32_t i = 0; i < 2; i++) {
-        restart(world, i);
+        restart(fixture, i);
         talk->end[i].wrong = 0;
     }
     fuzz_must(talk_until_done(talk, END_NS), "hosts that come anew can talk");
@@ -190,22 +190,22 @@ static void finish(struct fuzz_world *world)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct fuzz_input in = {.at = data, .left = bytes};
-    struct fuzz_world world = {.restarts = 0};
+    struct fuzz_fixture fixture = {.restarts = 0};
     struct talk_config config = {.frames = 512, .frame_bytes = FRAME_BYTES};
     uint8_t how = fuzz_u8(&in);
 
-    world.keyed = config.keyed = how & 1 && !emu_session_key_missing();
-    talk_create(&world.talk, &config, 1 + (how >> 2));
-    wire_tap(world.talk.wire, TAPS);
+    fixture.keyed = config.keyed = how & 1 && !emu_session_key_missing();
+    talk_create(&fixture.talk, &config, 1 + (how >> 2));
+    wire_tap(fixture.talk.wire, TAPS);
     for (uint32_t i = 0; i < 2; i++) {
         if (how & 2)
-            *wire_faults(world.talk.wire, i) =
+            *wire_faults(fixture.talk.wire, i) =
                 (struct wire_faults){.lost = 100000, .twice = 50000, .jitter_ns = 100000};
-        fuzz_must(!talk_come(&world.talk, i), "an end");
+        fuzz_must(!talk_come(&fixture.talk, i), "an end");
     }
     while (in.left)
-        run(&world, &in);
-    finish(&world);
-    talk_destroy(&world.talk);
+        run(&fixture, &in);
+    finish(&fixture);
+    talk_destroy(&fixture.talk);
     return 0;
 }

@@ -37,7 +37,7 @@ static void parse(const char *text, uint32_t nodes, bool from_file)
     char error[512] = "";
 
     if (traffic_pattern_parse(&pattern, text, nodes, error, sizeof error)) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return;
     }
     look_at(&pattern, from_file);

@@ -31,7 +31,7 @@ static void build(const struct emu_profile *profile, enum emu_clock_mode clock, 
         if (fabric_start(&fabric, &config, error, sizeof error) == 0)
             fabric_stop(fabric);
         else
-            fuzz_says_why(error);
+            fuzz_print_why(error);
     }
     topo_free(graph);
 }
@@ -54,7 +54,7 @@ static void load(const uint8_t *data, size_t bytes)
     if (emu_profile_load(&profile, path, error, sizeof error) == 0)
         build_all(&profile);
     else
-        fuzz_says_why(error);
+        fuzz_print_why(error);
     close(fd);
 }
 
@@ -78,7 +78,7 @@ static void set(char *text)
         if (emu_profile_set(&profile, line, error, sizeof error) == 0)
             changed = true;
         else
-            fuzz_says_why(error);
+            fuzz_print_why(error);
     }
     if (changed)
         build_all(&profile);

@@ -39,7 +39,7 @@ static void find(const struct fault *fault, const struct topo_graph *graph)
     struct fault_targets targets;
 
     if (fault_targets_find(&targets, fault, graph, SEED, error, sizeof error)) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return;
     }
     fuzz_must(targets.count >= 1 && targets.among >= 1, "a fault befalls something");
@@ -54,7 +54,7 @@ static void find(const struct fault *fault, const struct topo_graph *graph)
     fault_targets_release(&targets);
 }
 
-static void befall(const struct fault_schedule *schedule, const struct machine *machine)
+static void apply_fault(const struct fault_schedule *schedule, const struct machine *machine)
 {
     struct fault_network network;
     struct emu_profile profile;
@@ -68,7 +68,7 @@ static void befall(const struct fault_schedule *schedule, const struct machine *
         network = (struct fault_network){graph, &profile, (enum emu_clock_mode)(i % 3)};
         *error = '\0';
         if (fault_check(fault, &network, error, sizeof error))
-            fuzz_says_why(error);
+            fuzz_print_why(error);
         find(fault, graph);
     }
     topo_free(graph);
@@ -80,14 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     char error[FAULT_ERROR_BYTES] = "";
 
     if (fault_schedule_text(&schedule, "input", (const char *)data, bytes, error, sizeof error)) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return 0;
     }
     fuzz_must(schedule.count >= 1, "a schedule has a fault");
     for (uint32_t i = 0; i < schedule.count; i++)
         print_and_parse(&schedule.line[i].fault);
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
-        befall(&schedule, &machines[i]);
+        apply_fault(&schedule, &machines[i]);
     fault_schedule_release(&schedule);
     return 0;
 }

@@ -70,7 +70,7 @@ static void parse(const char *text)
 
     topo_machine(text);
     if (topo_parse(&graph, text, error, sizeof error)) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return;
     }
     fuzz_must(strcmp(graph->spec, text) == 0 || *graph->spec, "a network is called something");
@@ -84,7 +84,7 @@ static void find_for_nodes(const uint8_t *data, size_t bytes)
     char spec[TOPO_SPEC_BYTES], error[256] = "";
 
     if (topo_spec_for_nodes(fuzz_u32(&in), spec, 1 + fuzz_u8(&in), error, sizeof error))
-        fuzz_says_why(error);
+        fuzz_print_why(error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

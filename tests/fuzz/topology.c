@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     int err = topo_read(&graph, "input", (const char *)data, bytes, error, sizeof error);
 
     if (err) {
-        fuzz_says_why(error);
+        fuzz_print_why(error);
         return 0;
     }
     look_at(graph);

@@ -55,7 +55,7 @@ struct link {
 };
 
 /* One for the process: functions that the linker puts in place have no arguments for it. */
-static struct world {
+static struct fixture {
     struct browser browser[BROWSERS];
     struct link link[LINKS]; /* open ones first, in their order */
     unsigned links;
@@ -67,7 +67,7 @@ static struct world {
     bool told;     /* the token, by the fabric or in the report: then browsers may hear it */
     const char *at;
     const char *end;
-} world;
+} fixture;
 
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
@@ -130,7 +130,7 @@ static void check_answer(struct browser *browser, const char *text, size_t bytes
                 contains(browser->said, browser->bytes, "localhost:8080");
     bool full = browser->bytes == SAID_BYTES;
 
-    fuzz_must(world.told || !contains(text, bytes, TOKEN), "the token is told to nobody");
+    fuzz_must(fixture.told || !contains(text, bytes, TOKEN), "the token is told to nobody");
     if (contains(text, bytes, "HTTP/1.1 200"))
         fuzz_must(full || (ours && said_token(browser)), "an answer is for who has the token");
     if (first && strncmp(text, "HTTP/1.1 200", 12) == 0)
@@ -205,7 +205,7 @@ static void browser_send(struct browser *browser, const char *text, size_t bytes
         browser->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         fuzz_must(browser->fd >= 0, "a browser's socket");
         room = SAID_BYTES;
-        if (connect(browser->fd, (struct sockaddr *)&world.address, world.address_bytes)) {
+        if (connect(browser->fd, (struct sockaddr *)&fixture.address, fixture.address_bytes)) {
             browser_close(browser);
             return;
         }
@@ -227,7 +227,7 @@ static void link_read(struct link *link)
     struct json_object *ask;
     int got;
 
-    if (link->fd < 0 || link == world.link) /* on the first it asks nothing */
+    if (link->fd < 0 || link == fixture.link) /* on the first it asks nothing */
         return;
     while (emu_json_read(&link->in, link->fd, NULL, MSG_DONTWAIT) > 0)
         continue;
@@ -254,16 +254,16 @@ static void links_settle(void)
 {
     unsigned kept = 1;
 
-    for (unsigned i = 1; i < world.links; i++) {
-        struct pollfd fd = {.fd = world.link[i].fd, .events = POLLRDHUP};
+    for (unsigned i = 1; i < fixture.links; i++) {
+        struct pollfd fd = {.fd = fixture.link[i].fd, .events = POLLRDHUP};
 
-        link_read(&world.link[i]);
-        if (world.link[i].fd >= 0 && __real_poll(&fd, 1, 0) > 0)
-            link_close(&world.link[i]);
-        if (world.link[i].fd >= 0)
-            world.link[kept++] = world.link[i];
+        link_read(&fixture.link[i]);
+        if (fixture.link[i].fd >= 0 && __real_poll(&fd, 1, 0) > 0)
+            link_close(&fixture.link[i]);
+        if (fixture.link[i].fd >= 0)
+            fixture.link[kept++] = fixture.link[i];
     }
-    world.links = world.links ? kept : 0;
+    fixture.links = fixture.links ? kept : 0;
 }
 
 /* In the place of the one in apps/control/paths.c. */
@@ -272,21 +272,21 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     int pair[2];
 
     (void)owner, (void)name;
-    if (world.deaf) {
+    if (fixture.deaf) {
         strncpy(error, "nobody listens", error_bytes);
         return -ECONNREFUSED;
     }
     links_settle();
-    fuzz_must(world.links < LINKS, "so many connections to the fabric and no more");
+    fuzz_must(fixture.links < LINKS, "so many connections to the fabric and no more");
     fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
-    world.link[world.links++] = (struct link){.fd = pair[1]};
+    fixture.link[fixture.links++] = (struct link){.fd = pair[1]};
     *fd = pair[0];
     return 0;
 }
 
 static void link_say(struct link *link, const char *text, size_t bytes)
 {
-    world.told |= contains(text, bytes, TOKEN);
+    fixture.told |= contains(text, bytes, TOKEN);
     if (link->fd >= 0 && send(link->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         link_read(link);
 }
@@ -302,27 +302,27 @@ static void ring(int fd)
 
 static void report_close(void)
 {
-    if (world.report_fd >= 0)
-        close(world.report_fd);
-    world.report_fd = -1;
+    if (fixture.report_fd >= 0)
+        close(fixture.report_fd);
+    fixture.report_fd = -1;
 }
 
 static void report(const char *text, size_t bytes)
 {
-    world.told |= contains(text, bytes, TOKEN);
-    if (world.report_fd >= 0 && write(world.report_fd, text, bytes) < 0)
+    fixture.told |= contains(text, bytes, TOKEN);
+    if (fixture.report_fd >= 0 && write(fixture.report_fd, text, bytes) < 0)
         report_close();
 }
 
 static struct browser *browser_of(char letter)
 {
-    return letter >= 'A' && letter < 'A' + BROWSERS ? &world.browser[letter - 'A'] : NULL;
+    return letter >= 'A' && letter < 'A' + BROWSERS ? &fixture.browser[letter - 'A'] : NULL;
 }
 
 static struct link *link_of(char letter)
 {
-    return letter >= 'a' && letter <= 'h' && (unsigned)(letter - 'a') < world.links
-               ? &world.link[letter - 'a']
+    return letter >= 'a' && letter <= 'h' && (unsigned)(letter - 'a') < fixture.links
+               ? &fixture.link[letter - 'a']
                : NULL;
 }
 
@@ -370,9 +370,9 @@ static void do_line(const char *at, size_t bytes, bool line)
     else if (*at == '!')
         fuzz_now_ns += SECOND_NS;
     else if (*at == '_')
-        world.deaf = true;
+        fixture.deaf = true;
     else if (*at == '.')
-        ring(world.signal_fd);
+        ring(fixture.signal_fd);
 }
 
 /* What happens while the server sleeps; at the end of the input it is to end. */
@@ -381,14 +381,14 @@ static void do_next(void)
     bool more = true;
 
     links_settle();
-    if (world.at == world.end)
-        ring(world.signal_fd);
-    while (more && world.at < world.end) {
-        const char *line = world.at;
-        const char *end = memchr(line, '\n', (size_t)(world.end - line));
-        size_t bytes = (size_t)((end ? end : world.end) - line);
+    if (fixture.at == fixture.end)
+        ring(fixture.signal_fd);
+    while (more && fixture.at < fixture.end) {
+        const char *line = fixture.at;
+        const char *end = memchr(line, '\n', (size_t)(fixture.end - line));
+        size_t bytes = (size_t)((end ? end : fixture.end) - line);
 
-        world.at = end ? end + 1 : world.end;
+        fixture.at = end ? end + 1 : fixture.end;
         more = *line == ',';
         do_line(line + more, bytes - more, end);
     }
@@ -411,10 +411,10 @@ static int listen_somewhere(void)
     struct sockaddr_un any = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    world.address_bytes = sizeof world.address;
+    fixture.address_bytes = sizeof fixture.address;
     fuzz_must(fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof any.sun_family) &&
                   !listen(fd, BROWSERS) &&
-                  !getsockname(fd, (struct sockaddr *)&world.address, &world.address_bytes),
+                  !getsockname(fd, (struct sockaddr *)&fixture.address, &fixture.address_bytes),
               "a socket that listens");
     return fd;
 }
@@ -425,17 +425,17 @@ static void begin(struct web *web, const uint8_t *data, size_t bytes)
 
     fuzz_now_ns = 1000 * SECOND_NS;
     for (unsigned i = 0; i < BROWSERS; i++) {
-        world.browser[i].fd = -1;
-        world.browser[i].bytes = 0;
-        world.browser[i].heard = false;
+        fixture.browser[i].fd = -1;
+        fixture.browser[i].bytes = 0;
+        fixture.browser[i].heard = false;
     }
-    world.links = 0;
-    world.deaf = world.told = false;
-    world.at = (const char *)data;
-    world.end = world.at + bytes;
-    world.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fuzz_must(world.signal_fd >= 0 && !pipe2(pipe, O_CLOEXEC | O_NONBLOCK), "a pipe");
-    world.report_fd = pipe[1];
+    fixture.links = 0;
+    fixture.deaf = fixture.told = false;
+    fixture.at = (const char *)data;
+    fixture.end = fixture.at + bytes;
+    fixture.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fuzz_must(fixture.signal_fd >= 0 && !pipe2(pipe, O_CLOEXEC | O_NONBLOCK), "a pipe");
+    fixture.report_fd = pipe[1];
     *web = WEB_NONE;
     web->listen_fd = listen_somewhere();
     web->port = PORT;
@@ -449,22 +449,22 @@ static void check_end(struct web *web, int fd_before)
     char byte;
     int fd;
 
-    for (unsigned i = 0; i < world.links; i++) {
-        link_read(&world.link[i]);
-        fuzz_must(world.link[i].fd < 0 || recv(world.link[i].fd, &byte, 1, MSG_DONTWAIT) == 0 ||
+    for (unsigned i = 0; i < fixture.links; i++) {
+        link_read(&fixture.link[i]);
+        fuzz_must(fixture.link[i].fd < 0 || recv(fixture.link[i].fd, &byte, 1, MSG_DONTWAIT) == 0 ||
                       errno == ECONNRESET,
                   "no connection to the fabric is left");
-        link_close(&world.link[i]);
+        link_close(&fixture.link[i]);
     }
     for (unsigned i = 0; i < BROWSERS; i++) {
-        browser_read(&world.browser[i]);
-        browser_close(&world.browser[i]);
+        browser_read(&fixture.browser[i]);
+        browser_close(&fixture.browser[i]);
     }
     fuzz_must(web->listen_fd < 0, "it listens no more");
     if (web->last_fd >= 0)
         close(web->last_fd);
     report_close();
-    close(world.signal_fd);
+    close(fixture.signal_fd);
     fd = dup(STDERR_FILENO);
     fuzz_must(fd == fd_before, "no descriptor is left");
     close(fd);
@@ -479,7 +479,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     close(before);
     signal(SIGPIPE, SIG_IGN);
     begin(&web, data, bytes);
-    fuzz_must(web_serve(&web, "fuzz", world.signal_fd, NULL, error, sizeof error) == 0, error);
+    fuzz_must(web_serve(&web, "fuzz", fixture.signal_fd, NULL, error, sizeof error) == 0, error);
     check_end(&web, before);
     return 0;
 }

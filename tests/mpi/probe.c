@@ -4,9 +4,9 @@
  * collectives|messages|onesided|fences. scripts/faulttable runs it.
  *
  * Every rank does operation after operation, with MPI_ERRORS_RETURN, looks whether what came of
- * each is right, and writes what it is in to its row of the board (tests/world/board.h). A rank to
- * which an error is returned writes that down and stops. All go on answering each other until all
- * are over.
+ * each is right, and writes what it is in to its row of the board (tests/fixtures/board.h). A rank
+ * to which an error is returned writes that down and stops. All go on answering each other until
+ * all are over.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../world/board.h"
+#include "../fixtures/board.h"
 #include "common.h"
 
 #define WORDS       2048

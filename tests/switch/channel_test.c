@@ -11,7 +11,7 @@
 #include "emu/worker/worker.h"
 #include "switch/channel/stages.h"
 #include "tests/test.h"
-#include "tests/world/switch/vcnet.h"
+#include "tests/fixtures/switch/vcnet.h"
 
 #define HOP_PS  60000u /* qsnet3: a cable and the switch behind it */
 #define BYTE_PS 400u
@@ -249,7 +249,7 @@ static void priorities__a_small_packet_passes_bulk(void)
  */
 static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sources)
 {
-    const uint64_t alone_ps = 6 * HOP_PS + wire_ps(24, 1), every_ps = 3000341;
+    const uint64_t no_link_ps = 6 * HOP_PS + wire_ps(24, 1), every_ps = 3000341;
     const uint32_t trials = longer(150);
     const uint64_t bulk_ps = wire_ps(bulk_bytes, emu_packet_segments(bulk_bytes));
     uint64_t most_ps = 0;
@@ -273,8 +273,8 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
             continue;
         took_ps = got->whole_ps - w.node[0]->post[post].ready_ps;
         came++;
-        CU_ASSERT_TRUE(took_ps >= alone_ps);
-        most_ps = took_ps - alone_ps > most_ps ? took_ps - alone_ps : most_ps;
+        CU_ASSERT_TRUE(took_ps >= no_link_ps);
+        most_ps = took_ps - no_link_ps > most_ps ? took_ps - no_link_ps : most_ps;
     }
     CU_ASSERT_EQUAL(came, trials);
     CU_ASSERT_TRUE(vcnet_holds(&w));
@@ -956,7 +956,7 @@ static void broadcasts__do_not_overtake(void)
 static void broadcasts__are_captured(void)
 {
     const uint32_t slots = 16;
-    struct emu_taps *taps = world_zeros(sizeof *taps + sizeof taps->end[0]);
+    struct emu_taps *taps = fixture_zeros(sizeof *taps + sizeof taps->end[0]);
     struct emu_tap_iface iface = {.name = "0:1>n1:0"};
     struct vcnet w;
 
@@ -1243,7 +1243,7 @@ static void create__refuses_what_it_cannot_do(void)
     void *old;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 4, &clock, NULL), 0);
-    world_profile(&profile, "qsnet3", "pool_slots=96");
+    fixture_profile(&profile, "qsnet3", "pool_slots=96");
     profile.pool_slots++;
     CU_ASSERT_EQUAL(switch_create(&sw, worker, 8, &route, &profile, 1), -EINVAL);
     profile.pool_slots--;
@@ -1662,7 +1662,7 @@ static void raw_threads(uint32_t packets, bool early)
     random_groups(&w, &random);
     random_posts(&w, &random, packets, 8, 1024, 0);
     for (uint32_t n = 0; n < w.nodes; n++)
-        emu_dev_signal_far(&w.node[n]->dev, EMU_EVENT_DATA, 1);
+        emu_dev_signal_remote(&w.node[n]->dev, EMU_EVENT_DATA, 1);
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w.thread[i], w.worker[i], "channel-test"), 0);
     while (got != before) {

@@ -9,7 +9,7 @@
 #include "emu/util/combine.h"
 #include "switch/crosspoint/combine.h"
 #include "tests/test.h"
-#include "tests/world/switch/bench.h"
+#include "tests/fixtures/switch/bench.h"
 
 #define LEN  240u /* bytes: 30 numbers */
 #define ROOT 3u   /* number of the unit, where there are three leaves */
@@ -54,7 +54,7 @@ static void leaves_open(struct bench *b, enum emu_combine_order order, struct em
     profile.combine_units = ROOT + 1;
     profile.combine_order = order;
     bench_start(b, "kary:8,1", &profile);
-    *hdr = (struct emu_hdr){.dst = world_group(b->fabric, members, 8),
+    *hdr = (struct emu_hdr){.dst = fixture_group(b->fabric, members, 8),
                             .kind = EMU_REDUCE,
                             .op = EMU_SUM,
                             .type = EMU_F64,
@@ -166,7 +166,7 @@ static void parts__reach_the_root_when_all_else_is_quiet(void)
 
         profile.combine_units = units;
         bench_start(&b, "kary:2,2", &profile);
-        hdr.dst = world_group(b.fabric, members, 4);
+        hdr.dst = fixture_group(b.fabric, members, 4);
         for (uint32_t n = 0; n < 4; n++) {
             CU_ASSERT_TRUE(contribute(&b, n, &hdr, n + 1));
             quieten(&b);
@@ -198,7 +198,7 @@ static void parts__of_two_groups_do_not_fit_at_once(void)
         profile.combine_units = units;
         bench_start(&b, "kary:8,1", &profile);
         for (uint32_t g = 0; g < 2; g++)
-            group[g] = world_group(b.fabric, members[g], 2);
+            group[g] = fixture_group(b.fabric, members[g], 2);
         for (uint32_t i = 0; i < 4 * slots; i++) { /* of each node as many as it has credits for */
             hdr.dst = group[i / 2 % 2];
             hdr.seq = i / 4;
@@ -271,7 +271,7 @@ static void late_one_is_dropped(const char *profile, const char *spec, const cha
     want = kind == EMU_REDUCE ? 1 : count;
     for (uint32_t n = 0; n < count; n++)
         members[n] = n;
-    hdr.dst = world_group(b.fabric, members, count);
+    hdr.dst = fixture_group(b.fabric, members, count);
     for (uint32_t round = 0; round < 4; round++, hdr.seq += EMU_WINDOW) {
         operation(&b, count, hdr, round, root);
         CU_ASSERT_EQUAL(results_since(&b, count, &seen), want);
@@ -456,7 +456,7 @@ static void storm_group(struct storm *s)
         s->member[j] = s->member[i];
         s->member[i] = other;
     }
-    s->group = world_group(s->bench.fabric, s->member, s->members);
+    s->group = fixture_group(s->bench.fabric, s->member, s->members);
     for (uint32_t op = 0; s->kind != STORM_NONE && op < ops; op++)
         storm_operation(s, s->seq + op);
     /* some end with contributions under way */
@@ -482,7 +482,7 @@ static void storm_ends(struct storm *s, const char *set)
         printf("\n    %s: %llu buffers did not come back\n    ", set, (unsigned long long)out);
     CU_ASSERT_TRUE(bufs_are_held(b, set));
     CU_ASSERT_EQUAL(out, 0);
-    CU_ASSERT_PTR_NULL(b->fabric->gone);
+    CU_ASSERT_PTR_NULL(b->fabric->retired);
 }
 
 static void storm(const char *profile, const char *spec, const char *set)

@@ -7,8 +7,8 @@
 
 #include "tests/test.h"
 #include "apps/fabric/links.h"
-#include "tests/world/edges.h"
-#include "tests/world/switch/trial.h"
+#include "tests/fixtures/hostifs.h"
+#include "tests/fixtures/switch/trial.h"
 
 #define FOREVER_PS (UINT64_C(1) << 44)
 
@@ -51,7 +51,7 @@ static struct trial retry_draw(uint64_t *seed, enum emu_buffers buffers)
 /* Some of each, or much of one. */
 static struct emu_fault_rates rates_draw(uint64_t *seed)
 {
-    struct emu_fault_rates rates = world_faults((uint32_t)test_draw(seed, 100, 50000));
+    struct emu_fault_rates rates = fixture_faults((uint32_t)test_draw(seed, 100, 50000));
     uint32_t much = (uint32_t)test_draw(seed, 10000, 200000);
 
     switch (test_draw(seed, 0, 5)) {
@@ -143,17 +143,17 @@ static void mend(enum emu_buffers buffers)
     CU_ASSERT_TRUE(all.again && all.asked && all.timeouts && all.doubles);
 }
 
-static void retry__mends_all_with_crosspoint_buffers(void)
+static void retry__repairs_all_with_crosspoint_buffers(void)
 {
     mend(EMU_BUFFERS_XPOINT);
 }
 
-static void retry__mends_all_with_input_and_crosspoint_buffers(void)
+static void retry__repairs_all_with_input_and_crosspoint_buffers(void)
 {
     mend(EMU_BUFFERS_INPUT_XPOINT);
 }
 
-static void retry__mends_all_with_input_buffers(void)
+static void retry__repairs_all_with_input_buffers(void)
 {
     mend(EMU_BUFFERS_INPUT);
 }
@@ -237,7 +237,7 @@ static void links__that_are_down_are_not_chosen(void)
     for (down = 0; fabric_cable(w.fabric, down)->kind != TOPO_END_SWITCH; down++)
         ;
     while (fabric_cable(w.fabric, down)->at.sw != w.graph->node[0].link[0].sw &&
-           fabric_cable(w.fabric, down)->far.sw != w.graph->node[0].link[0].sw)
+           fabric_cable(w.fabric, down)->peer.sw != w.graph->node[0].link[0].sw)
         down++;
     sim_advance(&w, 1);
     CU_ASSERT_TRUE(link_set(w.fabric, down, false, w.now_ps));
@@ -252,7 +252,7 @@ static void links__that_are_down_are_not_chosen(void)
 /* On one way all stays in the order in which it was sent: the number tells. */
 static void links__keep_the_order(void)
 {
-    struct emu_fault_rates rates = world_faults(30000);
+    struct emu_fault_rates rates = fixture_faults(30000);
     uint32_t wrong = 0;
     struct sim w;
 
@@ -311,36 +311,36 @@ static void faults__lose_segments_but_no_credits(void)
 #define RAW_POSTS 400u /* of each node */
 
 /* Cables come and go, while workers run: one is turned over. */
-static void raw_flap(struct edges *w, bool *down, uint64_t *random)
+static void raw_flap(struct hostifs *w, bool *down, uint64_t *random)
 {
     uint32_t cable = (uint32_t)test_draw(random, 0, fabric_cable_count(w->fabric) - 1);
 
     if (!fabric_can_fail(w->fabric, cable))
         return;
-    fabric_hold(w->fabric);
+    fabric_pause(w->fabric);
     down[cable] = !down[cable];
     CU_ASSERT_TRUE(link_set(w->fabric, cable, !down[cable], 0));
-    CU_ASSERT_TRUE(world_fabric_holds(w->fabric, 0));
-    fabric_go(w->fabric);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w->fabric, 0));
+    fabric_resume(w->fabric);
 }
 
-static void raw_mend(struct edges *w, bool *down)
+static void raw_mend(struct hostifs *w, bool *down)
 {
-    fabric_hold(w->fabric);
+    fabric_pause(w->fabric);
     for (uint32_t i = 0; i < fabric_cable_count(w->fabric); i++)
         if (down[i])
             CU_ASSERT_TRUE(link_set(w->fabric, i, true, 0));
-    fabric_go(w->fabric);
+    fabric_resume(w->fabric);
 }
 
 /* What has come to all nodes; each once: @seen has a byte a segment. */
-static uint32_t raw_drain(struct edges *w, uint8_t *seen, uint32_t *wrong)
+static uint32_t raw_drain(struct hostifs *w, uint8_t *seen, uint32_t *wrong)
 {
     struct emu_seg seg;
     uint32_t got = 0;
 
     for (uint32_t n = 0; n < w->nodes; n++)
-        for (; edges_take(w, n, &seg); got++) {
+        for (; hostifs_take(w, n, &seg); got++) {
             uint64_t is;
 
             memcpy(&is, seg.payload, sizeof is);
@@ -354,7 +354,7 @@ static uint32_t raw_drain(struct edges *w, uint8_t *seen, uint32_t *wrong)
  * All nodes send, over cables that go wrong, and @flaps times one goes down or comes back. Returns
  * how many came.
  */
-static uint32_t raw_run(struct edges *w, uint32_t flaps, uint64_t *random)
+static uint32_t raw_run(struct hostifs *w, uint32_t flaps, uint64_t *random)
 {
     uint8_t *seen = calloc(w->nodes, RAW_POSTS);
     bool *down = calloc(fabric_cable_count(w->fabric), sizeof *down);
@@ -367,22 +367,22 @@ static uint32_t raw_run(struct edges *w, uint32_t flaps, uint64_t *random)
                               .seq = seq,
                               .len = sizeof is};
 
-        for (uint32_t looks = 0; !edges_post(w, src, &hdr, &is); looks++) {
+        for (uint32_t looks = 0; !hostifs_post(w, src, &hdr, &is); looks++) {
             got += raw_drain(w, seen, &wrong);
-            edges_pause(looks);
+            hostifs_pause(looks);
         }
         if (flaps && i % (all / flaps) == 0)
             raw_flap(w, down, random);
     }
     raw_mend(w, down);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && got + retries_of(w->fabric).lost < all; i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && got + retries_of(w->fabric).lost < all; i++) {
         got += raw_drain(w, seen, &wrong);
-        edges_pause(i);
+        hostifs_pause(i);
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    fabric_hold(w->fabric);
-    CU_ASSERT_TRUE(world_fabric_holds(w->fabric, 0));
-    fabric_go(w->fabric);
+    fabric_pause(w->fabric);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w->fabric, 0));
+    fabric_resume(w->fabric);
     got += raw_drain(w, seen, &wrong);
     free(seen);
     free(down);
@@ -396,21 +396,21 @@ static void raw_case(enum emu_link_retry retry, const char *set, uint32_t thread
                                    .threads = threads,
                                    .seed = test_random(random)};
     struct switch_retries is;
-    struct edges w;
+    struct hostifs w;
     uint32_t got;
 
-    world_profile(&config.profile, "oq2004", set);
+    fixture_profile(&config.profile, "oq2004", set);
     config.profile.link_retry = retry;
-    edges_open(&w, "kary:2,3", &config);
-    fabric_hold(w.fabric);
+    hostifs_open(&w, "kary:2,3", &config);
+    fabric_pause(w.fabric);
     fault_all(w.fabric, &rates);
-    fabric_go(w.fabric);
+    fabric_resume(w.fabric);
     got = raw_run(&w, flaps, random);
     is = retries_of(w.fabric);
     CU_ASSERT_EQUAL(got + is.lost, w.nodes * RAW_POSTS);
     CU_ASSERT_EQUAL(!is.lost, retry == EMU_LINK_RETRY_GO_BACK_N);
     CU_ASSERT_EQUAL(is.again > 0, retry == EMU_LINK_RETRY_GO_BACK_N);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 static void raw__nothing_is_lost_with_retry(void)
@@ -420,7 +420,7 @@ static void raw__nothing_is_lost_with_retry(void)
 
     for (uint32_t i = 0; i < TEST_TRIALS(12u); i++)
         raw_case(EMU_LINK_RETRY_GO_BACK_N, sets[i % 3], i % 4 ? i % 4 : FABRIC_THREADS_DEVICE,
-                 i % 2 * 40, world_faults((uint32_t)test_draw(&random, 2000, 60000)), &random);
+                 i % 2 * 40, fixture_faults((uint32_t)test_draw(&random, 2000, 60000)), &random);
 }
 
 static void raw__what_is_lost_without_is_counted(void)
@@ -429,7 +429,7 @@ static void raw__what_is_lost_without_is_counted(void)
     uint64_t random = test_seed();
 
     for (uint32_t i = 0; i < TEST_TRIALS(6u); i++)
-        raw_case(EMU_LINK_RETRY_NONE, sets[i % 3], 1 + i / 3, i % 2 * 20, world_faults(10000),
+        raw_case(EMU_LINK_RETRY_NONE, sets[i % 3], 1 + i / 3, i % 2 * 20, fixture_faults(10000),
                  &random);
 }
 
@@ -437,9 +437,9 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE_ALONE(retry__costs_no_time_where_nothing_goes_wrong),
-        CASE_ALONE(retry__mends_all_with_crosspoint_buffers),
-        CASE_ALONE(retry__mends_all_with_input_and_crosspoint_buffers),
-        CASE_ALONE(retry__mends_all_with_input_buffers),
+        CASE_ALONE(retry__repairs_all_with_crosspoint_buffers),
+        CASE_ALONE(retry__repairs_all_with_input_and_crosspoint_buffers),
+        CASE_ALONE(retry__repairs_all_with_input_buffers),
         CASE(retry__does_not_depend_on_workers_or_windows),
         CASE(retry__works_on_long_cables),
         CASE(links__keep_what_they_have_while_they_are_down),

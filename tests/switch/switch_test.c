@@ -9,7 +9,7 @@
 #include "switch/input/slots.h"
 #include "switch/policy/policy.h"
 #include "tests/test.h"
-#include "tests/world/switch/bench.h"
+#include "tests/fixtures/switch/bench.h"
 
 /* --- credit conservation ------------------------------------------------------------ */
 
@@ -105,7 +105,7 @@ static void conserve(const char *spec, const struct emu_profile *profile)
     uint32_t leaks = 0, group, cast = 0;
 
     bench_start(&b, spec, profile);
-    group = world_group_of_first(b.fabric, b.graph->nodes);
+    group = fixture_group_of_first(b.fabric, b.graph->nodes);
     for (uint32_t pass = 0; pass < 1500; pass++) {
         b.probe[0]->deaf = pass % 300 > 200; /* now and then the network backs up */
         for (uint32_t i = 0; i < b.graph->nodes; i++) {
@@ -269,7 +269,7 @@ static void credits__multicast_is_paid_after_the_last_copy(void)
     struct emu_hdr fill = {.dst = 1};
 
     bench_open(&b, "kary:4,1", EMU_CREDIT_COUNTER, 2);
-    hdr.dst = world_group_of_first(b.fabric, 4);
+    hdr.dst = fixture_group_of_first(b.fabric, 4);
     b.probe[1]->deaf = true;
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the deaf node's wire is full */

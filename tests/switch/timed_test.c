@@ -8,7 +8,7 @@
 #include "emu/util/combine.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
-#include "tests/world/switch/trial.h"
+#include "tests/fixtures/switch/trial.h"
 
 #define HOP_PS  110000u /* oq2004: a cable and the switch behind it */
 #define WIRE_PS 204800u /* a whole segment */
@@ -129,7 +129,7 @@ static void times__a_combine_unit_takes_its_time(void)
 
         snprintf(set, sizeof set, "combine_units=%u", cases[i].units);
         sim_open(&w, "kary:4,1", set);
-        group = world_group_of_first(w.fabric, cases[i].members);
+        group = fixture_group_of_first(w.fabric, cases[i].members);
         for (uint32_t n = 0; n < cases[i].members; n++)
             sim_post(&w, n, 0,
                      (struct emu_hdr){.kind = EMU_ALLREDUCE,
@@ -380,7 +380,7 @@ static uint64_t results_digest(const struct trial *t, const struct sim *w)
                 if (got->hdr.kind < EMU_REDUCE || got->hdr.seq != op)
                     continue;
                 for (uint32_t b = 0; b < got->hdr.len; b++)
-                    digest = world_digest(digest, got->payload[b]);
+                    digest = fixture_digest(digest, got->payload[b]);
             }
     return digest;
 }
@@ -400,8 +400,8 @@ static void reduction__port_order_gives_the_same_bits(void)
             struct sim w;
 
             t.spec = i % 2 ? "kary:4,2" : "kary:8,1";
-            world_profile(&t.profile, "oq2004",
-                          i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
+            fixture_profile(&t.profile, "oq2004",
+                            i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
             t.profile.combine_units = units[i % 3];
             t.profile.combine_order = order;
             t.posts = 20;
@@ -433,7 +433,7 @@ static void barrier__lets_nobody_through_before_the_last(void)
 
         snprintf(set, sizeof set, "%s combine_units=%u", policies[i % 2], units[i % 3]);
         sim_open(&w, "kary:4,2", set);
-        group = world_group_of_first(w.fabric, 16);
+        group = fixture_group_of_first(w.fabric, 16);
         for (uint32_t n = 0; n < 16; n++) {
             uint64_t ready_ps = test_draw(&random, 0, 5000000);
 
@@ -459,8 +459,8 @@ static bool refused(const char *spec, const char *set, enum emu_clock_mode clock
     struct topo_graph *graph;
     char error[256] = "";
 
-    config.graph = graph = world_graph(spec, UINT32_MAX);
-    world_profile(&config.profile, "oq2004", set);
+    config.graph = graph = fixture_graph(spec, UINT32_MAX);
+    fixture_profile(&config.profile, "oq2004", set);
     if (!fabric_start(&fabric, &config, error, sizeof error))
         fabric_stop(fabric);
     topo_free(graph);
@@ -566,7 +566,7 @@ static void input__no_multicast_waits_long_at_the_head(void)
         for (uint32_t n = 0; n < 8; n++)
             if (n != i % 8 && (test_draw(&random, 0, 1) || (members == 1 && n >= 6)))
                 nodes[members++] = n;
-        group = world_multicast(w.fabric, nodes, members);
+        group = fixture_multicast(w.fabric, nodes, members);
         for (uint32_t s = 0; s < 2; s++)
             sim_post(&w, i % 8, 0,
                      (struct emu_hdr){.kind = EMU_MULTICAST,

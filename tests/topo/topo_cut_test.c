@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/graphs.h"
+#include "tests/fixtures/graphs.h"
 
 #define SWITCHES_MOST 4096
 
@@ -369,7 +369,7 @@ static void topo_partition__leaves_out_what_others_have(void)
     for (uint32_t h = 0; h < c.hosts; h++) {
         uint32_t count[2] = {0};
 
-        topo_partition_part(c.graph, c.host_of, h, 2, worker_of);
+        topo_partition_of_host(c.graph, c.host_of, h, 2, worker_of);
         for (uint32_t s = 0; s < c.graph->switches; s++) {
             CU_ASSERT_EQUAL(worker_of[s] == TOPO_NONE, c.host_of[s] != h);
             if (worker_of[s] != TOPO_NONE)
@@ -377,7 +377,7 @@ static void topo_partition__leaves_out_what_others_have(void)
         }
         CU_ASSERT(count[0] - count[1] <= 1 || count[1] - count[0] <= 1);
     }
-    topo_partition_part(c.graph, NULL, 0, 3, worker_of);
+    topo_partition_of_host(c.graph, NULL, 0, 3, worker_of);
     topo_partition(c.graph, 3, all);
     CU_ASSERT_EQUAL(memcmp(all, worker_of, c.graph->switches * sizeof all[0]), 0);
     topo_free(c.graph);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tests/world/graphs.h"
+#include "tests/fixtures/graphs.h"
 
 #define MUTATIONS 3000
 

@@ -7,7 +7,7 @@
 
 #include "emu/util/bits.h"
 #include "tests/test.h"
-#include "tests/world/graphs.h"
+#include "tests/fixtures/graphs.h"
 
 /* Candidates of switch @sw towards @dst that lead to switches from..to, or to the node itself. */
 static uint32_t candidates(const struct topo_graph *graph, uint32_t sw, uint32_t dst, uint32_t from,

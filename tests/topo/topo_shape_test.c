@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/graphs.h"
+#include "tests/fixtures/graphs.h"
 
 #define SWITCHES_MAX 40
 
@@ -358,7 +358,7 @@ static void topo_find_levels__nodes_on_spines_do_not_make_leaves_of_them(void)
                    (4 + (leaf - 4) * 6 <= dst && dst < 10 + (leaf - 4) * 6 ? 1 : 4);
     CU_ASSERT_EQUAL(bad, 0);
     CU_ASSERT_EQUAL(graph->longest, 3);
-    CU_ASSERT_EQUAL(graph->up, TOPO_UP_TURNED);
+    CU_ASSERT_EQUAL(graph->up, TOPO_UP_FLIPPED);
     net_free(&net);
     topo_free(graph);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/graphs.h"
+#include "tests/fixtures/graphs.h"
 
 /* Trees of every shape that is small enough to walk between all pairs. */
 static const char *const small_trees[] = {

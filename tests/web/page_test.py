@@ -24,10 +24,10 @@ import browser
 
 browser.with_selenium()
 
-from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until  # noqa: E402
-from cli_kit import Client  # noqa: E402
-from kits.seed import seed  # noqa: E402
-from kits.telemetry import View  # noqa: E402
+from web_helpers import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until  # noqa: E402
+from cli_helpers import Client  # noqa: E402
+from helpers.seed import seed  # noqa: E402
+from helpers.telemetry import View  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SHOTS = os.path.join(TOP, "build", "test-logs", "web")
@@ -250,7 +250,7 @@ class Subscriber(threading.Thread):
                     self.events.append(line)
                     continue
                 self.view.take(line)
-                self.looks[line["look"]] = (
+                self.looks[line["sample"]] = (
                     {way: row[:2] for way, row in self.view.links.items()},
                     {s: row[:3] for s, row in self.view.switches.items()},
                     dict(line["totals"]), dict(self.view.finished))
@@ -292,7 +292,7 @@ class InBrowser(FabemuCase):
 
     def ready(self, address):
         self.browser.open(address)
-        self.browser.until("return window.fabemu?.model?.look > 0 && fabemu.drawn().items.length")
+        self.browser.until("return window.fabemu?.model?.sample > 0 && fabemu.drawn().items.length")
 
     def theme(self, name):
         if self.browser.run("return fabemu.drawn().theme") != name:
@@ -386,7 +386,7 @@ class Live(InBrowser):
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
         said = self.browser.run(
-            "const m = fabemu.model; return [m.look, [...m.ways.segments], [...m.ways.stalls],"
+            "const m = fabemu.model; return [m.sample, [...m.ways.segments], [...m.ways.stalls],"
             "[...m.sw.contributions], m.totals.hops]")
         look, segments, stalls, contributions, hops = said
         self.browser.run(browser.PAINTED)
@@ -401,7 +401,7 @@ class Live(InBrowser):
         self.assertEqual({s: n for s, n in enumerate(contributions) if n},
                          {s: row[0] for s, row in switches.items() if row[0]})
         self.browser.keys(" ")
-        self.browser.until("return !fabemu.feed.paused && fabemu.model.look > arguments[0]", look)
+        self.browser.until("return !fabemu.feed.paused && fabemu.model.sample > arguments[0]", look)
 
     def last_collectives_are_those(self, listed, finished, kinds):
         """Each that is listed was told so; and they are what the program does: 64 processes in one
@@ -539,11 +539,11 @@ class Live(InBrowser):
         """On a link that is down nothing is counted any more, while others carry on. Its state is
         told at once; the new routes come later, and what waited for it is carried on after that."""
         counted = "const m = fabemu.model, c = arguments[0];" \
-            "return [m.look, m.ways.segments[2 * c] + m.ways.segments[2 * c + 1], m.totals.hops]"
+            "return [m.sample, m.ways.segments[2 * c] + m.ways.segments[2 * c + 1], m.totals.hops]"
 
         def rests():
             look, before, hops = self.browser.run(counted, cable)
-            self.browser.until("return fabemu.model.look > arguments[0] + 3 &&"
+            self.browser.until("return fabemu.model.sample > arguments[0] + 3 &&"
                                " fabemu.model.totals.hops > arguments[1]", look, hops)
             self.assertEqual(self.browser.run("return fabemu.model.stateName(arguments[0])", cable),
                              "down")
@@ -579,7 +579,7 @@ class Live(InBrowser):
         """What has carried something since the look before is drawn so, and wider than what is
         dead, once that has faded. Returns whether there was such."""
         look, edges = self.browser.run(
-            "const { model } = fabemu; return [model.look, fabemu.drawn().edges.filter((e) =>"
+            "const { model } = fabemu; return [model.sample, fabemu.drawn().edges.filter((e) =>"
             " arguments[0].includes(e.cables[0])).map((e) => [e.cables[0], e.up.sum, e.up.width,"
             " model.stateName(e.cables[0])])]", up)
         drawn = {c: row for c, *row in edges}
@@ -616,7 +616,7 @@ class Live(InBrowser):
     def replays(self, record):
         """The recording, at its end, has what the last snapshot of the run had."""
         self.browser.find("#file").send_keys(record)
-        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        self.browser.until("return !fabemu.feed.live && fabemu.model.sample > 0")
         seek = "const s = document.getElementById('seek'); s.value = arguments[0];" \
             "s.dispatchEvent(new Event('input')); return fabemu.model.totals.hops"
         last = self.browser.run(seek, 1000)
@@ -625,11 +625,11 @@ class Live(InBrowser):
         self.assertLess(middle, last)
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
-        look = self.browser.run("return fabemu.model.look")
+        look = self.browser.run("return fabemu.model.sample")
         self.browser.keys(".")
-        self.assertEqual(self.browser.run("return fabemu.model.look"), look + 1)
+        self.assertEqual(self.browser.run("return fabemu.model.sample"), look + 1)
         self.browser.keys(",", ",")
-        self.assertEqual(self.browser.run("return fabemu.model.look"), look - 1)
+        self.assertEqual(self.browser.run("return fabemu.model.sample"), look - 1)
         self.browser.shot("replay-dark")
 
 
@@ -773,7 +773,8 @@ class ByHand(InBrowser):
                 shape = client.next()
                 client.close()
                 drawn = self.browser.until(
-                    "return fabemu.model.look > 0 && fabemu.drawn().items.length && fabemu.drawn()")
+                    "return fabemu.model.sample > 0 && fabemu.drawn().items.length"
+                    " && fabemu.drawn()")
                 for what, count in (("switches", len(shape["switches"])),
                                     ("nodes", shape["nodes"])):
                     there = sorted(i for item in drawn["items"] for i in item[what])
@@ -814,7 +815,7 @@ class ByHand(InBrowser):
         self.browser.keys("t")
         self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")
         self.browser.driver.refresh()
-        self.browser.until("return window.fabemu?.model?.look > 0")
+        self.browser.until("return window.fabemu?.model?.sample > 0")
         self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")  # kept
 
     def words_can_be_read(self, name):
@@ -856,9 +857,9 @@ class Played(InBrowser):
         super().tearDown()
 
     def plays(self, look, **rows):
-        self.fabric.say(self.stream, {"event": "telemetry", "look": look, "since": look - 1,
+        self.fabric.say(self.stream, {"event": "telemetry", "sample": look, "since": look - 1,
                                       "at_ns": look * 10**8, "totals": {"hops": 0}, **rows})
-        self.browser.until("return fabemu.model?.look === arguments[0]", look)
+        self.browser.until("return fabemu.model?.sample === arguments[0]", look)
 
     def selects(self, id_):
         part = self.browser.run(
@@ -931,7 +932,7 @@ class Played(InBrowser):
 
         def looks(**last):
             for look, rows in ((1, {}), (2, last)):
-                yield {"event": "telemetry", "look": look, "at_ns": look * 10**8, "totals": {},
+                yield {"event": "telemetry", "sample": look, "at_ns": look * 10**8, "totals": {},
                        **rows}
 
         def ways(up, down, stalls=0):
@@ -951,7 +952,7 @@ class Played(InBrowser):
                 for node, other in pairs], **more}
 
         barrier = {"group": 1, "number": 2, "kind": "barrier", "members": 8,
-                   "came": [0, 1, 2, 4, 5, 6, 7], "missing": [{"node": 3}]}
+                   "arrived": [0, 1, 2, 4, 5, 6, 7], "missing": [{"node": 3}]}
         called = {"kind": "barrier", "name": "MPI_COMM_WORLD", "members": 4, "for_ns": 6 * 10**9}
         for given, lines, wanted in (
                 (shape, looks(), "The fabric is idle: no process is attached to it."),
@@ -1029,10 +1030,10 @@ class Played(InBrowser):
                                 " document.getElementById('feed').textContent]")
         self.assertEqual(said, [len(WRONG), 0, "lines are not as fabemu writes them, and are left"
                                 f" out: {len(WRONG)}"])
-        snapshot = {"event": "telemetry", "look": 3, "at_ns": 3 * 10**8}
+        snapshot = {"event": "telemetry", "sample": 3, "at_ns": 3 * 10**8}
         self.fabric.say(self.stream, {"event": "telemetry_shape"}, snapshot)
         self.browser.until("return fabemu.feed.leftOut === arguments[0]", len(WRONG) + 2)
-        self.assertEqual(self.browser.run("return fabemu.model.look"), 2)
+        self.assertEqual(self.browser.run("return fabemu.model.sample"), 2)
         draw = random.Random(seed())
         for look in range(100, 100 + int(os.environ.get("FABEMU_MUTANTS", "12"))):
             lines = [mutate(draw, line) for line in TOLD]
@@ -1106,7 +1107,7 @@ class Played(InBrowser):
         report = {"faults": [{"hits": 0, "hits_are": "packets hit in transit"},
                              {"hits": 3, "hits_are": "packets hit"},
                              {"hits": 4, "hits_are": "packets hit"}],
-                  "links": {"new_tables": 2, "parted": 0}, "standstill_ns": 7 * 10**9,
+                  "links": {"new_tables": 2, "partitioned": 0}, "standstill_ns": 7 * 10**9,
                   "processes": {"attached": 64, "died": 0}}
         self.plays(1)
         text = self.browser.run("""
@@ -1154,7 +1155,7 @@ class Played(InBrowser):
             "kind": "receive", "state": "unmatched", "node": 1, "for_ns": 6 * 10**9}}],
                  "standstill": {
             "for_ns": 6 * 10**9, "collectives": [
-                {"group": 1, "number": 2, "kind": "barrier", "members": 2, "came": [0],
+                {"group": 1, "number": 2, "kind": "barrier", "members": 2, "arrived": [0],
                  "missing": [{"node": 1, "begun": 1}]}]}}
         self.plays(60)
         self.assertEqual(self.marks(), (False, False))
@@ -1186,7 +1187,7 @@ const { model } = fabemu, take = model.takeSnapshot.bind(model);
 window.sums = {};
 model.takeSnapshot = (line) => {
   take(line);
-  sums[model.look] = Array.from(model.cables, (_, c) =>
+  sums[model.sample] = Array.from(model.cables, (_, c) =>
     model.ways.segments[2 * c] + model.ways.segments[2 * c + 1]);
 };
 return model.shape;
@@ -1219,7 +1220,7 @@ class Large(InBrowser):
         run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02", "--measure",
                          "100000000", "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
-        self.browser.until("return window.fabemu?.model?.look > 0")
+        self.browser.until("return window.fabemu?.model?.sample > 0")
         folded = self.browser.run(KEEP_SUMS)
         self.assertEqual({name: folded["folded"][name] for name in
                           ("nodes", "switches", "cables", "open")},
@@ -1240,7 +1241,7 @@ class Large(InBrowser):
             bytes_most = max(bytes_most, len(json.dumps(line, separators=(",", ":"))))
             for way, sent, *_ in line["links"]:
                 segments[way] = sent
-            look = line["look"]
+            look = line["sample"]
             if sum(segments) < 10**5:
                 look = -1  # it has hardly begun
         all_of_it.close()
@@ -1290,7 +1291,7 @@ class Opened(InBrowser):
         self.browser.run("document.getElementById('canvas').focus()")
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
-        return self.browser.run("return fabemu.model.look")
+        return self.browser.run("return fabemu.model.sample")
 
     def open_blocks(self):
         return sorted(self.browser.run("return [...fabemu.model.open]"))
@@ -1308,7 +1309,7 @@ class Opened(InBrowser):
 
     def becomes(self, blocks):
         self.browser.until("return [...fabemu.model.open].join() === arguments[0] &&"
-                           " fabemu.model.look > 0", ",".join(map(str, blocks)))
+                           " fabemu.model.sample > 0", ",".join(map(str, blocks)))
 
     def is_drawn_as_it_is_counted(self, path):
         """Each part once; all that is open to the number of a reader of the whole network."""
@@ -1320,13 +1321,13 @@ class Opened(InBrowser):
         whole.close()
         said = self.browser.run("""
             const { model } = fabemu, drawn = fabemu.drawn();
-            return { look: model.look, hops: model.totals.hops, names: model.shape.names,
+            return { sample: model.sample, hops: model.totals.hops, names: model.shape.names,
               cables: model.shape.cables, folded: model.folded, nodes: model.nodeCount,
               switches: model.switches.length, segments: [...model.ways.segments],
               stalls: [...model.ways.stalls], sent: [...model.node.sent],
               items: drawn.items, edges: drawn.edges };""")
-        self.assertEqual((said["look"], said["hops"]),
-                         (view.line["look"], view.line["totals"]["hops"]))
+        self.assertEqual((said["sample"], said["hops"]),
+                         (view.line["sample"], view.line["totals"]["hops"]))
         for kind in "nodes", "switches":
             parts = [part for item in said["items"] for part in item[kind]]
             self.assertEqual(sorted(parts), list(range(said[kind])))
@@ -1405,7 +1406,7 @@ class Opened(InBrowser):
         self.browser.keys("ENTER")  # so the page folds it no more
         self.goes_to("ARROW_DOWN", "item.kind === 'box' && item.nodes.length === 1")
         self.browser.keys("ENTER")
-        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.look > 0")
+        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.sample > 0")
         first, = self.open_blocks()
         self.is_drawn_as_it_is_counted(path)
         self.assertTrue(self.browser.run("return fabemu.selected !== null"))
@@ -1419,7 +1420,7 @@ class Opened(InBrowser):
         self.clicks_twice(root)
         self.browser.until("return /so many open blocks/.test(document.getElementById('feed')"
                            ".textContent)")
-        self.browser.until("return fabemu.model.look > 0")
+        self.browser.until("return fabemu.model.sample > 0")
         self.assertEqual(self.open_blocks(), [first])  # what was open is
         self.browser.keys("0")
         self.becomes([])
@@ -1433,7 +1434,7 @@ class Opened(InBrowser):
         self.ready(page_of(done.stdout).address)
         self.clicks_twice(self.item("item.kind === 'box'"))
         self.clicks_twice(self.item("item.kind === 'switch' && item.level === 1"))  # 18 of them
-        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.look > 0")
+        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.sample > 0")
         self.browser.run(browser.PAINTED)
         self.browser.shot("switches-opened")
         edge = self.browser.run("""
@@ -1582,7 +1583,7 @@ class Recorded(InBrowser):
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
         self.browser.find("#file").send_keys(record)
-        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        self.browser.until("return !fabemu.feed.live && fabemu.model.sample > 0")
         self.browser.keys(" ")
         looks = self.browser.run("""
             const s = document.getElementById("seek"), ret = [];
@@ -1590,10 +1591,10 @@ class Recorded(InBrowser):
               s.value = at;
               s.dispatchEvent(new Event("input"));
               const m = fabemu.model;
-              ret.push([m.look, Math.round(m.at * 1e12), m.totals.hops]);
+              ret.push([m.sample, Math.round(m.at * 1e12), m.totals.hops]);
             }
             return ret;""")
-        told = lambda line: [line["look"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
+        told = lambda line: [line["sample"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
         self.assertEqual(looks[-2], told(lines[-1]))
         self.assertEqual(looks[-1], told(lines[1]))  # and back to the first
         self.assertIn(told(lines[begins[1] - 1]), looks)  # the first run, to its end,
@@ -1607,7 +1608,7 @@ class Recorded(InBrowser):
             const trap = (sw, at, packets) => ({ event: "trap", switch: sw, at, packets, to: 1 });
             const hit = (fault, at) => ({ event: "hit", fault, what: "lost", at });
             const events = [trap(3, 0, 1), trap(4, 0, 2), hit(1, 0.1), trap(3, 0.2, 4), hit(2, 0.2),
-              hit(1, 0.3), { event: "alone", node: 7, at: 0.4 }, trap(5, 0.5, 1)];
+              hit(1, 0.3), { event: "node_no_link", node: 7, at: 0.4 }, trap(5, 0.5, 1)];
             for (let i = 0; i < 100; i++) events.push(trap(5, 1 + i, 1));
             return import("./panel.js").then(({ renderEvents }) => {
               const place = document.createElement("ul");
@@ -1635,7 +1636,7 @@ class Recorded(InBrowser):
             {"node": 1, "call": call, "receive": op}, {"node": 3, "receive": op}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [
                       {"group": 65537, "number": 2, "kind": "barrier", "members": 4,
-                       "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
+                       "arrived": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
         with open(record + ".still", "w") as f:
             f.writelines(json.dumps(line) + "\n" for line in (shape, first, stands))
         self.browser.find("#file").send_keys(record + ".still")
@@ -1652,7 +1653,7 @@ class Recorded(InBrowser):
                 "come that matches"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
-        self.browser.until("return fabemu.feed.live && fabemu.model.look > 0 &&"
+        self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"
                            " document.getElementById('standstill').hidden")
         self.well()
 
@@ -1721,7 +1722,7 @@ class Recorded(InBrowser):
 
         stream = fabric.next()
         self.plays(fabric, stream, 1, 100)
-        self.browser.until("return fabemu.model?.look === 1")
+        self.browser.until("return fabemu.model?.sample === 1")
         self.says("live")
         self.plays(fabric, stream, 2, 200)
         self.browser.until("return fabemu.feed.moves")
@@ -1741,7 +1742,7 @@ class Recorded(InBrowser):
         stream = fabric.next()
         self.plays(fabric, stream, 30, 300)
         self.says("live")
-        self.assertEqual(self.browser.until("return fabemu.model.look === 30 &&"
+        self.assertEqual(self.browser.until("return fabemu.model.sample === 30 &&"
                                             " fabemu.model.events.length"), 1)  # it is remembered
         self.assertTrue(self.browser.run(listed))
         self.assertEqual(self.browser.run("return fabemu.model.seriesOfWays('segments', [3])"),
@@ -1751,7 +1752,7 @@ class Recorded(InBrowser):
 
         stream = fabric.next()
         self.plays(fabric, stream, 40, 400)
-        self.browser.until("return fabemu.model.look === 40")
+        self.browser.until("return fabemu.model.sample === 40")
         stream.sendall(b'{"event":"telem')
         fabric.end()
         self.browser.until("return fabemu.feed.state === 'ended'")
@@ -1766,7 +1767,7 @@ class Recorded(InBrowser):
         """A snapshot; the first of a stream comes behind the shape."""
         if look != 2:
             fabric.say(stream, {"ok": True}, SHAPE)
-        fabric.say(stream, {"event": "telemetry", "look": look, "since": look - 1 if look == 2
+        fabric.say(stream, {"event": "telemetry", "sample": look, "since": look - 1 if look == 2
                             else 0, "at_ns": look * 10**8, "totals": {"hops": hops},
                             "links": [[way, hops, 0, 0, 0] for way in (0, 3, 7)]})
 
@@ -1812,7 +1813,7 @@ class Recorded(InBrowser):
         with open(record, "w") as f:
             f.write(text + "\n" + lines)
         self.browser.find("#file").send_keys(record)
-        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        self.browser.until("return !fabemu.feed.live && fabemu.model.sample > 0")
         self.assertIn("fault 1 begins", self.browser.text("#events"))
         self.well()
 
@@ -1846,7 +1847,7 @@ class Recorded(InBrowser):
 
 # Each kind of line that a recording may have, as docs/telemetry.md and docs/control.md have it.
 TOLD = [
-    {"event": "telemetry", "skipped": 2, "look": 90, "at_ns": 9 * 10**9, "totals": {"hops": 5},
+    {"event": "telemetry", "skipped": 2, "sample": 90, "at_ns": 9 * 10**9, "totals": {"hops": 5},
      "collectives": [[1, 0], [0, 0], [0, 0], [2, 1]], "links": [[0, 51, 2, 3, 1]],
      "switches": [[0, 5, 6, 7, 8]], "nodes": [[1, 2, 3, 4, 5, 6]], "states": [[1, 3, 2]],
      "processes": [{"node": 0, "pid": 7, "rank": 0, "command": "demo"}],
@@ -1858,7 +1859,7 @@ TOLD = [
      "standstill": {"for_ns": 6 * 10**9, "links": [{"switch": 1, "port": 2, "for_ns": 5,
                                                     "waits_for": "credit"}],
                     "collectives": [{"group": 65537, "number": 2, "kind": "barrier", "members": 4,
-                                     "name": "MPI_COMM_WORLD", "bytes": 8, "came": [0, 1, 2],
+                                     "name": "MPI_COMM_WORLD", "bytes": 8, "arrived": [0, 1, 2],
                                      "missing": [{"node": 3, "begun": 1}],
                                      "differ": [{"node": 2, "kind": "reduce", "bytes": 4}]}]}},
     {"event": "report", "report": {"nodes": 4, "communication": {"messages": {
@@ -1870,10 +1871,10 @@ TOLD = [
     {"event": "hit", "s": 2, "fault": 1, "what": "lost", "cable": "0:2"},
     {"event": "tables", "s": 3, "took_ns": 5, "links_out": 1},
     {"event": "node_died", "s": 4, "node": 2, "command": "demo", "how": "signal 9"},
-    {"event": "telemetry", "look": 91, "at_ns": 9.1 * 10**9, "links": [[1, 60, 2, 3, 1]]}]
+    {"event": "telemetry", "sample": 91, "at_ns": 9.1 * 10**9, "links": [[1, 60, 2, 3, 1]]}]
 # What is no line of a fabric of SHAPE.
 WRONG = [None, 7, "x", [], {}, {"event": None}, {"event": 5}, {"event": "telemetry"}, *(
-    {"event": "telemetry", "look": 2, "at_ns": 2 * 10**8, **rows} for rows in (
+    {"event": "telemetry", "sample": 2, "at_ns": 2 * 10**8, **rows} for rows in (
         {"at_ns": None}, {"links": 7}, {"links": [None]}, {"links": [[8, 1, 1, 1, 1]]},
         {"states": [[0, 4, 0]]}, {"waits": [[0, 2, 0, 0, 0, 0]]}, {"finished": [None]},
         {"processes": [None]}, {"totals": {"hops": "x"}})),

@@ -18,9 +18,9 @@ import threading
 import time
 import unittest
 
-from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until
-from cli_kit import Client
-from kits.telemetry import View, parse_metrics
+from web_helpers import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until
+from cli_helpers import Client
+from helpers.telemetry import View, parse_metrics
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FILES = os.path.join(TOP, "apps", "web", "page")
@@ -481,10 +481,10 @@ class Simulated(WebCase):
         reader.ask("subscribe", telemetry=100)
         view = View(reader.next())
         view.take(reader.next())
-        first = view.line["look"]
-        while view.line["look"] < first + 8:
+        first = view.line["sample"]
+        while view.line["sample"] < first + 8:
             view.take(reader.next())
-        due = (view.line["look"] - first - 2) * 0.2  # two may be due at once when it begins
+        due = (view.line["sample"] - first - 2) * 0.2  # two may be due at once when it begins
         self.assertGreaterEqual(time.monotonic() - begun, due)
         self.assertIsNone(run.poll())
         for who in 1, 3:

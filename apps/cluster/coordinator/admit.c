@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.c - a host that has come back is given the state of the governor's replica. begin.c is the
+ * admit.c - a host that has come back is given the state of the governor's replica. rejoin.c is the
  * other side.
  *
  * All of it is said on its control channel before anything else is, by the one thread that changes
@@ -20,25 +20,27 @@ static void list_add(struct json_object *list, uint64_t number)
 
 /* --- lives ------------------------------------------------------------------------------ */
 
-static struct json_object *of_life(uint32_t host, uint32_t life)
+static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations)
 {
-    return json_add_number(json_add_number(json_object_new_object(), "host", host), "life", life);
+    return json_add_number(json_add_number(json_object_new_object(), "host", host), "incarnation",
+                           incarnations);
 }
 
 /*
  * What is under way of its former life is nobody's from now on; and it knows of all others'. Who
  * of the others does not do so is no replica any more: that is not the one's fault that is back.
  */
-static int lives_tell(struct hosts *hosts, uint32_t host)
+static int process_order_send(struct coordinator *coord, uint32_t host)
 {
-    uint32_t life = ++hosts->far[host].life;
+    uint32_t incarnations = ++coord->agent[host].incarnations;
     int err = 0;
 
-    fabric_host_life(hosts->config.fabric, host, life);
-    hosts_do(hosts, 0, "life", of_life(host, life), 0);
-    for (uint32_t h = 1; !err && h < hosts->config.count; h++)
-        if (h != host && hosts->far[h].life)
-            err = hosts_call(hosts, host, "life", of_life(h, hosts->far[h].life), NULL, NULL);
+    fabric_host_incarnation(coord->config.fabric, host, incarnations);
+    coordinator_do(coord, 0, "incarnation", with_incarnation(host, incarnations), 0);
+    for (uint32_t h = 1; !err && h < coord->config.count; h++)
+        if (h != host && coord->agent[h].incarnations)
+            err = coordinator_call(coord, host, "incarnation",
+                                   with_incarnation(h, coord->agent[h].incarnations), NULL, NULL);
     return err;
 }
 
@@ -55,8 +57,8 @@ static struct json_object *nodes_list(const struct fabric *fabric)
         if (!word)
             continue;
         list_add(list, n);
-        list_add(list, word & ~EMU_SEAT_NO_LINK);
-        list_add(list, !(word & EMU_SEAT_NO_LINK));
+        list_add(list, word & ~EMU_INCARNATION_NO_LINK);
+        list_add(list, !(word & EMU_INCARNATION_NO_LINK));
     }
     return list;
 }
@@ -87,16 +89,16 @@ static struct json_object *units_list(const struct fabric *fabric)
     return list;
 }
 
-static int network_tell(struct hosts *hosts, uint32_t host)
+static int network_tell(struct coordinator *coord, uint32_t host)
 {
-    const struct fabric *fabric = hosts->config.fabric;
+    const struct fabric *fabric = coord->config.fabric;
     struct json_object *with = json_object_new_object(), *out;
     int err;
 
     json_object_object_add(with, "nodes", nodes_list(fabric));
     json_object_object_add(with, "down", cables_list(fabric, fabric_link_is_out));
     json_object_object_add(with, "units", units_list(fabric));
-    err = hosts_call(hosts, host, "begin", with, NULL, NULL);
+    err = coordinator_call(coord, host, "begin", with, NULL, NULL);
     out = cables_list(fabric, is_unrouted);
     if (err || !json_object_array_length(out)) {
         json_object_put(out);
@@ -104,13 +106,13 @@ static int network_tell(struct hosts *hosts, uint32_t host)
     }
     with = json_object_new_object();
     json_object_object_add(with, "out", out);
-    return hosts_call(hosts, host, "reroute", with, NULL, NULL);
+    return coordinator_call(coord, host, "reroute", with, NULL, NULL);
 }
 
 /* --- groups ------------------------------------------------------------------------------ */
 
 struct groups {
-    struct hosts *hosts;
+    struct coordinator *coord;
     uint32_t host;
     struct json_object *list;
     size_t numbers; /* in it */
@@ -123,7 +125,7 @@ static void groups_flush(struct groups *groups)
 
     json_object_object_add(with, "groups", groups->list);
     if (!groups->err && groups->numbers)
-        groups->err = hosts_call(groups->hosts, groups->host, "groups", with, NULL, NULL);
+        groups->err = coordinator_call(groups->coord, groups->host, "groups", with, NULL, NULL);
     else
         json_object_put(with);
     groups->list = json_object_new_array();
@@ -149,7 +151,7 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
     json_add_number(one, "is",
                     (group->combines ? HOSTS_COMBINES : 0) | (group->failed ? HOSTS_FAILED : 0) |
                         (group->treeless ? HOSTS_TREELESS : 0) |
-                        (group->parted ? HOSTS_PARTED : 0));
+                        (group->partitioned ? HOSTS_PARTITIONED : 0));
     json_object_object_add(one, "nodes", nodes);
     json_object_object_add(one, "tree", tree);
     json_object_array_add(groups->list, one);
@@ -158,11 +160,11 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
         groups_flush(groups);
 }
 
-static int groups_tell(struct hosts *hosts, uint32_t host)
+static int groups_tell(struct coordinator *coord, uint32_t host)
 {
-    struct groups groups = {.hosts = hosts, .host = host, .list = json_object_new_array()};
+    struct groups groups = {.coord = coord, .host = host, .list = json_object_new_array()};
 
-    fabric_group_each(hosts->config.fabric, group_add, &groups);
+    fabric_group_each(coord->config.fabric, group_add, &groups);
     groups_flush(&groups);
     json_object_put(groups.list);
     return groups.err;
@@ -170,27 +172,27 @@ static int groups_tell(struct hosts *hosts, uint32_t host)
 
 /* --- all of it --------------------------------------------------------------------------- */
 
-int hosts_admit(struct hosts *hosts, uint32_t host)
+int coordinator_admit(struct coordinator *coord, uint32_t host)
 {
-    struct host_far *far = &hosts->far[host];
+    struct coordinator_agent *agent = &coord->agent[host];
     int err;
 
-    if (!far->back)
+    if (!agent->back)
         return -EHOSTDOWN; /* it has gone again */
-    far->lost = far->back = false;
-    err = lives_tell(hosts, host);
+    agent->lost = agent->back = false;
+    err = process_order_send(coord, host);
     if (!err)
-        err = network_tell(hosts, host);
+        err = network_tell(coord, host);
     if (!err)
-        err = groups_tell(hosts, host);
-    if (far->lost)
+        err = groups_tell(coord, host);
+    if (agent->lost)
         return -EHOSTDOWN;
     if (err) {
-        hosts_lose(far, "it cannot take the fabric's state");
+        coordinator_lose(agent, "it cannot take the fabric's state");
         return err;
     }
-    if (far->kept)
-        eventfd_write(hosts->kept_fd, 1); /* what it said meanwhile */
-    hosts_mend_soon(hosts);
+    if (agent->kept)
+        eventfd_write(coord->kept_fd, 1); /* what it said meanwhile */
+    coordinator_rejoin_soon(coord);
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coordinator.c - the governor's side of the control channels: messages and calls; how all meet,
- * and the end. guests.c has the processes of other hosts, mirror.c what the fabric has them do.
+ * and the end. clients.c has the processes of other hosts, mirror.c what the fabric has them do.
  *
  * A call is waited for. What else comes from that host meanwhile is kept, in order, for the next
- * hosts_serve().
+ * coordinator_serve().
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "apps/cluster/coordinator/internal.h"
-#include "apps/base/say.h"
+#include "apps/base/message.h"
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
@@ -28,170 +28,173 @@
 
 /* --- connections --------------------------------------------------------------------- */
 
-void hosts_lose(struct host_far *far, const char *why)
+void coordinator_lose(struct coordinator_agent *agent, const char *why)
 {
-    struct hosts *hosts = far->hosts;
+    struct coordinator *coord = agent->coord;
 
-    if (far->lost)
+    if (agent->lost)
         return;
-    far->lost = true;
-    far->back = false;
-    conn_close(&far->conn);
-    json_object_put(far->kept);
-    far->kept = NULL;
-    json_object_put(far->links); /* of a life that is over */
-    far->links = NULL;
-    hosts_hits_past(&far->hits);
-    memset(far->sample, 0, sizeof far->sample); /* its next life counts from 0 */
-    hosts_query_lost(far);
-    emu_each_listed (struct hosts_process, process, &far->processes, link) {
+    agent->lost = true;
+    agent->back = false;
+    conn_close(&agent->conn);
+    json_object_put(agent->kept);
+    agent->kept = NULL;
+    json_object_put(agent->links); /* of a life that is over */
+    agent->links = NULL;
+    coordinator_hits_keep(&agent->hits);
+    memset(agent->sample, 0, sizeof agent->sample); /* its next life counts from 0 */
+    coordinator_query_lost(agent);
+    emu_each_listed (struct coordinator_process, process, &agent->processes, link) {
         if (!*process->how)
             snprintf(process->how, sizeof process->how, "its host %s was lost",
-                     hosts->config.name[far->number]);
+                     coord->config.name[agent->number]);
         if (!process->ended)
-            hosts_process_end(process);
+            coordinator_process_end(process);
         process->lost = true;
         process->client = -1; /* another life may have one of that number */
     }
-    hosts_part_of(hosts, far->number, TOPO_NONE);
-    hosts->config.ops.lost(hosts->config.ops.ctx, far->number, why);
-    hosts_await(far);
+    coordinator_link_lost(coord, agent->number, TOPO_NONE);
+    coord->config.ops.lost(coord->config.ops.ctx, agent->number, why);
+    coordinator_await(agent);
 }
 
-void hosts_expel(struct hosts *hosts, uint32_t host, const char *why)
+void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why)
 {
-    hosts_lose(&hosts->far[host], why);
+    coordinator_lose(&coord->agent[host], why);
 }
 
 /* Whatever waits, on either side, is told of. */
-static void far_listen(struct host_far *far)
+static void agent_listen(struct coordinator_agent *agent)
 {
-    hosts_listen(far->hosts->epoll, &far->conn, &far->events, far);
-    if (far->held && !hosts_is_full(&far->conn))
-        eventfd_write(far->hosts->kept_fd, 1);
+    hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
+    if (agent->blocked && !hosts_is_full(&agent->conn))
+        eventfd_write(agent->coord->kept_fd, 1);
 }
 
-static void far_flush(struct host_far *far)
+static void agent_flush(struct coordinator_agent *agent)
 {
-    int err = far->lost ? 0 : conn_flush(&far->conn);
+    int err = agent->lost ? 0 : conn_flush(&agent->conn);
 
     if (err && err != -EAGAIN)
-        hosts_lose(far, "its control channel has ended");
+        coordinator_lose(agent, "its control channel has ended");
     else
-        far_listen(far);
+        agent_listen(agent);
 }
 
 /* @message is put. */
-void hosts_say(struct host_far *far, struct json_object *message)
+void coordinator_send(struct coordinator_agent *agent, struct json_object *message)
 {
-    if (far->lost) {
+    if (agent->lost) {
         json_object_put(message);
-    } else if (conn_put(&far->conn, message)) {
-        hosts_lose(far, "it does not read its control channel");
+    } else if (conn_put(&agent->conn, message)) {
+        coordinator_lose(agent, "it does not read its control channel");
     } else {
-        far_flush(far);
+        agent_flush(agent);
     }
 }
 
 /* What others have done it could not: it is no replica any more. */
-static void far_failed(struct host_far *far, const char *what, int err)
+static void launch_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
 
     snprintf(why, sizeof why, "it could not do as it was told (%.32s): %s", what, strerror(-err));
     emu_printable(why);
-    hosts_lose(far, why);
+    coordinator_lose(agent, why);
 }
 
 /* --- messages ------------------------------------------------------------------------- */
 
 /* A session between that host and another one has ended. */
-static void message_of_link(struct host_far *far, struct json_object *link)
+static void message_of_link(struct coordinator_agent *agent, struct json_object *link)
 {
-    const struct hosts_ops *ops = &far->hosts->config.ops;
+    const struct coordinator_ops *ops = &agent->coord->config.ops;
     int64_t host = emu_json_number(link, "host", -1), of = emu_json_number(link, "of", 0);
     int64_t number = emu_json_number(link, "number", -1);
 
-    if (host < 0 || host >= far->hosts->config.count || host == far->number || of < 1 ||
+    if (host < 0 || host >= agent->coord->config.count || host == agent->number || of < 1 ||
         of > UINT32_MAX || number < 0 || number >= of)
         return;
-    hosts_part_of(far->hosts, far->number, (uint32_t)host);
-    ops->link_lost(ops->ctx, far->number,
+    coordinator_link_lost(agent->coord, agent->number, (uint32_t)host);
+    ops->link_lost(ops->ctx, agent->number,
                    &(struct hosts_link){.host = (uint32_t)host,
                                         .number = (uint32_t)number,
                                         .of = (uint32_t)of,
-                                        .end_fd = -1});
+                                        .closed_fd = -1});
 }
 
 /* A process there does not take its segments. */
-static void message_of_node(struct host_far *far, int64_t node)
+static void message_of_node(struct coordinator_agent *agent, int64_t node)
 {
-    const struct hosts_ops *ops = &far->hosts->config.ops;
+    const struct coordinator_ops *ops = &agent->coord->config.ops;
 
     if (node >= 0 && node <= UINT32_MAX)
-        ops->cut_off(ops->ctx, far->number, (uint32_t)node);
+        ops->cut_off(ops->ctx, agent->number, (uint32_t)node);
 }
 
-int hosts_error_of(struct json_object *message, int64_t unsaid)
+int coordinator_error_of(struct json_object *message, int64_t unsaid)
 {
     int64_t number = emu_json_number(message, "errno", unsaid);
 
     return number >= 0 && number < 4096 ? -(int)number : -EIO;
 }
 
-static void message_serve(struct host_far *far, struct json_object *message)
+static void message_serve(struct coordinator_agent *agent, struct json_object *message)
 {
     int64_t client = emu_json_number(message, "client", -1);
     struct json_object *field;
 
     if (client >= 0)
-        hosts_message_of_client(far, client, message);
+        coordinator_message_of_client(agent, client, message);
     if (json_object_object_get_ex(message, "hit", &field))
-        hosts_dark(&far->hits, emu_json_number(message, "fault", 0), json_object_get_int64(field));
+        coordinator_hits_down(&agent->hits, emu_json_number(message, "fault", 0),
+                              json_object_get_int64(field));
     if (json_object_object_get_ex(message, "sample", NULL))
-        hosts_message_of_sample(far, message);
+        coordinator_message_of_sample(agent, message);
     if (json_object_object_get_ex(message, "link_lost", &field))
-        message_of_link(far, field);
+        message_of_link(agent, field);
     if (json_object_object_get_ex(message, "cut_off", &field))
-        message_of_node(far, json_object_get_int64(field));
+        message_of_node(agent, json_object_get_int64(field));
     if (json_object_object_get_ex(message, "failed", &field))
-        far_failed(far, emu_json_text(message, "failed", "?"), hosts_error_of(message, EIO));
+        launch_failed(agent, emu_json_text(message, "failed", "?"),
+                      coordinator_error_of(message, EIO));
     if (emu_json_number(message, "reply", 0) > 0)
-        hosts_message_of_query(far, message);
+        coordinator_message_of_query(agent, message);
 }
 
-static void serve_kept(struct host_far *far)
+static void serve_kept(struct coordinator_agent *agent)
 {
-    struct json_object *kept = far->kept;
+    struct json_object *kept = agent->kept;
 
-    far->kept = NULL;
+    agent->kept = NULL;
     /* of a host that is lost meanwhile nobody is to be let in any more */
-    for (size_t i = 0; kept && !far->lost && i < json_object_array_length(kept); i++)
-        message_serve(far, json_object_array_get_idx(kept, i));
+    for (size_t i = 0; kept && !agent->lost && i < json_object_array_length(kept); i++)
+        message_serve(agent, json_object_array_get_idx(kept, i));
     json_object_put(kept);
 }
 
-static void far_serve(struct host_far *far)
+static void agent_serve(struct coordinator_agent *agent)
 {
     struct json_object *message;
     int end, got = 1;
 
-    if (far->lost) {
-        hosts_await_serve(far);
+    if (agent->lost) {
+        coordinator_await_serve(agent);
         return;
     }
-    serve_kept(far);
-    far_flush(far);
-    end = far->lost ? 0 : conn_fill(&far->conn);
-    while (!far->lost && (got = conn_next(&far->conn, &message)) == 1) {
-        message_serve(far, message);
+    serve_kept(agent);
+    agent_flush(agent);
+    end = agent->lost ? 0 : conn_fill(&agent->conn);
+    while (!agent->lost && (got = conn_next(&agent->conn, &message)) == 1) {
+        message_serve(agent, message);
         json_object_put(message);
     }
     if (end || got < 0)
-        hosts_lose(far, end ? "its control channel has ended" : "what it says is no message");
+        coordinator_lose(agent,
+                         end ? "its control channel has ended" : "what it says is no message");
 }
 
-bool hosts_is_among(const void *what, const struct epoll_event *events, int count)
+bool coordinator_is_among(const void *what, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++)
         if (events[i].data.ptr == what)
@@ -199,138 +202,142 @@ bool hosts_is_among(const void *what, const struct epoll_event *events, int coun
     return false;
 }
 
-void hosts_serve(struct hosts *hosts)
+void coordinator_serve(struct coordinator *coord)
 {
     struct epoll_event events[64];
-    int count = epoll_wait(hosts->epoll, events, 64, 0);
+    int count = epoll_wait(coord->epoll, events, 64, 0);
     uint64_t times;
-    bool kept = read(hosts->kept_fd, &times, sizeof times) > 0;
+    bool kept = read(coord->kept_fd, &times, sizeof times) > 0;
 
-    for (uint32_t i = 0; i < hosts->config.links; i++)
-        if (hosts_is_among(&hosts->config.link[i], events, count)) {
-            epoll_ctl(hosts->epoll, EPOLL_CTL_DEL, hosts->config.link[i].end_fd, NULL);
-            hosts_part_of(hosts, 0, hosts->config.link[i].host);
-            hosts->config.ops.link_lost(hosts->config.ops.ctx, 0, &hosts->config.link[i]);
+    for (uint32_t i = 0; i < coord->config.links; i++)
+        if (coordinator_is_among(&coord->config.link[i], events, count)) {
+            epoll_ctl(coord->epoll, EPOLL_CTL_DEL, coord->config.link[i].closed_fd, NULL);
+            coordinator_link_lost(coord, 0, coord->config.link[i].host);
+            coord->config.ops.link_lost(coord->config.ops.ctx, 0, &coord->config.link[i]);
         }
 
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
 
-        if (kept || hosts_is_among(far, events, count))
-            far_serve(far);
-        hosts_processes_serve(far, events, count);
+        if (kept || coordinator_is_among(agent, events, count))
+            agent_serve(agent);
+        coordinator_processes_serve(agent, events, count);
     }
-    if (hosts_is_among(&hosts->timer, events, count))
-        hosts_mend_look(hosts);
+    if (coordinator_is_among(&coord->timer, events, count))
+        coordinator_rejoin_check(coord);
 }
 
-int hosts_fd(const struct hosts *hosts)
+int coordinator_fd(const struct coordinator *coord)
 {
-    return hosts->epoll;
+    return coord->epoll;
 }
 
 /* --- calls ---------------------------------------------------------------------------- */
 
-bool hosts_keep(struct host_far *far, struct json_object *message)
+bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
     /* more than an honest host's connections have under way, first and last words included */
-    uint64_t most = 64 * ((uint64_t)fabric_graph(far->hosts->config.fabric)->nodes + 128);
+    uint64_t most = 64 * ((uint64_t)fabric_graph(agent->coord->config.fabric)->nodes + 128);
 
-    if (!far->kept)
-        far->kept = json_object_new_array();
-    json_object_array_add(far->kept, message);
-    eventfd_write(far->hosts->kept_fd, 1);
-    return json_object_array_length(far->kept) <= most;
+    if (!agent->kept)
+        agent->kept = json_object_new_array();
+    json_object_array_add(agent->kept, message);
+    eventfd_write(agent->coord->kept_fd, 1);
+    return json_object_array_length(agent->kept) <= most;
 }
 
 /* The supervisor, or a signal, wants the end; nobody else looks while a host is waited for. */
-static bool ends_within(const struct hosts *hosts, int ms)
+static bool ends_within(const struct coordinator *coord, int ms)
 {
-    struct pollfd fds[2] = {{hosts->config.signal_fd, POLLIN, 0},
-                            {hosts->config.owner_fd, POLLIN, 0}};
+    struct pollfd fds[2] = {{coord->config.signal_fd, POLLIN, 0},
+                            {coord->config.owner_fd, POLLIN, 0}};
 
     return poll(fds, 2, ms) > 0;
 }
 
 /* conn_wait(). Errors: -ECANCELED, where the end is looked for. */
-static int far_wait(struct host_far *far, struct json_object **message, int64_t left_ms)
+static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
+                      int64_t left_ms)
 {
     int64_t until_ms = emu_now_ms() + (left_ms > 0 ? left_ms : 0);
     int err = -ETIMEDOUT;
 
-    while (far->hosts->may_end && left_ms > END_LOOK_MS && err == -ETIMEDOUT) {
-        err = ends_within(far->hosts, 0) ? -ECANCELED : conn_wait(&far->conn, message, END_LOOK_MS);
+    while (agent->coord->may_end && left_ms > END_LOOK_MS && err == -ETIMEDOUT) {
+        err = ends_within(agent->coord, 0) ? -ECANCELED
+                                           : conn_wait(&agent->conn, message, END_LOOK_MS);
         left_ms = until_ms - emu_now_ms();
     }
-    return err == -ETIMEDOUT ? conn_wait(&far->conn, message, left_ms > 0 ? (int)left_ms : 0) : err;
+    return err == -ETIMEDOUT ? conn_wait(&agent->conn, message, left_ms > 0 ? (int)left_ms : 0)
+                             : err;
 }
 
 /* A message that is not the reply that is waited for. False: no more of them can be kept. */
-static bool message_take(struct host_far *far, struct json_object *message)
+static bool message_take(struct coordinator_agent *agent, struct json_object *message)
 {
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
-        return hosts_keep(far, message);
-    message_serve(far, message); /* it is to be counted in what is waited for */
+        return coordinator_defer(agent, message);
+    message_serve(agent, message); /* it is to be counted in what is waited for */
     json_object_put(message);
     return true;
 }
 
 /* The reply to call @number, waited for until @until_ms; NULL: the host is lost, or the end is
  * wanted before: its reply is dropped when it comes. */
-static struct json_object *far_reply(struct host_far *far, int64_t number, int64_t until_ms)
+static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
+                                       int64_t until_ms)
 {
     struct json_object *message;
     uint32_t late = 0; /* messages that were there already when the time was over */
 
-    until_ms = hosts_query_until_ms(far, until_ms);
-    while (!far->lost) {
+    until_ms = coordinator_query_until_ms(agent, until_ms);
+    while (!agent->lost) {
         int64_t left_ms = until_ms - emu_now_ms();
-        int err = conn_flush(&far->conn);
+        int err = conn_flush(&agent->conn);
 
         if (!err || err == -EAGAIN)
-            err = far_wait(far, &message, left_ms);
+            err = agent_wait(agent, &message, left_ms);
         if (err == -ECANCELED)
             return NULL;
         if (err) {
-            hosts_lose(far,
-                       err == -ETIMEDOUT ? "it does not answer" : "its control channel has ended");
+            coordinator_lose(agent, err == -ETIMEDOUT ? "it does not answer"
+                                                      : "its control channel has ended");
         } else if (emu_json_number(message, "reply", -1) == number) {
-            far_listen(far);
-            if (far->conn.in.bytes) /* what has come behind it */
-                eventfd_write(far->hosts->kept_fd, 1);
+            agent_listen(agent);
+            if (agent->conn.in.bytes) /* what has come behind it */
+                eventfd_write(agent->coord->kept_fd, 1);
             return message;
         } else {
             late += left_ms <= 0;
-            if (!message_take(far, message) || late > LATE_MOST)
-                hosts_lose(far, "it talks and does not answer");
+            if (!message_take(agent, message) || late > LATE_MOST)
+                coordinator_lose(agent, "it talks and does not answer");
         }
     }
     return NULL;
 }
 
-int64_t hosts_deadline_ms(uint64_t ms)
+int64_t coordinator_deadline_ms(uint64_t ms)
 {
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
 /* @with passes on. */
-static void far_call(struct host_far *far, int64_t number, const char *what,
-                     struct json_object *with)
+static void agent_call(struct coordinator_agent *agent, int64_t number, const char *what,
+                       struct json_object *with)
 {
     json_add_number(with, "call", (uint64_t)number);
     json_add_text(with, "do", what);
-    hosts_say(far, with);
+    coordinator_send(agent, with);
 }
 
-int64_t hosts_call_begin(struct hosts *hosts, uint32_t only, const char *what,
-                         struct json_object *with)
+int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const char *what,
+                               struct json_object *with)
 {
-    int64_t number = ++hosts->calls;
+    int64_t number = ++coord->calls;
 
-    for (uint32_t h = 1; h < hosts->config.count; h++)
+    for (uint32_t h = 1; h < coord->config.count; h++)
         if (!only || h == only)
-            far_call(&hosts->far[h], number, what, json_object_get(with));
+            agent_call(&coord->agent[h], number, what, json_object_get(with));
     json_object_put(with);
     return number;
 }
@@ -344,117 +351,121 @@ struct call {
 };
 
 /* @with is put. A host that fails otherwise than it may is lost. Returns the first error. */
-static int call_all(struct hosts *hosts, const struct call *call, struct json_object *with)
+static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {
-    int64_t number = hosts_call_begin(hosts, call->only, call->what, with);
-    int64_t until_ms = hosts_deadline_ms(hosts->config.call_ms);
+    int64_t number = coordinator_call_begin(coord, call->only, call->what, with);
+    int64_t until_ms = coordinator_deadline_ms(coord->config.call_ms);
     int err = 0;
 
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
+    for (uint32_t h = 1; h < coord->config.count; h++) {
         struct json_object *reply;
         int failed;
 
         if (call->only && h != call->only)
             continue;
-        reply = far_reply(&hosts->far[h], number, until_ms);
-        failed = reply                 ? hosts_error_of(reply, 0)
-                 : !hosts->far[h].lost ? -ECANCELED
-                 : call->only          ? -EHOSTDOWN
-                                       : 0;
+        reply = agent_reply(&coord->agent[h], number, until_ms);
+        failed = reply                   ? coordinator_error_of(reply, 0)
+                 : !coord->agent[h].lost ? -ECANCELED
+                 : call->only            ? -EHOSTDOWN
+                                         : 0;
         err = err ? err : failed;
         if (reply && call->each)
             call->each(call->ctx, h, reply);
         if (reply && failed && call->may_fail != INT_MIN && failed != call->may_fail)
-            far_failed(&hosts->far[h], call->what, failed);
+            launch_failed(&coord->agent[h], call->what, failed);
         json_object_put(reply);
     }
     return err;
 }
 
-int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
-               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
+                     struct json_object *with,
+                     void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
 {
     const struct call call = {
         .what = what, .only = only, .may_fail = INT_MIN, .each = each, .ctx = ctx};
 
-    return call_all(hosts, &call, with);
+    return call_all(coord, &call, with);
 }
 
-void hosts_do(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
-              int may_fail)
+void coordinator_do(struct coordinator *coord, uint32_t only, const char *what,
+                    struct json_object *with, int may_fail)
 {
-    call_all(hosts, &(struct call){.what = what, .only = only, .may_fail = may_fail}, with);
+    call_all(coord, &(struct call){.what = what, .only = only, .may_fail = may_fail}, with);
 }
 
-void hosts_ask(struct hosts *hosts, const char *what, struct json_object *with,
-               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+void coordinator_query_all(struct coordinator *coord, const char *what, struct json_object *with,
+                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
+                           void *ctx)
 {
-    call_all(hosts, &(struct call){.what = what, .each = each, .ctx = ctx}, with);
+    call_all(coord, &(struct call){.what = what, .each = each, .ctx = ctx}, with);
 }
 
-void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with)
+void coordinator_notify(struct coordinator *coord, const char *what, struct json_object *with)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        far_call(&hosts->far[h], 0, what, json_object_get(with));
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        agent_call(&coord->agent[h], 0, what, json_object_get(with));
     json_object_put(with);
 }
 
-void hosts_tell_one(struct host_far *far, const char *what, struct json_object *with)
+void coordinator_notify_one(struct coordinator_agent *agent, const char *what,
+                            struct json_object *with)
 {
-    far_call(far, 0, what, with);
+    agent_call(agent, 0, what, with);
 }
 
-int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
-                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
+                          void (*each)(void *ctx, uint32_t host, struct json_object *reply),
+                          void *ctx)
 {
-    uint64_t call_ms = hosts->config.call_ms, start_ms = hosts->config.start_ms;
+    uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
     int err;
 
-    if (hosts->ends) /* who did not answer is not waited for again */
+    if (coord->ends) /* who did not answer is not waited for again */
         return json_object_put(with), -ECANCELED;
     /* who is at the end already asks the last time, and is itself waited for */
-    hosts->may_end = !ends_within(hosts, 0);
-    if (hosts->may_end && start_ms > call_ms)
-        hosts->config.call_ms = start_ms;
-    err = hosts_call(hosts, 0, what, with, each, ctx);
-    hosts->config.call_ms = call_ms;
-    hosts->may_end = false;
-    hosts->ends = err == -ECANCELED;
+    coord->may_end = !ends_within(coord, 0);
+    if (coord->may_end && start_ms > call_ms)
+        coord->config.call_ms = start_ms;
+    err = coordinator_call(coord, 0, what, with, each, ctx);
+    coord->config.call_ms = call_ms;
+    coord->may_end = false;
+    coord->ends = err == -ECANCELED;
     return err;
 }
 
-bool hosts_is_lost(const struct hosts *hosts, uint32_t host)
+bool coordinator_is_lost(const struct coordinator *coord, uint32_t host)
 {
-    return hosts->far[host].lost;
+    return coord->agent[host].lost;
 }
 
 /* --- beginning and end ------------------------------------------------------------------ */
 
-static int hosts_make(struct hosts *hosts)
+static int coordinator_make(struct coordinator *coord)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
-    hosts->epoll = epoll_create1(EPOLL_CLOEXEC);
-    hosts->kept_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (hosts->epoll < 0 || hosts->kept_fd < 0 ||
-        epoll_ctl(hosts->epoll, EPOLL_CTL_ADD, hosts->kept_fd, &event) < 0)
+    coord->epoll = epoll_create1(EPOLL_CLOEXEC);
+    coord->kept_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (coord->epoll < 0 || coord->kept_fd < 0 ||
+        epoll_ctl(coord->epoll, EPOLL_CTL_ADD, coord->kept_fd, &event) < 0)
         return -errno;
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
 
-        conn_open(&far->conn, hosts->config.control[h], CONN_REPLY_MAX);
-        hosts_listen(hosts->epoll, &far->conn, &far->events, far);
+        conn_open(&agent->conn, coord->config.control[h], CONN_REPLY_MAX);
+        hosts_listen(coord->epoll, &agent->conn, &agent->events, agent);
     }
-    for (uint32_t i = 0; i < hosts->config.links; i++)
-        if (hosts_watch(hosts->epoll, &hosts->config.link[i]))
+    for (uint32_t i = 0; i < coord->config.links; i++)
+        if (hosts_watch(coord->epoll, &coord->config.link[i]))
             return -errno;
-    return hosts_mend_open(hosts);
+    return coordinator_rejoin_open(coord);
 }
 
 /* Until our links carry segments. Errors: -ETIMEDOUT, -EPROTO, -ECANCELED. */
-static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
+static int links_meet(struct coordinator *coord, int64_t until_ms, char *why)
 {
-    const struct hosts_config *config = &hosts->config;
+    const struct coordinator_config *config = &coord->config;
     int64_t began_ms = emu_now_ms(), good_ms = began_ms, now_ms = began_ms, failed_ms = 0;
 
     while (config->links_up && !config->links_up(config->links_ctx)) {
@@ -473,144 +484,146 @@ static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
             return -EPROTO;
         if (now_ms > until_ms)
             return -ETIMEDOUT;
-        if (ends_within(hosts, MEET_AGAIN_MS))
+        if (ends_within(coord, MEET_AGAIN_MS))
             return -ECANCELED;
     }
     return 0;
 }
 
-struct meets {
-    struct hosts *hosts;
+struct handshake {
+    struct coordinator *coord;
     char *why;
 };
 
 static void take_why(void *ctx, uint32_t host, struct json_object *reply)
 {
-    const struct meets *meets = ctx;
+    const struct handshake *handshake = ctx;
     char why[HOSTS_WHY_BYTES];
 
     hosts_text(why, sizeof why, reply, "why");
     if (*why)
-        snprintf(meets->why, HOSTS_WHY_BYTES, "host %s does not reach %.*s",
-                 meets->hosts->config.name[host], HOSTS_WHY_BYTES / 2, why);
+        snprintf(handshake->why, HOSTS_WHY_BYTES, "host %s does not reach %.*s",
+                 handshake->coord->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
 /* Until it answers that its links do, too. */
-static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *why)
+static int host_meet(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
 {
-    struct meets meets = {hosts, why};
+    struct handshake handshake = {coord, why};
     int err = -EAGAIN;
 
-    snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", hosts->config.name[h]);
+    snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", coord->config.name[h]);
     while (err == -EAGAIN) {
         int64_t left_ms = until_ms - emu_now_ms();
 
         if (left_ms < 0)
             return -ETIMEDOUT;
-        hosts->config.call_ms = (uint64_t)left_ms;
-        err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets);
-        if (err == -EAGAIN && ends_within(hosts, MEET_AGAIN_MS))
+        coord->config.call_ms = (uint64_t)left_ms;
+        err =
+            coordinator_call(coord, h, "handshake", json_object_new_object(), take_why, &handshake);
+        if (err == -EAGAIN && ends_within(coord, MEET_AGAIN_MS))
             return -ECANCELED;
     }
     return err;
 }
 
 /* All must be there before anybody is served. */
-static int all_meet(struct hosts *hosts, char *error, size_t error_bytes)
+static int all_meet(struct coordinator *coord, char *error, size_t error_bytes)
 {
-    int64_t until_ms = hosts_deadline_ms(hosts->config.start_ms) + HOSTS_LONGER_MS;
-    uint64_t call_ms = hosts->config.call_ms;
+    int64_t until_ms = coordinator_deadline_ms(coord->config.start_ms) + HOSTS_LONGER_MS;
+    uint64_t call_ms = coord->config.call_ms;
     char why[HOSTS_WHY_BYTES] = "";
     int err;
 
-    hosts->may_end = true;
-    err = links_meet(hosts, until_ms, why);
-    for (uint32_t h = 1; !err && h < hosts->config.count; h++)
-        err = host_meet(hosts, h, until_ms, why);
-    hosts->config.call_ms = call_ms;
-    hosts->may_end = false;
-    if (err && ends_within(hosts, 0))
+    coord->may_end = true;
+    err = links_meet(coord, until_ms, why);
+    for (uint32_t h = 1; !err && h < coord->config.count; h++)
+        err = host_meet(coord, h, until_ms, why);
+    coord->config.call_ms = call_ms;
+    coord->may_end = false;
+    if (err && ends_within(coord, 0))
         return fail(-ECANCELED, error, error_bytes, "ended before all hosts were there");
     if (err)
         fail(err, error, error_bytes, "%s%s", why, err == -EPROTO ? "" : " (--bound start)");
     return err;
 }
 
-int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,
-               size_t error_bytes)
+int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
+                     size_t error_bytes)
 {
-    struct hosts *hosts = calloc(1, sizeof *hosts);
+    struct coordinator *coord = calloc(1, sizeof *coord);
     int err;
 
-    if (!hosts) {
+    if (!coord) {
         for (uint32_t h = 1; h < config->count; h++)
             close(config->control[h]);
         return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config->count);
     }
-    hosts->config = *config;
-    hosts->timer = -1;
-    hosts_mirror_open(hosts);
+    coord->config = *config;
+    coord->timer = -1;
+    coordinator_mirror_open(coord);
     for (uint32_t h = 1; h < config->count; h++) {
-        hosts->far[h] = (struct host_far){.hosts = hosts, .number = h, .conn.fd = -1};
-        emu_list_init(&hosts->far[h].processes);
+        coord->agent[h] = (struct coordinator_agent){.coord = coord, .number = h, .conn.fd = -1};
+        emu_list_init(&coord->agent[h].processes);
     }
-    err = hosts_make(hosts);
+    err = coordinator_make(coord);
     if (err)
         fail(err, error, error_bytes, "cannot serve %u hosts: %s", config->count, strerror(-err));
     else
-        err = all_meet(hosts, error, error_bytes);
+        err = all_meet(coord, error, error_bytes);
     if (err) {
-        hosts_close(hosts, error);
+        coordinator_close(coord, error);
         return err;
     }
-    *ret = hosts;
+    *ret = coord;
     return 0;
 }
 
 /* Tell every connected host to end, also one that has just rejoined. */
-static void end_tell(struct hosts *hosts, const char *why)
+static void end_tell(struct coordinator *coord, const char *why)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
         struct json_object *with = json_object_new_object();
 
-        far->lost = far->lost && !far->back;
+        agent->lost = agent->lost && !agent->back;
         if (why)
             json_add_text(with, "why", why);
-        if (!far->lost && far->conn.fd >= 0)
-            far_call(far, ++hosts->calls, "end", with);
+        if (!agent->lost && agent->conn.fd >= 0)
+            agent_call(agent, ++coord->calls, "end", with);
         else
             json_object_put(with);
     }
 }
 
-void hosts_close(struct hosts *hosts, const char *why)
+void coordinator_close(struct coordinator *coord, const char *why)
 {
     int64_t until_ms = emu_now_ms() + HOSTS_DRAIN_MS;
 
-    if (!hosts)
+    if (!coord)
         return;
-    end_tell(hosts, why);
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    end_tell(coord, why);
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
         int64_t left_ms = until_ms - emu_now_ms();
 
-        if (far->conn.fd >= 0)
-            conn_drain(&far->conn, left_ms > 0 ? (int)left_ms : 0);
-        conn_close(&far->conn);
-        while (!emu_list_empty(&far->processes))
-            hosts_process_free(emu_list_entry(far->processes.next, struct hosts_process, link));
-        json_object_put(far->kept);
-        json_object_put(far->links);
-        json_object_put(far->said.blocks);
-        json_object_put(far->hits.counts);
-        free(far->hits.dark);
+        if (agent->conn.fd >= 0)
+            conn_drain(&agent->conn, left_ms > 0 ? (int)left_ms : 0);
+        conn_close(&agent->conn);
+        while (!emu_list_empty(&agent->processes))
+            coordinator_process_free(
+                emu_list_entry(agent->processes.next, struct coordinator_process, link));
+        json_object_put(agent->kept);
+        json_object_put(agent->links);
+        json_object_put(agent->pending.blocks);
+        json_object_put(agent->hits.counts);
+        free(agent->hits.link_down);
     }
-    if (hosts->kept_fd >= 0)
-        close(hosts->kept_fd);
-    if (hosts->timer >= 0)
-        close(hosts->timer);
-    if (hosts->epoll >= 0)
-        close(hosts->epoll);
-    free(hosts);
+    if (coord->kept_fd >= 0)
+        close(coord->kept_fd);
+    if (coord->timer >= 0)
+        close(coord->timer);
+    if (coord->epoll >= 0)
+        close(coord->epoll);
+    free(coord);
 }

@@ -2,7 +2,7 @@
 /*
  * faults.c - the governor asks the other hosts what has to do with faults: to have them befall
  * their devices, what was hit there, what they see at cables' ends, what they lost for good.
- * befall.c is the other side.
+ * faults.c is the other side.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,36 +38,36 @@ static size_t numbers(struct json_object *reply, const char *name, size_t lot,
 
 /* --- faults befall ---------------------------------------------------------------------- */
 
-static int far_call(void *ctx, const struct inject_call *call)
+static int agent_call(void *ctx, const struct inject_call *call)
 {
     struct json_object *with = with_number("fault", call->id);
     char text[FAULT_TEXT_BYTES];
 
     fault_print(call->fault, text);
     json_add_text(with, "text", text);
-    json_object_object_add(with, "seed", hosts_digits(&call->seed, sizeof call->seed));
+    json_object_object_add(with, "seed", hosts_to_hex(&call->seed, sizeof call->seed));
     json_add_number(with, "what", call->what);
     if (call->what == INJECT_ON || call->what == INJECT_WATCH)
-        return hosts_call(ctx, call->only, "fault", with, NULL, NULL);
-    hosts_do(ctx, call->only, "fault", with, 0); /* nothing is to be left of it */
+        return coordinator_call(ctx, call->only, "fault", with, NULL, NULL);
+    coordinator_do(ctx, call->only, "fault", with, 0); /* nothing is to be left of it */
     return 0;
 }
 
-static void far_taken_out(void *ctx, uint32_t cable)
+static void agent_taken_out(void *ctx, uint32_t cable)
 {
-    hosts_tell(ctx, "taken_out", with_number("cable", cable));
+    coordinator_notify(ctx, "taken_out", with_number("cable", cable));
 }
 
-static uint64_t far_hits(void *ctx, uint32_t id)
+static uint64_t agent_hits(void *ctx, uint32_t id)
 {
-    struct hosts *hosts = ctx;
+    struct coordinator *coord = ctx;
     uint64_t sum = 0;
 
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        const struct hosts_hits *hits = &hosts->far[h].hits;
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        const struct coordinator_hits *hits = &coord->agent[h].hits;
         struct json_object *counts = hits->counts;
 
-        sum += id < hits->dark_slots ? hits->dark[id] : 0;
+        sum += id < hits->link_down_slots ? hits->link_down[id] : 0;
         for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
             if (number_at(counts, i) == id)
                 sum += number_at(counts, i + 1);
@@ -75,50 +75,52 @@ static uint64_t far_hits(void *ctx, uint32_t id)
     return sum;
 }
 
-void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count)
+void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count)
 {
-    uint32_t slots = hits->dark_slots ? hits->dark_slots : 16;
-    uint64_t *dark;
+    uint32_t slots = hits->link_down_slots ? hits->link_down_slots : 16;
+    uint64_t *link_down;
 
-    if (fault <= 0 || fault > HOSTS_FAULTS_MOST || count <= 0)
+    if (fault <= 0 || fault > COORDINATOR_FAULTS_MOST || count <= 0)
         return;
     while (slots <= fault)
         slots *= 2;
-    if (slots > hits->dark_slots) {
-        dark = realloc(hits->dark, slots * sizeof *dark);
-        if (!dark)
+    if (slots > hits->link_down_slots) {
+        link_down = realloc(hits->link_down, slots * sizeof *link_down);
+        if (!link_down)
             return; /* they are not counted */
-        memset(dark + hits->dark_slots, 0, (slots - hits->dark_slots) * sizeof *dark);
-        hits->dark = dark;
-        hits->dark_slots = slots;
+        memset(link_down + hits->link_down_slots, 0,
+               (slots - hits->link_down_slots) * sizeof *link_down);
+        hits->link_down = link_down;
+        hits->link_down_slots = slots;
     }
-    hits->dark[fault] += (uint64_t)count;
+    hits->link_down[fault] += (uint64_t)count;
 }
 
-void hosts_hits_past(struct hosts_hits *hits)
+void coordinator_hits_keep(struct coordinator_hits *hits)
 {
     struct json_object *counts = hits->counts;
 
     for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
-        hosts_dark(hits, (int64_t)number_at(counts, i), (int64_t)number_at(counts, i + 1));
+        coordinator_hits_down(hits, (int64_t)number_at(counts, i),
+                              (int64_t)number_at(counts, i + 1));
     json_object_put(counts);
     hits->counts = NULL;
     hits->past_missed += hits->missed;
     hits->missed = 0;
 }
 
-struct inject_far hosts_inject(struct hosts *hosts)
+struct inject_remote coordinator_inject(struct coordinator *coord)
 {
-    return (struct inject_far){.call = far_call,
-                               .taken_out = far_taken_out,
-                               .hits = far_hits,
-                               .ctx = hosts};
+    return (struct inject_remote){.call = agent_call,
+                                  .taken_out = agent_taken_out,
+                                  .hits = agent_hits,
+                                  .ctx = coord};
 }
 
 /* --- what was hit ------------------------------------------------------------------------ */
 
 struct hits_take {
-    struct hosts *hosts;
+    struct coordinator *coord;
     void (*each)(void *ctx, const struct emu_fault_hit *hit);
     void *ctx;
     bool more[HOSTS_MAX];
@@ -133,8 +135,8 @@ static bool hit_read(const struct fabric *fabric, struct json_object *digits,
 {
     uint8_t bytes[sizeof *hit];
 
-    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
-        bytes[offsetof(struct emu_fault_hit, dark)] > 1 ||
+    if (hosts_from_hex(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct emu_fault_hit, link_down)] > 1 ||
         bytes[offsetof(struct emu_fault_hit, known)] > 1)
         return false;
     memcpy(hit, bytes, sizeof *hit);
@@ -146,8 +148,8 @@ static bool hit_read(const struct fabric *fabric, struct json_object *digits,
 static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct hits_take *take = ctx;
-    struct hosts_hits *hits = &take->hosts->far[host].hits;
-    const struct fabric *fabric = take->hosts->config.fabric;
+    struct coordinator_hits *hits = &take->coord->agent[host].hits;
+    const struct fabric *fabric = take->coord->config.fabric;
     uint64_t here_ps = fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
     uint64_t there_ps = (uint64_t)emu_json_number(reply, "now_ps", 0);
     struct json_object *log, *counts = json_object_object_get(reply, "hits");
@@ -169,23 +171,23 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
     }
 }
 
-void hosts_hits(struct hosts *hosts, bool counts,
-                void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx)
+void coordinator_hits(struct coordinator *coord, bool counts,
+                      void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx)
 {
-    struct hits_take take = {.hosts = hosts, .each = each, .ctx = ctx};
+    struct hits_take take = {.coord = coord, .each = each, .ctx = ctx};
 
-    hosts_ask(hosts, "hits", with_number("counts", counts), take_hits, &take);
-    for (uint32_t h = 1; h < hosts->config.count; h++)
+    coordinator_query_all(coord, "hits", with_number("counts", counts), take_hits, &take);
+    for (uint32_t h = 1; h < coord->config.count; h++)
         if (take.more[h]) /* the rest of a burst; what comes meanwhile is for the next time */
-            hosts_call(hosts, h, "hits", with_number("counts", counts), take_hits, &take);
+            coordinator_call(coord, h, "hits", with_number("counts", counts), take_hits, &take);
 }
 
-uint64_t hosts_hits_missed(struct hosts *hosts)
+uint64_t coordinator_hits_missed(struct coordinator *coord)
 {
     uint64_t missed = 0;
 
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        missed += hosts->far[h].hits.missed + hosts->far[h].hits.past_missed;
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        missed += coord->agent[h].hits.missed + coord->agent[h].hits.past_missed;
     return missed;
 }
 
@@ -232,7 +234,7 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
             past = (struct fabric_past){.quiet = number_at(list, at + 1),
                                         .crosses = number_at(list, at + 2),
                                         .sent = (uint32_t)number_at(list, at + 3),
-                                        .came = (uint32_t)number_at(list, at + 4)};
+                                        .arrived = (uint32_t)number_at(list, at + 4)};
             if (errors > take->tests[i].errors)
                 take->tests[i].errors = errors;
         }
@@ -245,11 +247,11 @@ static bool pasts_agree(const struct pasts *pasts)
     const struct fabric_past *end = pasts->end;
 
     return !pasts->ends ||
-           (pasts->ends == 2 && end[0].sent == end[1].came && end[1].sent == end[0].came);
+           (pasts->ends == 2 && end[0].sent == end[1].arrived && end[1].sent == end[0].arrived);
 }
 
-void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
-                       uint32_t count, uint32_t packets)
+void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                             uint32_t count, uint32_t packets)
 {
     struct test_take take = {.tests = tests,
                              .pasts = calloc(count, sizeof *take.pasts),
@@ -263,7 +265,7 @@ void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric
     }
     json_object_object_add(with, "cables", cables);
     if (take.pasts)
-        hosts_ask(ctx, "test", with, take_tests, &take);
+        coordinator_query_all(ctx, "test", with, take_tests, &take);
     else
         json_object_put(with);
     for (uint32_t i = 0; i < count; i++)
@@ -273,14 +275,14 @@ void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric
 
 struct look_take {
     const struct fabric *fabric;
-    struct fabric_seen *seen;
+    struct fabric_scan_result *seen;
 };
 
-/* Does @host have this end of @way? A host may only report on its own devices. */
-static bool has_end(const struct look_take *take, uint32_t host, uint64_t way, bool sends)
+/* Does @host have this end of @direction? A host may only report on its own devices. */
+static bool has_end(const struct look_take *take, uint32_t host, uint64_t direction, bool sends)
 {
-    return way < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
-           fabric_way_host(take->fabric, (uint32_t)way, sends) == host;
+    return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
+           fabric_direction_host(take->fabric, (uint32_t)direction, sends) == host;
 }
 
 static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
@@ -289,30 +291,30 @@ static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
            fabric_switch_host(fabric_config_of(take->fabric), (uint32_t)sw) == host;
 }
 
-static void take_look(void *ctx, uint32_t host, struct json_object *reply)
+static void take_scan(void *ctx, uint32_t host, struct json_object *reply)
 {
     const struct look_take *take = ctx;
-    struct fabric_seen *seen = take->seen;
+    struct fabric_scan_result *seen = take->seen;
     struct json_object *list;
     size_t count = numbers(reply, "errors", 3, &list);
 
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t way = number_at(list, i);
+        uint64_t direction = number_at(list, i);
 
-        if (!has_end(take, host, way, false))
+        if (!has_end(take, host, direction, false))
             continue;
-        seen->packets[way] = number_at(list, i + 1);
-        seen->errors[way] = number_at(list, i + 2);
+        seen->packets[direction] = number_at(list, i + 1);
+        seen->errors[direction] = number_at(list, i + 2);
     }
     count = numbers(reply, "ready", 3, &list);
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t way = number_at(list, i);
+        uint64_t direction = number_at(list, i);
 
-        if (!has_end(take, host, way, true))
+        if (!has_end(take, host, direction, true))
             continue;
-        seen->port[way] = (struct fabric_port){.ready = true,
-                                               .sent = number_at(list, i + 1),
-                                               .idle = number_at(list, i + 2) != 0};
+        seen->port[direction] = (struct fabric_port){.ready = true,
+                                                     .sent = number_at(list, i + 1),
+                                                     .idle = number_at(list, i + 2) != 0};
     }
     count = numbers(reply, "traps", 3, &list);
     for (size_t i = 0; i < count; i += 3) {
@@ -325,76 +327,77 @@ static void take_look(void *ctx, uint32_t host, struct json_object *reply)
     }
 }
 
-void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
+void coordinator_mirror_scan(void *ctx, struct fabric_scan_result *ret)
 {
-    const struct hosts *hosts = ctx;
-    struct look_take take = {.fabric = hosts->config.fabric, .seen = ret};
+    const struct coordinator *coord = ctx;
+    struct look_take take = {.fabric = coord->config.fabric, .seen = ret};
 
-    hosts_ask(ctx, "look", json_object_new_object(), take_look, &take);
+    coordinator_query_all(ctx, "scan", json_object_new_object(), take_scan, &take);
 }
 
-static void take_carried(void *ctx, uint32_t host, struct json_object *reply)
+static void take_rerouted(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct fabric_carried *sum = ctx;
+    struct fabric_rerouted *sum = ctx;
 
     (void)host;
     sum->segments += (uint32_t)emu_json_number(reply, "segments", 0);
-    sum->parted += (uint64_t)emu_json_number(reply, "parted", 0);
+    sum->partitioned += (uint64_t)emu_json_number(reply, "partitioned", 0);
 }
 
-void hosts_mirror_carry(void *ctx, bool eases, bool drops, struct fabric_carried *sum)
+void coordinator_mirror_reroute_in_flight(void *ctx, bool eases, bool drops,
+                                          struct fabric_rerouted *sum)
 {
     struct json_object *with = json_add_number(with_number("eases", eases), "drops", drops);
 
-    hosts_ask(ctx, "carry", with, take_carried, sum);
+    coordinator_query_all(ctx, "reroute_in_flight", with, take_rerouted, sum);
 }
 
-void hosts_mirror_alone(void *ctx, uint32_t node)
+void coordinator_mirror_no_link(void *ctx, uint32_t node)
 {
-    hosts_tell(ctx, "alone", with_number("node", node));
+    coordinator_notify(ctx, "node_no_link", with_number("node", node));
 }
 
 /* --- what is lost for good ---------------------------------------------------------------- */
 
 /* As hit_read(). */
-static bool loss_read(struct json_object *digits, struct fabric_loss *loss)
+static bool loss_read(struct json_object *digits, struct fabric_drop *loss)
 {
     uint8_t bytes[sizeof *loss];
 
-    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
-        bytes[offsetof(struct fabric_loss, out)] > 1)
+    if (hosts_from_hex(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct fabric_drop, out)] > 1)
         return false;
     memcpy(loss, bytes, sizeof *loss);
     return true;
 }
 
-static void take_losses(void *ctx, uint32_t host, struct json_object *reply)
+static void take_drops(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct fabric *fabric = ctx;
     struct json_object *list;
-    size_t count = numbers(reply, "losses", 1, &list);
-    struct fabric_loss loss;
+    size_t count = numbers(reply, "unrecoverable", 1, &list);
+    struct fabric_drop loss;
 
-    for (size_t i = 0; i < count && i < HOSTS_LOSSES_MOST; i++)
+    for (size_t i = 0; i < count && i < HOSTS_DROPS_MOST; i++)
         if (loss_read(json_object_array_get_idx(list, i), &loss))
-            fabric_loss_heard(fabric, host, &loss);
+            fabric_drop_receive(fabric, host, &loss);
 }
 
-void hosts_mirror_losses(void *ctx, uint64_t bound_ps)
+void coordinator_mirror_drops(void *ctx, uint64_t bound_ps)
 {
-    struct hosts *hosts = ctx;
+    struct coordinator *coord = ctx;
 
-    hosts_ask(hosts, "losses",
-              with_number("bound_us", bound_ps == EMU_NEVER ? 0 : bound_ps / 1000000u), take_losses,
-              hosts->config.fabric);
+    coordinator_query_all(coord, "unrecoverable",
+                          with_number("bound_us", bound_ps == EMU_NEVER ? 0 : bound_ps / 1000000u),
+                          take_drops, coord->config.fabric);
 }
 
-void hosts_mirror_failed(void *ctx, uint32_t group)
+void coordinator_mirror_failed(void *ctx, uint32_t group)
 {
-    hosts_do(ctx, 0, "failed", with_number("group", group), 0);
+    coordinator_do(ctx, 0, "failed", with_number("group", group), 0);
 }
 
-void hosts_mirror_unit_out(void *ctx, uint32_t sw)
+void coordinator_mirror_unit_out(void *ctx, uint32_t sw)
 {
-    hosts_do(ctx, 0, "unit_out", with_number("switch", sw), 0);
+    coordinator_do(ctx, 0, "unit_out", with_number("switch", sw), 0);
 }

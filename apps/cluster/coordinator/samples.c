@@ -11,145 +11,151 @@
 
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
-#include "apps/timeline/part.h"
+#include "apps/timeline/agent.h"
 #include "emu/util/now.h"
 
-/* @far is asked for the next piece, or the first of all. */
-static struct json_object *question(struct host_far *far, enum hosts_told of)
+/* @agent is asked for the next piece, or the first of all. */
+static struct json_object *question(struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "of", of);
-    struct hosts_sampled *sample = &far->sample[of];
+    struct coordinator_sample *sample = &agent->sample[of];
 
     if (!sample->begun)
-        json_add_number(json_add_number(with, "anew", 1), "from_bytes", far->hosts->from_bytes);
+        json_add_number(json_add_number(with, "anew", 1), "from_bytes", agent->coord->from_bytes);
     sample->begun = true;
     if (!sample->asked++)
         sample->asked_ns = emu_now_ns();
-    return json_add_number(with, "number", far->hosts->sample_number[of]);
+    return json_add_number(with, "number", agent->coord->sample_number[of]);
 }
 
-void hosts_sample_messages(struct hosts *hosts, uint64_t from_bytes)
+void coordinator_sample_messages(struct coordinator *coord, uint64_t from_bytes)
 {
-    hosts->from_bytes = from_bytes;
+    coord->from_bytes = from_bytes;
 }
 
-bool hosts_sample_waits(const struct hosts *hosts, enum hosts_told of)
+bool coordinator_sample_waits(const struct coordinator *coord, enum hosts_sample_kind of)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        if (!hosts->far[h].lost && hosts->far[h].sample[of].asked)
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        if (!coord->agent[h].lost && coord->agent[h].sample[of].asked)
             return true;
     return false;
 }
 
-bool hosts_sample_is_whole(const struct hosts *hosts, enum hosts_told of)
+bool coordinator_sample_is_complete(const struct coordinator *coord, enum hosts_sample_kind of)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        if (!hosts->far[h].lost && !hosts->far[h].sample[of].whole)
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        if (!coord->agent[h].lost && !coord->agent[h].sample[of].complete)
             return false;
     return true;
 }
 
-bool hosts_sample(struct hosts *hosts, enum hosts_told of)
+bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
 
-        if (!far->lost && !far->sample[of].asked)
-            hosts_tell_one(far, "sample", question(far, of));
+        if (!agent->lost && !agent->sample[of].asked)
+            coordinator_notify_one(agent, "sample", question(agent, of));
     }
-    return hosts_sample_waits(hosts, of);
+    return coordinator_sample_waits(coord, of);
 }
 
 /* More pieces than an honest host has, all of which but the last are full. */
-static bool is_endless(const struct host_far *far, enum hosts_told of)
+static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
-    const struct fabric *fabric = far->hosts->config.fabric;
+    const struct fabric *fabric = agent->coord->config.fabric;
     uint64_t rows = 2 * (uint64_t)fabric_cable_count(fabric) + fabric_graph(fabric)->switches +
                     fabric_graph(fabric)->nodes;
-    uint64_t bytes = of == HOSTS_COUNTED ? rows * HOSTS_SAMPLE_ROW
-                                         : timeline_part_most_bytes(fabric_graph(fabric)->nodes);
+    uint64_t bytes = of == HOSTS_SAMPLE_COUNTERS
+                         ? rows * HOSTS_SAMPLE_ROW
+                         : timeline_agent_most_bytes(fabric_graph(fabric)->nodes);
 
-    return far->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
+    return agent->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }
 
-/* What a piece is of; HOSTS_TOLDS: it is none that was asked for. */
-static enum hosts_told kind_of(const struct host_far *far, struct json_object *message)
+/* What a piece is of; HOSTS_SAMPLE_KINDS: it is none that was asked for. */
+static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
+                                      struct json_object *message)
 {
     int64_t of = emu_json_number(message, "of", -1);
-    bool right = of >= 0 && of < HOSTS_TOLDS && !far->lost && far->sample[of].asked &&
-                 emu_json_number(message, "number", -1) == (int64_t)far->hosts->sample_number[of];
+    bool right = of >= 0 && of < HOSTS_SAMPLE_KINDS && !agent->lost && agent->sample[of].asked &&
+                 emu_json_number(message, "number", -1) == (int64_t)agent->coord->sample_number[of];
 
-    return right ? (enum hosts_told)of : HOSTS_TOLDS;
+    return right ? (enum hosts_sample_kind)of : HOSTS_SAMPLE_KINDS;
 }
 
 /* A piece of its answer. True: there is more. */
-static bool piece_take(struct host_far *far, enum hosts_told of, struct json_object *message)
+static bool piece_take(struct coordinator_agent *agent, enum hosts_sample_kind of,
+                       struct json_object *message)
 {
-    const struct hosts_ops *ops = &far->hosts->config.ops;
+    const struct coordinator_ops *ops = &agent->coord->config.ops;
     bool more = emu_json_number(message, "more", 0) != 0;
-    struct hosts_piece piece = {.of = of, .host = far->number, .bytes = far->hosts->sample};
-    struct hosts_sampled *sample;
+    struct coordinator_piece piece = {.of = of,
+                                      .host = agent->number,
+                                      .bytes = agent->coord->sample};
+    struct coordinator_sample *sample;
 
-    if (of == HOSTS_TOLDS)
+    if (of == HOSTS_SAMPLE_KINDS)
         return false;
-    sample = &far->sample[of];
+    sample = &agent->sample[of];
     piece.asked_ns = sample->asked_ns;
-    piece.count = hosts_bytes(json_object_object_get(message, "sample"), far->hosts->sample,
-                              sizeof far->hosts->sample);
+    piece.count = hosts_from_hex(json_object_object_get(message, "sample"), agent->coord->sample,
+                                 sizeof agent->coord->sample);
     sample->asked--;
-    sample->whole = sample->whole || !more;
+    sample->complete = sample->complete || !more;
     sample->pieces = more ? sample->pieces + 1 : 0;
-    if (!piece.count || is_endless(far, of) || !ops->sampled(ops->ctx, &piece))
-        hosts_lose(far, "what it says of its part is wrong");
-    return more && !far->lost;
+    if (!piece.count || is_endless(agent, of) || !ops->sampled(ops->ctx, &piece))
+        coordinator_lose(agent, "what it says of its part is wrong");
+    return more && !agent->lost;
 }
 
-void hosts_message_of_sample(struct host_far *far, struct json_object *message)
+void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_object *message)
 {
-    const struct hosts_ops *ops = &far->hosts->config.ops;
-    enum hosts_told of = kind_of(far, message);
+    const struct coordinator_ops *ops = &agent->coord->config.ops;
+    enum hosts_sample_kind of = kind_of(agent, message);
 
-    if (piece_take(far, of, message))
-        hosts_tell_one(far, "sample", question(far, of));
-    if (of != HOSTS_TOLDS && !hosts_sample_waits(far->hosts, of))
+    if (piece_take(agent, of, message))
+        coordinator_notify_one(agent, "sample", question(agent, of));
+    if (of != HOSTS_SAMPLE_KINDS && !coordinator_sample_waits(agent->coord, of))
         ops->sampled_all(ops->ctx, of);
 }
 
 struct last {
-    struct hosts *hosts;
+    struct coordinator *coord;
     bool more;
 };
 
 static void take_last(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct last *last = ctx;
-    struct host_far *far = &last->hosts->far[host];
+    struct coordinator_agent *agent = &last->coord->agent[host];
 
-    last->more = piece_take(far, kind_of(far, reply), reply);
+    last->more = piece_take(agent, kind_of(agent, reply), reply);
 }
 
 /* What is under way of answers comes before that of the call, and is taken, too. */
-void hosts_sample_last(struct hosts *hosts, enum hosts_told of)
+void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
-        struct last last = {.hosts = hosts, .more = true};
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
+        struct last last = {.coord = coord, .more = true};
 
-        while (last.more && !far->lost) {
+        while (last.more && !agent->lost) {
             last.more = false;
-            hosts_call(hosts, h, "sample", question(far, of), take_last, &last);
+            coordinator_call(coord, h, "sample", question(agent, of), take_last, &last);
         }
     }
 }
 
-void hosts_sample_end(struct hosts *hosts, enum hosts_told of)
+void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of)
 {
-    hosts->sample_number[of]++;
-    for (uint32_t h = 1; h < hosts->config.count; h++) {
-        struct host_far *far = &hosts->far[h];
+    coord->sample_number[of]++;
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
 
-        if (!far->lost && far->sample[of].begun)
-            hosts_tell_one(far, "unsampled", json_add_number(json_object_new_object(), "of", of));
-        memset(&far->sample[of], 0, sizeof far->sample[of]);
+        if (!agent->lost && agent->sample[of].begun)
+            coordinator_notify_one(agent, "sample_end",
+                                   json_add_number(json_object_new_object(), "of", of));
+        memset(&agent->sample[of], 0, sizeof agent->sample[of]);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * views.c - the governor asks the others what they see of their parts, for its fabric. look.c is
+ * views.c - the governor asks the others what they see of their parts, for its fabric. queries.c is
  * the other side.
  *
  * What processes have pending is asked of all hosts at once, at most twice a second, whoever's it
@@ -22,94 +22,94 @@
 
 static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct hosts *hosts = ctx;
-    struct hosts_said *said = &hosts->far[host].said;
+    struct coordinator *coord = ctx;
+    struct coordinator_pending *pending = &coord->agent[host].pending;
     struct json_object *blocks = json_object_object_get(reply, "pending");
 
-    said->next = emu_json_number(reply, "next", 0);
-    said->there_ns = (uint64_t)emu_json_number(reply, "now_ns", 0);
-    said->here_ns = emu_now_ns();
+    pending->next = emu_json_number(reply, "next", 0);
+    pending->there_ns = (uint64_t)emu_json_number(reply, "now_ns", 0);
+    pending->here_ns = emu_now_ns();
     if (!json_object_is_type(blocks, json_type_object))
         return;
-    if (!said->blocks) {
-        said->blocks = json_object_get(blocks);
+    if (!pending->blocks) {
+        pending->blocks = json_object_get(blocks);
         return;
     }
     json_object_object_foreach(blocks, node, digits)
     {
-        json_object_object_add(said->blocks, node, json_object_get(digits));
+        json_object_object_add(pending->blocks, node, json_object_get(digits));
     }
 }
 
-static void pending_forget(struct hosts_said *said)
+static void pending_forget(struct coordinator_pending *pending)
 {
-    json_object_put(said->blocks);
-    *said = (struct hosts_said){0};
+    json_object_put(pending->blocks);
+    *pending = (struct coordinator_pending){0};
 }
 
 /* What it did not have room for. An honest host has said all after so many times. */
-static void pending_rest(struct hosts *hosts, uint32_t h)
+static void pending_rest(struct coordinator *coord, uint32_t h)
 {
-    uint64_t all = (uint64_t)fabric_graph(hosts->config.fabric)->nodes * 2 *
+    uint64_t all = (uint64_t)fabric_graph(coord->config.fabric)->nodes * 2 *
                    sizeof(struct emu_pending);
-    struct hosts_said *said = &hosts->far[h].said;
+    struct coordinator_pending *pending = &coord->agent[h].pending;
     uint64_t left = all / HOSTS_BLOCKS_MOST + 1;
     int64_t from = 0;
 
-    while (said->next > from && left--) {
-        from = said->next;
-        said->next = 0;
-        hosts_call(hosts, h, "pending",
-                   json_add_number(json_object_new_object(), "from", (uint64_t)from), pending_take,
-                   hosts);
+    while (pending->next > from && left--) {
+        from = pending->next;
+        pending->next = 0;
+        coordinator_call(coord, h, "pending",
+                         json_add_number(json_object_new_object(), "from", (uint64_t)from),
+                         pending_take, coord);
     }
-    if (said->next > from)
-        hosts_lose(&hosts->far[h], "what its processes wait for has no end");
+    if (pending->next > from)
+        coordinator_lose(&coord->agent[h], "what its processes wait for has no end");
 }
 
-static void pending_ask(struct hosts *hosts)
+static void pending_ask(struct coordinator *coord)
 {
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        pending_forget(&hosts->far[h].said);
-    hosts_call(hosts, 0, "pending", json_object_new_object(), pending_take, hosts);
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        pending_rest(hosts, h);
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        pending_forget(&coord->agent[h].pending);
+    coordinator_call(coord, 0, "pending", json_object_new_object(), pending_take, coord);
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        pending_rest(coord, h);
 }
 
-bool hosts_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret)
+bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret)
 {
-    struct hosts *hosts = ctx;
-    struct hosts_said *said = &hosts->far[host].said;
+    struct coordinator *coord = ctx;
+    struct coordinator_pending *pending = &coord->agent[host].pending;
     uint64_t now_ns = emu_now_ns();
-    uint64_t *asked_ns = &hosts->asked_ns;
+    uint64_t *asked_ns = &coord->asked_ns;
     char name[12];
     size_t bytes;
 
     if (now_ns - *asked_ns >= PENDING_OLD_NS) {
         *asked_ns = now_ns;
-        pending_ask(hosts);
+        pending_ask(coord);
     }
-    if (!said->blocks)
+    if (!pending->blocks)
         return false;
     snprintf(name, sizeof name, "%u", node);
     memset(ret, 0, sizeof *ret);
-    bytes = hosts_bytes(json_object_object_get(said->blocks, name), ret, sizeof *ret);
+    bytes = hosts_from_hex(json_object_object_get(pending->blocks, name), ret, sizeof *ret);
     if (bytes < offsetof(struct emu_pending, group))
         return false;
     if (bytes < offsetof(struct emu_pending, group) + ret->groups * sizeof ret->group[0])
         ret->groups = 0;
-    emu_pending_shift(ret, said->there_ns, said->here_ns);
+    emu_pending_shift(ret, pending->there_ns, pending->here_ns);
     return ret->written_ns;
 }
 
-void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node)
+void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t node)
 {
-    struct hosts_said *said = &hosts->far[host].said;
+    struct coordinator_pending *pending = &coord->agent[host].pending;
     char name[12];
 
     snprintf(name, sizeof name, "%u", node);
-    if (said->blocks)
-        json_object_object_del(said->blocks, name);
+    if (pending->blocks)
+        json_object_object_del(pending->blocks, name);
 }
 
 /* --- a collective ------------------------------------------------------------------------ */
@@ -120,7 +120,7 @@ static struct json_object *of_group(uint32_t group)
 }
 
 struct came_list {
-    struct fabric_came *at;
+    struct fabric_arrived *at;
     uint32_t count, max;
     uint32_t ports; /* largest number of ports of a switch */
 };
@@ -137,12 +137,12 @@ static size_t length_of(struct json_object *list)
 
 static void came_take(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct json_object *list = json_object_object_get(reply, "came");
+    struct json_object *list = json_object_object_get(reply, "arrived");
     struct came_list *came = ctx;
 
     (void)host;
     for (size_t i = 0; i < length_of(list) && came->count < came->max; i += 1 + EMU_PORT_WORDS) {
-        struct fabric_came *at = &came->at[came->count];
+        struct fabric_arrived *at = &came->at[came->count];
 
         at->at = (uint32_t)number_at(list, i);
         if (hosts_ports_read(&at->ports, list, i + 1, came->ports))
@@ -150,34 +150,35 @@ static void came_take(void *ctx, uint32_t host, struct json_object *reply)
     }
 }
 
-uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
-                         uint32_t max)
+uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
+                                  struct fabric_arrived *ret, uint32_t max)
 {
-    const struct hosts *hosts = ctx;
+    const struct coordinator *coord = ctx;
     struct came_list came = {.at = ret,
                              .max = max,
-                             .ports = fabric_graph(hosts->config.fabric)->ports};
+                             .ports = fabric_graph(coord->config.fabric)->ports};
 
-    hosts_call(ctx, 0, "came", json_add_number(of_group(group), "seq", seq), came_take, &came);
+    coordinator_call(ctx, 0, "arrived", json_add_number(of_group(group), "seq", seq), came_take,
+                     &came);
     return came.count;
 }
 
-static void clash_take(void *ctx, uint32_t host, struct json_object *reply)
+static void mismatch_take(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct json_object *digits = json_object_object_get(reply, "clash");
-    struct emu_clash *clash = ctx, copy;
+    struct json_object *digits = json_object_object_get(reply, "mismatch");
+    struct emu_mismatch *mismatch = ctx, copy;
 
     (void)host;
-    if (!clash->seen && hosts_bytes(digits, &copy, sizeof copy) == sizeof copy) {
-        *clash = copy;
-        clash->seen = true;
+    if (!mismatch->seen && hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy) {
+        *mismatch = copy;
+        mismatch->seen = true;
     }
 }
 
-bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret)
+bool coordinator_view_mismatch(void *ctx, uint32_t group, struct emu_mismatch *ret)
 {
-    *ret = (struct emu_clash){.seen = false};
-    hosts_call(ctx, 0, "clash", of_group(group), clash_take, ret);
+    *ret = (struct emu_mismatch){.seen = false};
+    coordinator_call(ctx, 0, "mismatch", of_group(group), mismatch_take, ret);
     return ret->seen;
 }
 
@@ -209,10 +210,10 @@ static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
     }
 }
 
-uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max)
+uint32_t coordinator_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max)
 {
     struct stalls_list stalls = {.at = ret, .max = max, .now_ns = now_ns};
 
-    hosts_call(ctx, 0, "stalls", json_object_new_object(), stalls_take, &stalls);
+    coordinator_call(ctx, 0, "stalls", json_object_new_object(), stalls_take, &stalls);
     return stalls.count;
 }

@@ -500,21 +500,21 @@ void traffic_nodes_begin(struct traffic_nodes *all)
     }
 }
 
-int traffic_nodes_room(struct traffic_nodes *all)
+int traffic_nodes_reserve(struct traffic_nodes *all)
 {
     uint32_t most = arrivals_most(all);
     int err = 0;
 
     for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
         if (all->node[n])
-            err =
-                traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
+            err = traffic_pending_reserve(&all->node[n]->pending,
+                                          most > NODE_SLOTS ? most : NODE_SLOTS);
     for (uint32_t n = 0; all->relays && !err && n < all->nodes; n++)
         if (all->node[n])
-            err = traffic_relay_room(all->node[n]->relay, most);
+            err = traffic_relay_reserve(all->node[n]->relay, most);
     for (uint32_t w = 0; all->plan.completions && !err && w < all->workers.count; w++) {
         struct traffic_worker *worker = all->workers.at[w];
-        if (worker && worker->log.room / worker->nodes < most) {
+        if (worker && worker->log.capacity / worker->nodes < most) {
             traffic_log_release(&worker->log);
             err = traffic_log_init(&worker->log, worker->nodes * most);
         }

@@ -82,8 +82,8 @@ void traffic_nodes_begin(struct traffic_nodes *all);
 /** traffic_nodes_measure - reset the statistics; count births and arrivals in @phase. */
 void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase);
 
-/** traffic_nodes_room - grow tables and logs for the next slice. Errors: -ENOMEM. */
-int traffic_nodes_room(struct traffic_nodes *all);
+/** traffic_nodes_reserve - grow tables and logs for the next slice. Errors: -ENOMEM. */
+int traffic_nodes_reserve(struct traffic_nodes *all);
 
 /**
  * traffic_nodes_stop - do not send messages born at @stop_ps or later; 0: none at all, and waiting

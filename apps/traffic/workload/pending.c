@@ -49,7 +49,7 @@ static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot
     }
 }
 
-int traffic_pending_room(struct traffic_pending *pending, uint32_t more)
+int traffic_pending_reserve(struct traffic_pending *pending, uint32_t more)
 {
     struct traffic_pending old = *pending;
     uint32_t slots = old.slot ? old.mask + 1 : SLOTS_MIN;
@@ -103,10 +103,10 @@ void traffic_pending_release(struct traffic_pending *pending)
     *pending = (struct traffic_pending){.used = 0};
 }
 
-int traffic_log_init(struct traffic_log *log, uint32_t room)
+int traffic_log_init(struct traffic_log *log, uint32_t capacity)
 {
-    *log = (struct traffic_log){.room = room};
-    log->part = malloc((room ? room : 1) * sizeof log->part[0]);
+    *log = (struct traffic_log){.capacity = capacity};
+    log->part = malloc((capacity ? capacity : 1) * sizeof log->part[0]);
     return log->part ? 0 : -ENOMEM;
 }
 

@@ -36,10 +36,10 @@ struct traffic_pending {
 };
 
 /**
- * traffic_pending_room - grow the table for @more new messages. Thread: the table's, or the
+ * traffic_pending_reserve - grow the table for @more new messages. Thread: the table's, or the
  * driver's while the workers are stopped. Errors: -ENOMEM, nothing changed.
  */
-int traffic_pending_room(struct traffic_pending *pending, uint32_t more);
+int traffic_pending_reserve(struct traffic_pending *pending, uint32_t more);
 
 /**
  * traffic_pending_arrive - process a part. Returns true if it completes its message: then *last_ps
@@ -54,17 +54,17 @@ void traffic_pending_release(struct traffic_pending *pending);
 struct traffic_log {
     struct traffic_part *part;
     uint32_t count;
-    uint32_t room; /* capacity of part[] */
-    bool full;     /* a part did not fit, and is lost */
+    uint32_t capacity; /* capacity of part[] */
+    bool full;         /* a part did not fit, and is lost */
 };
 
-/** traffic_log_init - a log of @room parts between two reads by the driver. Errors: -ENOMEM. */
-int traffic_log_init(struct traffic_log *log, uint32_t room);
+/** traffic_log_init - a log of @capacity parts between two reads by the driver. Errors: -ENOMEM. */
+int traffic_log_init(struct traffic_log *log, uint32_t capacity);
 void traffic_log_release(struct traffic_log *log);
 
 static inline void traffic_log_add(struct traffic_log *log, const struct traffic_part *part)
 {
-    if (log->count < log->room)
+    if (log->count < log->capacity)
         log->part[log->count++] = *part;
     else
         log->full = true;

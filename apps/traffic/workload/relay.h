@@ -79,25 +79,25 @@ static inline void traffic_relay_skip(struct traffic_relay *relay)
     relay->count--;
 }
 
-/** traffic_relay_room - grow for @more items. While the workers are stopped. Errors: -ENOMEM. */
-static inline int traffic_relay_room(struct traffic_relay *relay, uint32_t more)
+/** traffic_relay_reserve - grow for @more items. While the workers are stopped. Errors: -ENOMEM. */
+static inline int traffic_relay_reserve(struct traffic_relay *relay, uint32_t more)
 {
     uint64_t wanted = (uint64_t)relay->count + more;
-    uint64_t room = relay->item ? (uint64_t)relay->mask + 1 : 64;
+    uint64_t capacity = relay->item ? (uint64_t)relay->mask + 1 : 64;
     struct traffic_relay_item *item;
 
-    if (relay->item && room >= wanted)
+    if (relay->item && capacity >= wanted)
         return 0;
-    while (room < wanted)
-        room *= 2;
-    item = room <= UINT32_MAX ? malloc(room * sizeof item[0]) : NULL;
+    while (capacity < wanted)
+        capacity *= 2;
+    item = capacity <= UINT32_MAX ? malloc(capacity * sizeof item[0]) : NULL;
     if (!item)
         return -ENOMEM;
     for (uint32_t i = 0; i < relay->count; i++)
         item[i] = relay->item[(relay->at + i) & relay->mask];
     free(relay->item);
     relay->item = item;
-    relay->mask = (uint32_t)(room - 1);
+    relay->mask = (uint32_t)(capacity - 1);
     relay->at = 0;
     return 0;
 }

@@ -26,7 +26,7 @@ const TALL_PX = 250; /* from one row to the next, at most */
  */
 function leavesOf(model) {
   const own = model.switches.map(() => []), byNodes = new Map(), of = [];
-  for (const cable of model.cables) if (!cable.toSwitch) own[cable.sw].push(cable.far);
+  for (const cable of model.cables) if (!cable.toSwitch) own[cable.sw].push(cable.peer);
   own.forEach((nodes, s) => {
     const key = nodes.sort((a, b) => a - b).join();
     if (key && !byNodes.has(key)) byNodes.set(key, byNodes.size);
@@ -127,7 +127,7 @@ function nameTrees(model, root) {
 function placeNodes(model, root, treeOf) {
   const home = new Array(model.nodeCount).fill(null);
   for (const cable of model.cables)
-    if (!cable.toSwitch && !home[cable.far]) home[cable.far] = treeOf(cable.sw);
+    if (!cable.toSwitch && !home[cable.peer]) home[cable.peer] = treeOf(cable.sw);
   home.forEach((tree, n) => (tree || root).nodes.push(n));
 }
 
@@ -351,9 +351,9 @@ export class Layout {
     this.edgeOf = new Int32Array(this.model.cables.length).fill(-1);
     this.model.cables.forEach((cable, c) => {
       const near = this.ofSwitch[cable.sw];
-      const far = cable.toSwitch ? this.ofSwitch[cable.far] : this.ofNode[cable.far];
+      const far = cable.toSwitch ? this.ofSwitch[cable.peer] : this.ofNode[cable.peer];
       if (near === far || near < 0 || far < 0) return;
-      const farLevel = cable.toSwitch ? this.model.switches[cable.far].level : -1;
+      const farLevel = cable.toSwitch ? this.model.switches[cable.peer].level : -1;
       const farIsLow = farLevel < this.model.switches[cable.sw].level;
       const [low, high] = farIsLow ? [far, near] : [near, far];
       const key = `${this.items[low].id}|${this.items[high].id}`; /* stays when places change */

@@ -70,7 +70,7 @@ export class Model {
     this.finished = new Map();
     this.events = [];
     this.at = 0; /* seconds since the fabric's start */
-    this.look = 0; /* 0: no snapshot has come */
+    this.sample = 0; /* 0: no snapshot has come */
     this.skipped = 0;
     this.standstill = null; /* who waits for whom, as docs/control.md has it, while nothing moves */
     this.ended = false;
@@ -78,7 +78,7 @@ export class Model {
     this.waysOut = this.switches.map(() => []);
     this.cables.forEach((cable, c) => {
       this.waysOut[cable.sw].push(2 * c + 1);
-      if (cable.toSwitch) this.waysOut[cable.far].push(2 * c);
+      if (cable.toSwitch) this.waysOut[cable.peer].push(2 * c);
     });
   }
 
@@ -184,7 +184,7 @@ export class Model {
 
   takeSnapshot(line) {
     const at = this.virtual ? line.at_ps / 1e12 : line.at_ns / 1e9;
-    const seconds = this.look ? at - this.at : 0;
+    const seconds = this.sample ? at - this.at : 0;
     if (at < this.at) this.forget(); /* carried from one of the same name, which has ended */
     this.ways.take(line.links, seconds);
     this.sw.take(line.switches, seconds);
@@ -202,7 +202,7 @@ export class Model {
     this.takeFinished(line.finished || []);
     this.skipped += line.skipped || 0;
     this.at = at;
-    this.look = line.look;
+    this.sample = line.sample;
     this.remember();
   }
 
@@ -330,16 +330,16 @@ export class Model {
   cableText(c) {
     const cable = this.cables[c];
     if (this.folded) return cable.at.length ? cable.at.join(":") : null;
-    return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.far}:${cable.farPort}`;
+    return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.peer}:${cable.farPort}`;
   }
 
   cableName(c) {
     const cable = this.cables[c];
     if (cable.count > 1)
       return `${cable.count} between ${this.switchName(cable.sw)} and ${cable.toSwitch
-        ? this.switchName(cable.far) : this.nodeName(cable.far)}`;
+        ? this.switchName(cable.peer) : this.nodeName(cable.peer)}`;
     return `${this.portName(cable.sw, cable.port)} – ${cable.toSwitch
-      ? this.portName(cable.far, cable.farPort) : this.nodeName(cable.far)}`;
+      ? this.portName(cable.peer, cable.farPort) : this.nodeName(cable.peer)}`;
   }
 
   portName(s, port) {

@@ -177,7 +177,7 @@ function waitText(model, wait) {
 function nodePart(model, item) {
   const n = item.nodes[0], process = model.processes[n];
   const ways = model.cables.flatMap((cable, c) =>
-    !cable.toSwitch && cable.far === n ? [2 * c, 2 * c + 1] : []);
+    !cable.toSwitch && cable.peer === n ? [2 * c, 2 * c + 1] : []);
   return {
     title: model.nodeName(n),
     facts: [process ? `${process.command}, pid ${process.pid}`
@@ -309,7 +309,7 @@ export function eventText(event) {
       return `combine unit of switch ${event.switch} ${event.state}`;
     case "lost":
       return `data lost for good: ${event.why}`;
-    case "parted":
+    case "partitioned":
       return `${counted(event.without_route, "pair")} of nodes without a route`;
     case "disagreement":
       return `nodes ${event.disagreement?.mine?.node} and ` +
@@ -320,7 +320,7 @@ export function eventText(event) {
     case "group":
       return `group ${event.group} of ${event.members} members is broken` +
         (event.why ? `: ${event.why}` : event.by !== undefined ? ` by node ${event.by}` : "");
-    case "alone":
+    case "node_no_link":
       return `node ${event.node} has no link that is up`;
     default:
       return event.event.replaceAll("_", " ") + (event.why ? `: ${event.why}` : "");

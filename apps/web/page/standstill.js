@@ -29,13 +29,13 @@ function callsOf(attached) {
   for (const { node, call } of attached) {
     if (!call) continue;
     const key = JSON.stringify([call.kind, call.name, call.members]);
-    const one = calls.get(key) || { ...call, forms: true, came: [], missing: [] };
-    one.came.push(node);
+    const one = calls.get(key) || { ...call, forms: true, arrived: [], missing: [] };
+    one.arrived.push(node);
     one.for_ns = Math.max(one.for_ns, call.for_ns);
     calls.set(key, one);
   }
   for (const one of calls.values()) {
-    const came = new Set(one.came);
+    const came = new Set(one.arrived);
     if (one.members === attached.length)
       one.missing = attached.filter(({ node }) => !came.has(node)).map(({ node }) => ({ node }));
   }
@@ -142,7 +142,7 @@ function doingsOf(status) {
   for (const process of status.attached || [])
     for (const { kind } of operationsOf(process)) doings.set(process.node, withArticle(kind));
   for (const one of collectivesOf(status))
-    for (const node of one.came || [])
+    for (const node of one.arrived || [])
       doings.set(node, `${withArticle(kindText(one))} of ${placeText(one)}`);
   return doings;
 }
@@ -203,7 +203,7 @@ export function standstillText(status, model) {
 /* --- in lines ------------------------------------------------------------------------- */
 
 function collectiveLine(one, model) {
-  const came = one.came?.length || 0, differ = one.differ?.length || 0;
+  const came = one.arrived?.length || 0, differ = one.differ?.length || 0;
   const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
   return `${kindText(one)}${one.forms ? "" : ` number ${one.number}`} of ${placeText(one)}` +
     `${one.forms ? " (its group is being formed)" : ""}: ${came} of ${one.members} members have ` +

@@ -56,7 +56,7 @@ export function shapeIsWhole(shape) {
 }
 
 const isCollective = having({ kind: isText, number: isNumber, group: isNumber, members: isNumber,
-  name: maybe(isText), bytes: maybe(isAmount), came: maybe(listOf(isNumber)),
+  name: maybe(isText), bytes: maybe(isAmount), arrived: maybe(listOf(isNumber)),
   missing: maybe(listOf(having({ node: isNumber }))),
   differ: maybe(listOf(having({ node: isNumber, kind: isText, bytes: maybe(isAmount) }))) });
 
@@ -77,7 +77,7 @@ function snapshotFits(shape, line) {
   const at = line[shape.clock === "virtual" ? "at_ps" : "at_ns"];
   const rows = (...first) => maybe(listOf(row(...first)));
   const collectives = line.collectives ?? [];
-  return having({ look: below(Number.MAX_SAFE_INTEGER), links: rows(below(2 * cables.length)),
+  return having({ sample: below(Number.MAX_SAFE_INTEGER), links: rows(below(2 * cables.length)),
     switches: rows(below(switches.length)), nodes: rows(below(nodes)),
     states: rows(below(cables.length), below(shape.link_states.length), isNumber),
     processes: maybe(listOf(having({ node: below(nodes), pid: isNumber, rank: maybe(isNumber),

@@ -11,7 +11,7 @@
 
 #include "emu/dev/dev.h"
 #include "emu/hostif/hostif.h"
-#include "emu/hostif/fabric/shelf.h"
+#include "emu/hostif/fabric/mcast_buf.h"
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
 
@@ -58,7 +58,7 @@ struct emu_hostif {
     const struct emu_profile *profile;
     /* timed: delay per byte of a wire slower than others: emu_tx_late_ps() */
     uint64_t late_ps_per_byte;
-    struct emu_shelf *shelf; /* shared multicast buffer of the switch; NULL: none */
+    struct emu_mcast_buf *mcast_buf; /* shared multicast buffer of the switch; NULL: none */
     /* for the wire towards the switch; kept in emu_rx when processes change */
     struct emu_credits *credits;
 
@@ -66,7 +66,7 @@ struct emu_hostif {
     uint32_t up_head;    /* segments copied out */
     uint32_t up_tail;    /* checked copy of the process's tail */
     uint32_t up_shift;   /* for the segments between those */
-    uint32_t up_looked;  /* tail at the last check: a new one wakes the switch */
+    uint32_t up_polled;  /* tail at the last check: a new one wakes the switch */
     uint64_t up_busy_ps; /* the wire is busy until then */
     /*
      * kind, length, operation and type of the last valid header that emu_hostif_find() checked; at
@@ -81,21 +81,23 @@ struct emu_hostif {
     uint32_t down_tail;   /* segments written */
     uint32_t down_head;   /* checked copy of the process's head */
     uint32_t down_shift;  /* for the segments between those */
-    uint32_t down_looked; /* head at the last check, while blocked */
+    uint32_t down_polled; /* head at the last check, while blocked */
     bool blocked;         /* a segment waits for space */
     bool streams;         /* the last notification was for many segments */
-    bool posted;          /* by the process, since the last check of its core (worker/crowd.h) */
+    bool posted;          /* by the process, since the last check of its core (worker/oversub.h) */
     /* 1 + core of a process that was notified and may answer soon; 0: none */
     uint32_t owes;
     /* down_tail after the latest segment in each part of the shared multicast buffer */
-    uint32_t shelf_last[EMU_SHELF_PARTS];
+    uint32_t mcast_buf_last[EMU_MCAST_BLOCKS];
 
     /* Owned by the worker: notifications not yet sent. */
-    uint32_t up_told;          /* head last published: only segments that the switch has taken */
-    uint32_t down_told;        /* tail last published */
-    uint32_t untold_passes;    /* passes since there was a notification to send */
-    bool shown;                /* the tail was published; check next whether the process sleeps */
-    struct emu_hostif *untold; /* next in the worker's list; itself at the end; NULL: not in it */
+    /* head last published: only segments that the switch has taken */
+    uint32_t up_published;
+    uint32_t down_published;    /* tail last published */
+    uint32_t unnotified_passes; /* passes since there was a notification to send */
+    bool shown;                 /* the tail was published; check next whether the process sleeps */
+    /* next in the worker's list; itself at the end; NULL: not in it */
+    struct emu_hostif *unnotified;
 
     /* Counters: written by the worker, read by anyone. */
     _Atomic uint64_t sent;
@@ -125,7 +127,7 @@ void *emu_hostif_memory(const char *name, size_t bytes, int seals, int *memfd);
  */
 int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool timed,
                       bool device_threads, const struct emu_clock *clock, int *memfd);
-void emu_hostif_destroy(struct emu_hostif *edge, struct emu_pool_cache *cache);
+void emu_hostif_destroy(struct emu_hostif *hostif, struct emu_pool_cache *cache);
 
 /**
  * emu_hostif_full_ns - how long segments have waited for space in the ring by @now_ps, including
@@ -136,60 +138,60 @@ void emu_hostif_destroy(struct emu_hostif *edge, struct emu_pool_cache *cache);
  * that of its pass, so a value read while a segment waits may exceed the next one by less than a
  * pass.
  */
-static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *edge, uint64_t now_ps)
+static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *hostif, uint64_t now_ps)
 {
-    uint64_t full = atomic_load_explicit(&edge->times.full, memory_order_relaxed);
+    uint64_t full = atomic_load_explicit(&hostif->times.full, memory_order_relaxed);
     int64_t twice = (int64_t)(full + (full & 1 ? 2 * (now_ps / 1000u) - 1 : 0));
 
     return twice > 0 ? (uint64_t)twice / 2 : 0;
 }
 
 /** emu_hostif_bufs - pool buffers that it holds. Thread: any, while its worker is stopped. */
-static inline uint32_t emu_hostif_bufs(const struct emu_hostif *edge)
+static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 {
     uint32_t bufs = 0;
 
-    for (uint32_t i = edge->batch_at; i != edge->batch_end; i++)
-        bufs += edge->batch[i].buf != EMU_NO_BUF;
+    for (uint32_t i = hostif->batch_at; i != hostif->batch_end; i++)
+        bufs += hostif->batch[i].buf != EMU_NO_BUF;
     return bufs;
 }
 
 /**
  * emu_hostif_rebase - subtract @by_ps from its times. Thread: manager, while the worker is stopped.
  */
-void emu_hostif_rebase(struct emu_hostif *edge, uint64_t by_ps);
+void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps);
 
-/** emu_hostif_look - signal the device if there is a new segment or space. Thread: the worker. */
-void emu_hostif_look(struct emu_hostif *edge);
+/** emu_hostif_poll - signal the device if there is a new segment or space. Thread: the worker. */
+void emu_hostif_poll(struct emu_hostif *hostif);
 
 /**
  * emu_hostif_refill - copy in the next segments, as far as credits and buffers allow. The batch
  * must be empty. Malformed segments are counted and skipped. False: there is none.
  */
-bool emu_hostif_refill(struct emu_hostif *edge, uint64_t now_ps);
+bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps);
 
 /** emu_hostif_front - the oldest segment that is due, its payload in a pool buffer, or NULL. */
-static inline const struct emu_entry *emu_hostif_front(struct emu_hostif *edge, uint64_t until_ps)
+static inline const struct emu_entry *emu_hostif_front(struct emu_hostif *hostif, uint64_t until_ps)
 {
-    if (edge->batch_at == edge->batch_end && !emu_hostif_refill(edge, until_ps))
+    if (hostif->batch_at == hostif->batch_end && !emu_hostif_refill(hostif, until_ps))
         return NULL;
-    if (edge->batch[edge->batch_at].time_ps > until_ps)
+    if (hostif->batch[hostif->batch_at].time_ps > until_ps)
         return NULL;
-    return &edge->batch[edge->batch_at];
+    return &hostif->batch[hostif->batch_at];
 }
 
 /** emu_hostif_skip - remove the front segment and spend its credit. */
-static inline void emu_hostif_skip(struct emu_hostif *edge)
+static inline void emu_hostif_skip(struct emu_hostif *hostif)
 {
-    edge->batch_at++;
-    edge->credits->first++;
-    edge->credits->count--;
+    hostif->batch_at++;
+    hostif->credits->first++;
+    hostif->credits->count--;
 }
 
 /** emu_hostif_taken - segments of the up ring that have entered the fabric, the batch excluded. */
-static inline uint32_t emu_hostif_taken(const struct emu_hostif *edge)
+static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
 {
-    return edge->up_head - (edge->batch_end - edge->batch_at);
+    return hostif->up_head - (hostif->batch_end - hostif->batch_at);
 }
 
 /* Read the header once, as the process may change it; only the checked copy is used. */
@@ -213,19 +215,19 @@ static inline uint32_t emu_hostif_shape(const struct emu_hdr *hdr)
 }
 
 /** emu_hostif_up_slot - slot of the oldest segment in the up ring. */
-static inline uint32_t emu_hostif_up_slot(const struct emu_hostif *edge)
+static inline uint32_t emu_hostif_up_slot(const struct emu_hostif *hostif)
 {
-    return emu_hostif_slot_at(edge->up_head, edge->up_shift);
+    return emu_hostif_slot_at(hostif->up_head, hostif->up_shift);
 }
 
 /* Prefetch segments behind the oldest one, which is at @at. */
-static inline void emu_hostif_prefetch_up(const struct emu_hostif *edge, uint32_t at)
+static inline void emu_hostif_prefetch_up(const struct emu_hostif *hostif, uint32_t at)
 {
-    emu_hostif_prefetch(edge->shared->up, at, at + edge->up_tail - edge->up_head, false);
+    emu_hostif_prefetch(hostif->shared->up, at, at + hostif->up_tail - hostif->up_head, false);
 }
 
 /** emu_hostif_find - the slow path of emu_hostif_peek(). */
-const struct emu_seg *emu_hostif_find(struct emu_hostif *edge, struct emu_hdr *hdr);
+const struct emu_seg *emu_hostif_find(struct emu_hostif *hostif, struct emu_hdr *hdr);
 
 /**
  * emu_hostif_peek - raw: the oldest segment, still in the process's memory; NULL if there is none
@@ -234,23 +236,23 @@ const struct emu_seg *emu_hostif_find(struct emu_hostif *edge, struct emu_hdr *h
  * interpreted.
  * A device uses either this or emu_hostif_front().
  */
-static inline const struct emu_seg *emu_hostif_peek(struct emu_hostif *edge, struct emu_hdr *hdr)
+static inline const struct emu_seg *emu_hostif_peek(struct emu_hostif *hostif, struct emu_hdr *hdr)
 {
-    uint32_t at = emu_hostif_up_slot(edge);
-    const struct emu_seg *seg = &edge->shared->up[at].seg;
+    uint32_t at = emu_hostif_up_slot(hostif);
+    const struct emu_seg *seg = &hostif->shared->up[at].seg;
 
-    if (!edge->credits->count || edge->up_head == edge->up_tail)
-        return emu_hostif_find(edge, hdr);
-    emu_hostif_read(hdr, edge->node, seg);
-    if (emu_hostif_shape(hdr) != edge->shape ||
-        ((hdr->kind & ~EMU_NOTIFY) == EMU_UNICAST && hdr->dst >= edge->nodes))
-        return emu_hostif_find(edge, hdr);
-    emu_hostif_prefetch_up(edge, at);
+    if (!hostif->credits->count || hostif->up_head == hostif->up_tail)
+        return emu_hostif_find(hostif, hdr);
+    emu_hostif_read(hdr, hostif->node, seg);
+    if (emu_hostif_shape(hdr) != hostif->shape ||
+        ((hdr->kind & ~EMU_NOTIFY) == EMU_UNICAST && hdr->dst >= hostif->nodes))
+        return emu_hostif_find(hostif, hdr);
+    emu_hostif_prefetch_up(hostif, at);
     return seg;
 }
 
 /** emu_hostif_take - raw: copy the peeked segment in. False: no buffer; the device runs again. */
-bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct emu_entry *entry);
+bool emu_hostif_take(struct emu_hostif *hostif, const struct emu_seg *seg, struct emu_entry *entry);
 
 /**
  * emu_hostif_take_run - raw: copy in up to @most of the next segments while they are full ones of
@@ -258,73 +260,75 @@ bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct 
  * spent. @bufs: gets their buffers, with checked headers. Returns how many; after 0 the next one
  * may still be taken singly.
  */
-uint32_t emu_hostif_take_run(struct emu_hostif *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
+uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t dst, uint32_t *bufs,
                              uint32_t most);
 
 /** emu_hostif_pass - raw: remove the peeked segment and spend its credit. */
-static inline void emu_hostif_pass(struct emu_hostif *edge)
+static inline void emu_hostif_pass(struct emu_hostif *hostif)
 {
-    edge->up_head++;
-    edge->credits->first++;
-    edge->credits->count--;
+    hostif->up_head++;
+    hostif->credits->first++;
+    hostif->credits->count--;
 }
 
 /**
  * emu_hostif_pass_run - raw: emu_hostif_take_run() of unicasts, directly into the ring of @to,
  * which has space for @most. After 0 the next one may still be sent singly.
  */
-uint32_t emu_hostif_pass_run(struct emu_hostif *edge, struct emu_hostif *to, uint32_t dst,
+uint32_t emu_hostif_pass_run(struct emu_hostif *hostif, struct emu_hostif *to, uint32_t dst,
                              uint32_t most);
 
 /**
- * emu_hostif_seat - publish the state of @node's process: emu_seat_state(). Thread: the manager.
+ * emu_hostif_set_incarnation - publish the state of @node's process: emu_incarnation_state().
+ * Thread: the manager.
  */
-void emu_hostif_seat(struct emu_hostif *edge, uint32_t node, uint64_t word);
+void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64_t word);
 
 /** emu_hostif_left - posted segments not in the fabric. Thread: manager, after the worker. */
-uint32_t emu_hostif_left(const struct emu_hostif *edge);
+uint32_t emu_hostif_left(const struct emu_hostif *hostif);
 
 /** emu_hostif_next_ps - timed: when the front segment is due; EMU_NEVER if none is known. */
-static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *edge)
+static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
 {
-    return edge->batch_at == edge->batch_end ? EMU_NEVER : edge->batch[edge->batch_at].time_ps;
+    return hostif->batch_at == hostif->batch_end ? EMU_NEVER
+                                                 : hostif->batch[hostif->batch_at].time_ps;
 }
 
 /**
  * emu_hostif_room - free slots of the down ring. With none, a segment counts as waiting until a
  * later call finds space; a process that takes too little meanwhile is cut off.
  */
-uint32_t emu_hostif_room(struct emu_hostif *edge);
+uint32_t emu_hostif_room(struct emu_hostif *hostif);
 
 /** emu_hostif_has_room - is there space for @count? If not, nothing counts as waiting. */
-bool emu_hostif_has_room(struct emu_hostif *edge, uint32_t count);
+bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count);
 /** emu_hostif_send - copy a segment to the process and drop its buffer. There must be space. */
-void emu_hostif_send(struct emu_hostif *edge, const struct emu_entry *entry);
+void emu_hostif_send(struct emu_hostif *hostif, const struct emu_entry *entry);
 /** emu_hostif_put - raw: the same with a payload at a cache line of the caller's; NULL: none. */
-void emu_hostif_put(struct emu_hostif *edge, const struct emu_hdr *hdr,
+void emu_hostif_put(struct emu_hostif *hostif, const struct emu_hdr *hdr,
                     const struct emu_seg *payload);
 /** emu_hostif_put_run - raw: the same for the @count segments in @bufs, in order. */
-void emu_hostif_put_run(struct emu_hostif *edge, const uint32_t *bufs, uint32_t count);
-/** emu_hostif_write - raw: write a segment to @shelf, which is not full. Returns its index. */
-uint32_t emu_hostif_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
+void emu_hostif_put_run(struct emu_hostif *hostif, const uint32_t *bufs, uint32_t count);
+/** emu_hostif_write - raw: write a segment to @mcast_buf, which is not full. Returns its index. */
+uint32_t emu_hostif_write(struct emu_mcast_buf *mcast_buf, const struct emu_hdr *hdr,
                           const struct emu_seg *payload);
 /**
  * emu_hostif_refer - raw: send @count segments of the shared multicast buffer from index @on on,
  * all in one part. The caller has checked space.
  */
-void emu_hostif_refer(struct emu_hostif *edge, uint32_t on, uint32_t count);
+void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count);
 /**
  * emu_hostif_reads - has the process unread segments in @part of the shared multicast buffer? After
  * a cut-off, too: it may not know yet and read on.
  */
-bool emu_hostif_reads(struct emu_hostif *edge, uint32_t part);
+bool emu_hostif_reads(struct emu_hostif *hostif, uint32_t part);
 /**
  * emu_hostif_mark - end of a burst in either direction: a notification is due. One costs two
- * transfers of cache lines between cores, so several passes share it: emu_hostif_tell_all().
+ * transfers of cache lines between cores, so several passes share it: emu_hostif_notify_all().
  */
-void emu_hostif_mark(struct emu_hostif *edge);
+void emu_hostif_mark(struct emu_hostif *hostif);
 /** emu_hostif_done - end of a burst in which the switch took @moved segments. */
-void emu_hostif_done(struct emu_hostif *edge, uint32_t moved);
+void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved);
 /**
  * emu_hostif_show_few - if few segments were written since the last notification, publish them.
  * They are a whole message, so a worker with a core of its own (emu_worker_is_alone()) publishes
@@ -332,17 +336,17 @@ void emu_hostif_done(struct emu_hostif *edge, uint32_t moved);
  * and, for each interface published, emu_hostif_wake(). False: nothing was published. Thread: the
  * worker.
  */
-bool emu_hostif_show_few(struct emu_hostif *edge);
+bool emu_hostif_show_few(struct emu_hostif *hostif);
 /** emu_hostif_wake - after publishing: wake the process if it sleeps. */
-void emu_hostif_wake(struct emu_hostif *edge);
+void emu_hostif_wake(struct emu_hostif *hostif);
 /**
- * emu_hostif_tell_all - notify the processes whose interfaces are marked: all of them (@now: the
+ * emu_hostif_notify_all - notify the processes whose interfaces are marked: all of them (@now: the
  * worker is about to wait), or those for which it is urgent. Thread: the worker, at the end of each
  * pass.
  */
-void emu_hostif_tell_all(struct emu_worker *worker, bool now);
+void emu_hostif_notify_all(struct emu_worker *worker, bool now);
 
 /** emu_hostif_bell - before sleeping: request or cancel the bell. True: there is work already. */
-bool emu_hostif_bell(struct emu_hostif *edge, bool wanted);
+bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted);
 
 #endif

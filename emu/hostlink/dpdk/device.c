@@ -64,7 +64,7 @@ void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t val
 }
 
 /* An adapter: is it there, and is there a driver? */
-static int address_look(const struct dpdk_device *device, const struct dpdk_error *error)
+static int address_check(const struct dpdk_device *device, const struct dpdk_error *error)
 {
     char path[128];
 
@@ -89,7 +89,7 @@ static int interface_read(struct dpdk_device *device, const struct dpdk_error *e
                          "%s: there is no network interface %s (ip link shows them)", device->name,
                          value);
     memcpy(interface->name, value, strlen(value) + 1);
-    return dpdk_interface_look(interface, device, error);
+    return dpdk_interface_check(interface, device, error);
 }
 
 int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_bytes,
@@ -114,7 +114,7 @@ int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_b
     ret->kind = dpdk_kind_of(ret->name);
     ret->frame_bytes = frame_bytes;
     if (dpdk_is_address(ret->name))
-        err = address_look(ret, error);
+        err = address_check(ret, error);
     else if (strncmp(ret->name, "net_", 4) != 0)
         err = dpdk_fail(error, -EINVAL,
                         "\"%s\" is no device: say net_af_packet0,iface=NAME or another of DPDK's "

@@ -59,16 +59,16 @@ struct dpdk_device {
 
 /* What distinguishes devices. */
 struct dpdk_kind {
-    const char *name;    /* devices' names begin with it; NULL: what no other row is */
-    bool has_interface;  /* iface= is an interface of the kernel, which must be there and up */
-    int family;          /* of the driver's own socket, on which can be slept; 0: it has none */
-    bool looks_to_send;  /* sending would wait for the kernel: the socket is asked first */
-    bool looks_to_get;   /* so would receiving */
-    bool filters;        /* what is not ours can be kept out by a filter on that socket */
-    bool has_mtu;        /* its MTU is set, and is no other program's */
-    bool has_interrupts; /* DPDK can be asked for an interrupt when frames come */
-    bool ends_in_kernel; /* it makes an interface of the kernel, with the port's own address */
-    bool keeps_queues;   /* frames lie in its queues: the pool has them besides those asked for */
+    const char *name;      /* devices' names begin with it; NULL: what no other row is */
+    bool has_interface;    /* iface= is an interface of the kernel, which must be there and up */
+    int family;            /* of the driver's own socket, on which can be slept; 0: it has none */
+    bool polls_to_send;    /* sending would wait for the kernel: the socket is asked first */
+    bool polls_to_receive; /* so would receiving */
+    bool filters;          /* what is not ours can be kept out by a filter on that socket */
+    bool has_mtu;          /* its MTU is set, and is no other program's */
+    bool has_interrupts;   /* DPDK can be asked for an interrupt when frames come */
+    bool ends_in_kernel;   /* it makes an interface of the kernel, with the port's own address */
+    bool keeps_queues;     /* frames lie in its queues: the pool has them besides those asked for */
     /* it may only be stopped by the thread that has its interrupts, which unmaps its rings */
     bool stops_among_interrupts;
     uint32_t object_most; /* bytes of a buffer with all that stands before it; 0: no limit */
@@ -100,9 +100,9 @@ uint32_t dpdk_number(const struct dpdk_device *device, const char *key, uint32_t
 /** dpdk_argument_add - unless the user said something about it. */
 void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t value);
 
-/** dpdk_interface_look - its MTU. Errors: -ENODEV, -ENETDOWN; -EPERM: it may not be used. */
-int dpdk_interface_look(struct dpdk_interface *interface, const struct dpdk_device *device,
-                        const struct dpdk_error *error);
+/** dpdk_interface_check - its MTU. Errors: -ENODEV, -ENETDOWN; -EPERM: it may not be used. */
+int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_device *device,
+                         const struct dpdk_error *error);
 
 /**
  * dpdk_interface_readdress - the interface that the driver has made gets another address than the

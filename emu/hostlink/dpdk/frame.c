@@ -133,7 +133,7 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
     if (!device_connects(port))
         return 0;
     /* Without frames the driver of XDP waits up to a second where the kernel wants to be woken. */
-    if (port->device.kind->looks_to_get && !socket_ready(port, POLLIN))
+    if (port->device.kind->polls_to_receive && !socket_ready(port, POLLIN))
         return 0;
     burst_begins(port);
     uint16_t got = rte_eth_rx_burst(port->id, 0, mbufs, (uint16_t)RTE_MIN(max, EMU_HOSTLINK_BURST));
@@ -155,7 +155,7 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
     /* With its ring full the driver of packet sockets waits until the kernel has sent something. */
     if (count == 0 || !device_ready(port) ||
-        (port->device.kind->looks_to_send && !socket_ready(port, POLLOUT)))
+        (port->device.kind->polls_to_send && !socket_ready(port, POLLOUT)))
         return 0;
     for (uint32_t i = 0; i < count; i++) {
         struct emu_hostframe *frame = frames[i];

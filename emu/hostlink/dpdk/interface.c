@@ -57,8 +57,8 @@ static int may_open(const struct dpdk_device *device, const struct dpdk_error *e
                      strerror(errno));
 }
 
-int dpdk_interface_look(struct dpdk_interface *interface, const struct dpdk_device *device,
-                        const struct dpdk_error *error)
+int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_device *device,
+                         const struct dpdk_error *error)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

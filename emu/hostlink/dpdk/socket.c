@@ -69,10 +69,10 @@ void dpdk_socket_prepare(int fd)
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
-    const int under_way = 1 << 24;
+    const int in_flight = 1 << 24;
 
     /* Both are for speed: a session reads frames' types itself, and sends again what is refused. */
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &under_way, sizeof under_way) != 0)
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &under_way, sizeof under_way);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &in_flight, sizeof in_flight) != 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &in_flight, sizeof in_flight);
 }

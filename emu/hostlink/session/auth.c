@@ -22,7 +22,7 @@
 #include <sodium.h>
 
 /* One direction of a life. */
-struct auth_way {
+struct auth_direction {
     alignas(64) crypto_aead_aes256gcm_state aes; /* of key; AES only */
     uint8_t key[EMU_AUTH_KEY_BYTES];
 };
@@ -30,9 +30,9 @@ struct auth_way {
 
 struct emu_auth {
 #ifdef EMU_HAS_SODIUM
-    struct auth_way out, in;
+    struct auth_direction out, in;
     uint8_t key[EMU_AUTH_KEY_BYTES];
-    uint8_t greeting_key[EMU_AUTH_KEY_BYTES];
+    uint8_t handshake_key[EMU_AUTH_KEY_BYTES];
     bool keyed;
 #else
     char nothing;
@@ -80,7 +80,7 @@ int emu_auth_create(struct emu_auth **ret, const uint8_t *key)
     if (key) {
         auth->keyed = true;
         memcpy(auth->key, key, sizeof auth->key);
-        auth_derive(auth->greeting_key, auth, about, sizeof about);
+        auth_derive(auth->handshake_key, auth, about, sizeof about);
     }
     *ret = auth;
     return 0;
@@ -105,8 +105,8 @@ uint32_t emu_auth_checks(const struct emu_auth *auth)
 }
 
 /* The key of frames from the host @from, with session number @from_number, to the other. */
-static void way_begin(struct emu_auth *auth, struct auth_way *way, const struct emu_auth_life *life,
-                      bool out)
+static void direction_begin(struct emu_auth *auth, struct auth_direction *way,
+                            const struct emu_auth_incarnation *incarnation, bool out)
 {
     struct {
         char about[24];
@@ -114,31 +114,31 @@ static void way_begin(struct emu_auth *auth, struct auth_way *way, const struct 
         uint16_t from, to;
         uint32_t check;
     } made = {.about = "fabemu host link, life",
-              .fabric = life->fabric,
-              .from_number = out ? life->mine : life->yours,
-              .to_number = out ? life->yours : life->mine,
-              .from = out ? life->host : life->peer,
-              .to = out ? life->peer : life->host,
-              .check = life->check};
+              .fabric = incarnation->fabric,
+              .from_number = out ? incarnation->mine : incarnation->yours,
+              .to_number = out ? incarnation->yours : incarnation->mine,
+              .from = out ? incarnation->host : incarnation->peer,
+              .to = out ? incarnation->peer : incarnation->host,
+              .check = incarnation->check};
 
     auth_derive(way->key, auth, &made, sizeof made);
-    if (life->check == EMU_AUTH_AES)
+    if (incarnation->check == EMU_AUTH_AES)
         crypto_aead_aes256gcm_beforenm(&way->aes, way->key);
 }
 
-void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
+void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *incarnation)
 {
     if (!auth->keyed)
         return;
-    way_begin(auth, &auth->out, life, true);
-    way_begin(auth, &auth->in, life, false);
+    direction_begin(auth, &auth->out, incarnation, true);
+    direction_begin(auth, &auth->in, incarnation, false);
 }
 
 /* The tag that a frame must have: one that goes @out, or one that came. */
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
                      const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
-    const struct auth_way *way = out ? &auth->out : &auth->in;
+    const struct auth_direction *way = out ? &auth->out : &auth->in;
     uint8_t nonce[12] = {0}, none[1]; /* nothing is encrypted */
 
     static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
@@ -149,8 +149,8 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
     if (check == EMU_AUTH_CRC)
         crc_tag(data, bytes, tag);
     else if (check == EMU_AUTH_HANDSHAKE)
-        crypto_generichash(tag, EMU_FRAME_TAG_BYTES, data, bytes, auth->greeting_key,
-                           sizeof auth->greeting_key);
+        crypto_generichash(tag, EMU_FRAME_TAG_BYTES, data, bytes, auth->handshake_key,
+                           sizeof auth->handshake_key);
     else if (check == EMU_AUTH_AES)
         crypto_aead_aes256gcm_encrypt_detached_afternm(none, tag, NULL, NULL, 0, data, bytes, NULL,
                                                        nonce, &way->aes);
@@ -202,10 +202,10 @@ uint32_t emu_auth_checks(const struct emu_auth *auth)
     return (uint32_t)emu_bit(EMU_AUTH_CRC);
 }
 
-void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
+void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *incarnation)
 {
     (void)auth;
-    (void)life;
+    (void)incarnation;
 }
 
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
@@ -225,7 +225,7 @@ static bool same_tag(const uint8_t *a, const uint8_t *b)
 
 #endif
 
-uint8_t emu_auth_greeting(const struct emu_auth *auth)
+uint8_t emu_auth_handshake_check(const struct emu_auth *auth)
 {
     return auth_keyed(auth) ? EMU_AUTH_HANDSHAKE : EMU_AUTH_CRC;
 }

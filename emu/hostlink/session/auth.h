@@ -31,7 +31,7 @@ enum emu_auth_check {
 };
 
 /* What the keys of a life are made of: the same at both ends, with the sides exchanged. */
-struct emu_auth_life {
+struct emu_auth_incarnation {
     uint64_t fabric;
     uint64_t mine; /* session numbers */
     uint64_t yours;
@@ -55,8 +55,8 @@ void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */
 /** emu_auth_checks - what frames of a life can have here: bits by enum emu_auth_check. */
 uint32_t emu_auth_checks(const struct emu_auth *auth);
 
-/** emu_auth_greeting - what frames of the handshake have. */
-uint8_t emu_auth_greeting(const struct emu_auth *auth);
+/** emu_auth_handshake_check - what frames of the handshake have. */
+uint8_t emu_auth_handshake_check(const struct emu_auth *auth);
 
 /**
  * emu_auth_agree - what both can do, by the bits of both; the same at both ends.
@@ -65,7 +65,7 @@ uint8_t emu_auth_greeting(const struct emu_auth *auth);
 bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret);
 
 /** emu_auth_begin - the keys of a new life; those of the last are forgotten. */
-void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life);
+void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *incarnation);
 
 /**
  * emu_auth_seal - the tag of the @bytes at @data, right behind them. @packet: never twice in a
@@ -75,8 +75,8 @@ void emu_auth_seal(struct emu_auth *auth, uint8_t check, uint64_t packet, uint8_
                    uint32_t bytes);
 
 /**
- * emu_auth_good - is it right? @check is one that the caller expects: emu_auth_greeting() or the
- * life's. Pure.
+ * emu_auth_good - is it right? @check is one that the caller expects: emu_auth_handshake_check() or
+ * the life's. Pure.
  */
 bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const uint8_t *data,
                    uint32_t bytes);

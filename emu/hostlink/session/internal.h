@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - a session, as its files see it: session.c (made, stepped, asked), meet.c (the
- * handshake), send.c (frames on their way), lost.c (which of them are lost), receive.c.
+ * internal.h - a session, as its files see it: session.c (made, stepped, asked), handshake.c (the
+ * handshake), send.c (frames on their way), loss.c (which of them are lost), receive.c.
  *
  * Frames of records are numbered modulo 2^32, and differences of these numbers are compared, never
  * the numbers. What is by number lies in rings of `window` elements, at number & mask.
@@ -52,22 +52,22 @@ struct session_answer {
     uint64_t yours;
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
     uint32_t sent_ns; /* of the frame that is answered */
-    uint64_t came_ns;
+    uint64_t received_ns;
 };
 
 /* Why a host is refused. */
 enum session_refusal { SESSION_NOT_REFUSED, SESSION_DIGEST, SESSION_VERSION, SESSION_CHECKS };
 
-/* Bits of session_meet.knock: the address is below. */
-enum { SESSION_KNOCK_WHY = 48, SESSION_KNOCK_VERSION = 56 };
+/* Bits of session_handshake.impostor: the address is below. */
+enum { SESSION_IMPOSTOR_WHY = 48, SESSION_IMPOSTOR_VERSION = 56 };
 
-struct session_meet {
+struct session_handshake {
     uint64_t next; /* our session number in the next life */
     uint64_t mine; /* in this one */
     uint64_t yours;
     bool heard;                          /* the other end is known to have begun this life, too */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* where the other host is */
-    uint64_t greet_ns;                   /* when a handshake's frame is sent unasked */
+    uint64_t handshake_ns;               /* when a handshake's frame is sent unasked */
     uint64_t wait_ns;                    /* and after how long another one */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
@@ -77,8 +77,8 @@ struct session_meet {
      * Who was refused last while there was a life: address, enum session_refusal, version. 0:
      * nobody.
      */
-    _Atomic uint64_t knock;
-    bool knocked;             /* somebody was, in this life: he knows `next` */
+    _Atomic uint64_t impostor;
+    bool impostor_seen;       /* somebody was, in this life: he knows `next` */
     _Atomic uint64_t strange; /* frames of a handshake with a key and none here, or without */
     /* Of them, and of forged frames, before the last life ended or somebody was refused. */
     _Atomic uint64_t past_strange, past_forged;
@@ -102,7 +102,7 @@ struct session_send {
 };
 
 /* What is known of frames on their way (RFC 8985, RFC 6298). */
-struct session_lost {
+struct session_loss {
     struct emu_list flight;
     struct emu_list lost;
     struct emu_rto rto;
@@ -123,17 +123,17 @@ struct session_lost {
 struct session_receive {
     struct emu_hostframe **held; /* that came before others */
     uint64_t *got;               /* bits by number & mask: it is held */
-    uint32_t *came_by;           /* low bits of the packet number by which it came */
+    uint32_t *received_by;       /* low bits of the packet number by which it came */
     uint32_t next;               /* the first number that is missing */
     uint32_t high;               /* the one after the last that has come */
     uint32_t needless;
-    uint32_t unsaid;    /* frames that came since we told the other host last */
-    uint64_t unsaid_ns; /* when the first of them came */
-    bool say_now;
+    uint32_t ack_pending;    /* frames that came since we told the other host last */
+    uint64_t ack_pending_ns; /* when the first of them came */
+    bool ack_now;
     bool any;         /* a packet has come */
     uint64_t newest;  /* the greatest packet number that has come */
     uint32_t sent_ns; /* of that packet */
-    uint64_t came_ns;
+    uint64_t received_ns;
 };
 
 struct emu_session {
@@ -151,9 +151,9 @@ struct emu_session {
     uint32_t window;     /* of this life */
     uint32_t body_max;   /* of its frames */
     uint8_t check;
-    struct session_meet meet;
+    struct session_handshake handshake;
     struct session_send send;
-    struct session_lost lost;
+    struct session_loss lost;
     struct session_receive receive;
 };
 
@@ -165,7 +165,8 @@ static inline bool session_is(const struct emu_session *s, enum emu_session_stat
 /* Has it had the only life that it is to have (emu_session_config.once)? */
 static inline bool session_is_spent(const struct emu_session *s)
 {
-    return s->config.once && !session_is(s, EMU_SESSION_UP) && emu_count_read(&s->counts.lives);
+    return s->config.once && !session_is(s, EMU_SESSION_UP) &&
+           emu_count_read(&s->counts.incarnations);
 }
 
 static inline void session_set(_Atomic uint64_t *field, uint64_t to)
@@ -195,7 +196,7 @@ void session_down(struct emu_session *s, enum emu_session_state state);
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns);
 
 /** session_echo_ns - the time in a frame that came, and how long ago it came. Pure. */
-uint32_t session_echo_ns(uint32_t sent_ns, uint64_t came_ns, uint64_t now_ns);
+uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
 /**
  * session_trip - the echo in a frame that came says how long the round trip is. Returns it;
@@ -203,18 +204,18 @@ uint32_t session_echo_ns(uint32_t sent_ns, uint64_t came_ns, uint64_t now_ns);
  */
 uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
-/* meet.c */
+/* handshake.c */
 
-void session_meet_init(struct emu_session *s);
+void session_handshake_init(struct emu_session *s);
 
-/** session_meet_again - a life is over: the next one may begin at once. */
-void session_meet_again(struct emu_session *s);
+/** session_handshake_restart - a life is over: the next one may begin at once. */
+void session_handshake_restart(struct emu_session *s);
 
-/** session_meet - a frame of the handshake, whose tag is right. */
-void session_meet(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
+/** session_handshake - a frame of the handshake, whose tag is right. */
+void session_handshake(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
-/** session_greet - sends what of the handshake is due. */
-void session_greet(struct emu_session *s, uint64_t now_ns);
+/** session_handshake_send - sends what of the handshake is due. */
+void session_handshake_send(struct emu_session *s, uint64_t now_ns);
 
 /* send.c */
 
@@ -222,9 +223,10 @@ void session_send_begin(struct emu_session *s);
 void session_send_end(struct emu_session *s);
 
 /**
- * session_say_ns - when the other host must be told what has come; UINT64_MAX: nothing has. Pure.
+ * session_ack_due_ns - when the other host must be told what has come; UINT64_MAX: nothing has.
+ * Pure.
  */
-uint64_t session_say_ns(const struct emu_session *s);
+uint64_t session_ack_due_ns(const struct emu_session *s);
 
 /** session_send - what is to be sent in this life. */
 void session_send(struct emu_session *s, uint64_t now_ns);
@@ -243,27 +245,27 @@ struct emu_hostframe *session_take(struct emu_session *s);
 /** session_acked - what a frame says of those that have come over there. */
 void session_acked(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
-/* lost.c */
+/* loss.c */
 
-void session_lost_begin(struct emu_session *s);
+void session_loss_begin(struct emu_session *s);
 
-/** session_lost_sent - @slot was sent. */
-void session_lost_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
+/** session_loss_sent - @slot was sent. */
+void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_lost_trip - a round trip took so long. */
-void session_lost_trip(struct emu_session *s, uint64_t trip_ns);
+/** session_loss_trip - a round trip took so long. */
+void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
 
-/** session_lost_has - the other host has @slot: it is on no list any more. */
-void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
+/** session_loss_has - the other host has @slot: it is on no list any more. */
+void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_lost_arrived - the other host has that packet, which went to and fro in @trip_ns. */
-void session_lost_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
+/** session_loss_arrived - the other host has that packet, which went to and fro in @trip_ns. */
+void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
 
-/** session_lost_find - frames that are lost by now are put on the list of these. */
-void session_lost_find(struct emu_session *s, uint64_t now_ns);
+/** session_loss_find - frames that are lost by now are put on the list of these. */
+void session_loss_find(struct emu_session *s, uint64_t now_ns);
 
-/** session_lost_needless - the other host says that so many came twice for our impatience. */
-void session_lost_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns);
+/** session_loss_needless - the other host says that so many came twice for our impatience. */
+void session_loss_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns);
 
 /* receive.c */
 

@@ -17,8 +17,8 @@
 void session_receive_begin(struct emu_session *s, uint32_t first_seq)
 {
     s->receive.next = s->receive.high = first_seq;
-    s->receive.needless = s->receive.unsaid = 0;
-    s->receive.say_now = s->receive.any = false;
+    s->receive.needless = s->receive.ack_pending = 0;
+    s->receive.ack_now = s->receive.any = false;
     s->receive.newest = 0;
 }
 
@@ -78,8 +78,8 @@ static bool receive_is_ours(const struct emu_session *s, const struct emu_frame 
         return false;
     if (emu_frame_is_handshake(header->kind))
         return true;
-    return session_is(s, EMU_SESSION_UP) && header->yours == s->meet.mine &&
-           header->mine == s->meet.yours;
+    return session_is(s, EMU_SESSION_UP) && header->yours == s->handshake.mine &&
+           header->mine == s->handshake.yours;
 }
 
 /* May what stands in it be believed? Counts it if not. */
@@ -87,7 +87,7 @@ static bool receive_believes(struct emu_session *s, const struct emu_hostframe *
                              const struct emu_frame *header)
 {
     bool handshake = emu_frame_is_handshake(header->kind);
-    uint8_t greeting = emu_auth_greeting(s->auth);
+    uint8_t greeting = emu_auth_handshake_check(s->auth);
 
     if (!receive_is_ours(s, header)) {
         emu_count(&s->counts.foreign, 1);
@@ -102,7 +102,7 @@ static bool receive_believes(struct emu_session *s, const struct emu_hostframe *
                       emu_frame_bytes(header->body_bytes) - EMU_FRAME_TAG_BYTES))
         return true;
     if (handshake && header->check != greeting)
-        emu_count(&s->meet.strange, 1);
+        emu_count(&s->handshake.strange, 1);
     emu_count(&s->counts.forged, 1);
     return false;
 }
@@ -118,9 +118,9 @@ static void receive_double(struct emu_session *s, const struct emu_frame *header
                  (behind <= s->mask + 1 && !receive_got(s, header->seq + s->mask + 1));
 
     emu_count(&s->counts.doubles, 1);
-    if (known && receive->came_by[header->seq & s->mask] != (uint32_t)header->packet)
+    if (known && receive->received_by[header->seq & s->mask] != (uint32_t)header->packet)
         receive->needless++;
-    receive->say_now = true; /* what was said of it seems lost */
+    receive->ack_now = true; /* what was said of it seems lost */
 }
 
 static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
@@ -166,14 +166,14 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
     struct session_receive *receive = &s->receive;
     uint32_t ahead = header->seq - receive->next;
 
-    if (!receive->unsaid++)
-        receive->unsaid_ns = now_ns;
+    if (!receive->ack_pending++)
+        receive->ack_pending_ns = now_ns;
     if ((int32_t)ahead < 0 || (ahead < s->window && receive_got(s, header->seq))) {
         receive_double(s, header);
     } else if (ahead >= s->window) {
         emu_count(&s->counts.beyond, 1);
     } else {
-        receive->came_by[header->seq & s->mask] = (uint32_t)header->packet;
+        receive->received_by[header->seq & s->mask] = (uint32_t)header->packet;
         if (ahead)
             receive_keep(s, frame, header);
         else
@@ -198,13 +198,13 @@ static bool receive_news(struct emu_session *s, const struct emu_frame *header, 
     receive->any = true; /* nobody can have played this one before */
     receive->newest = header->packet;
     receive->sent_ns = header->sent_ns;
-    receive->came_ns = now_ns;
+    receive->received_ns = now_ns;
     s->heard_ns = now_ns;
-    s->meet.heard = true;
+    s->handshake.heard = true;
     trip_ns = session_trip(s, header, now_ns);
     if (trip_ns != UINT64_MAX)
-        session_lost_arrived(s, header->newest, trip_ns);
-    session_lost_needless(s, header->needless, now_ns);
+        session_loss_arrived(s, header->newest, trip_ns);
+    session_loss_needless(s, header->needless, now_ns);
     return true;
 }
 
@@ -220,7 +220,7 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
     } else if (receive_believes(session, frame, &header)) {
         if (emu_frame_is_handshake(header.kind)) {
             if (!session_is_spent(session))
-                session_meet(session, &header, now_ns);
+                session_handshake(session, &header, now_ns);
         } else if (receive_news(session, &header, now_ns)) {
             emu_count(&session->counts.frames_received, 1);
             session_acked(session, &header, now_ns);

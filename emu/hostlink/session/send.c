@@ -19,7 +19,7 @@ void session_send_begin(struct emu_session *s)
     s->send.unacked = s->send.ready = s->send.fill = s->config.first_seq;
     s->send.packet = s->config.first_packet;
     s->send.stuck = s->send.hold = false;
-    session_lost_begin(s);
+    session_loss_begin(s);
 }
 
 void session_send_end(struct emu_session *s)
@@ -132,7 +132,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
 
         /* The other host may have it by an earlier transmission; then the slot may be another's. */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
-            session_lost_sent(s, slot, now_ns);
+            session_loss_sent(s, slot, now_ns);
     }
     emu_count(&s->counts.frames_sent, sent);
     send->outs -= sent;
@@ -152,18 +152,18 @@ static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
     struct emu_frame header;
 
     session_stamp(s, &header, now_ns);
-    memcpy(header.to_mac, s->meet.mac, sizeof header.to_mac);
+    memcpy(header.to_mac, s->handshake.mac, sizeof header.to_mac);
     header.kind = (uint8_t)kind;
     header.check = s->check;
     header.body_bytes = body_bytes;
     header.packet = s->send.packet++;
-    header.mine = s->meet.mine;
-    header.yours = s->meet.yours;
+    header.mine = s->handshake.mine;
+    header.yours = s->handshake.yours;
     header.seq = seq;
     header.ack = s->receive.next;
     header.needless = s->receive.needless;
     header.newest = (uint32_t)s->receive.newest;
-    header.echo_ns = session_echo_ns(s->receive.sent_ns, s->receive.came_ns, now_ns);
+    header.echo_ns = session_echo_ns(s->receive.sent_ns, s->receive.received_ns, now_ns);
     emu_frame_write(frame->data, &header);
     frame->bytes = emu_frame_bytes(body_bytes);
     emu_auth_seal(s->auth, header.check, header.packet, frame->data,
@@ -242,23 +242,25 @@ static bool send_ack(struct emu_session *s, uint64_t now_ns)
     return true;
 }
 
-uint64_t session_say_ns(const struct emu_session *s)
+uint64_t session_ack_due_ns(const struct emu_session *s)
 {
-    if (!s->receive.unsaid)
+    if (!s->receive.ack_pending)
         return UINT64_MAX;
-    return session_gap(s) || s->receive.unsaid >= SEND_LAG ? 0 : s->receive.unsaid_ns + SEND_LAG_NS;
+    return session_gap(s) || s->receive.ack_pending >= SEND_LAG
+               ? 0
+               : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
 /* Must the other host be told now what has come, by a frame without records? */
-static bool send_must_say(const struct emu_session *s, bool told, uint64_t now_ns)
+static bool send_must_ack(const struct emu_session *s, bool told, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;
 
-    if (now_ns - s->send.last_ns >= s->keep_ns || receive->say_now)
+    if (now_ns - s->send.last_ns >= s->keep_ns || receive->ack_now)
         return true;
     if (told && !session_gap(s)) /* frames of records have no map */
         return false;
-    return receive->unsaid && now_ns >= session_say_ns(s);
+    return receive->ack_pending && now_ns >= session_ack_due_ns(s);
 }
 
 void session_send(struct emu_session *s, uint64_t now_ns)
@@ -266,18 +268,18 @@ void session_send(struct emu_session *s, uint64_t now_ns)
     uint64_t packet = s->send.packet;
     bool told;
 
-    session_lost_find(s, now_ns);
+    session_loss_find(s, now_ns);
     for (uint32_t i = 0; i < SEND_BURSTS && !s->send.outs && send_burst(s, now_ns); i++)
         session_flush(s, now_ns);
     s->send.hold = false;
     told = s->send.packet != packet;
-    if (s->send.outs < EMU_HOSTLINK_BURST && send_must_say(s, told, now_ns))
+    if (s->send.outs < EMU_HOSTLINK_BURST && send_must_ack(s, told, now_ns))
         told = send_ack(s, now_ns);
     else
         told = told && !session_gap(s);
     if (told) {
-        s->receive.unsaid = 0;
-        s->receive.say_now = false;
+        s->receive.ack_pending = 0;
+        s->receive.ack_now = false;
     }
 }
 
@@ -287,7 +289,7 @@ static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_
 {
     if (slot->state == SLOT_HAS)
         return;
-    session_lost_has(s, slot, now_ns);
+    session_loss_has(s, slot, now_ns);
     s->port->ops->drop(s->port, slot->frame);
     slot->frame = NULL;
     slot->state = SLOT_HAS;
@@ -332,5 +334,5 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
     }
     if (header->kind == EMU_FRAME_ACK && !acked_map(s, header, now_ns))
         emu_count(&s->counts.malformed, 1);
-    session_lost_find(s, now_ns);
+    session_loss_find(s, now_ns);
 }

@@ -30,8 +30,8 @@ static bool session_rings(struct emu_session *s)
     s->send.slot = emu_zeros(count * sizeof *s->send.slot);
     s->receive.held = emu_zeros(count * sizeof(struct emu_hostframe *));
     s->receive.got = emu_zeros(count / 8);
-    s->receive.came_by = emu_zeros(count * sizeof *s->receive.came_by);
-    return s->send.slot && s->receive.held && s->receive.got && s->receive.came_by;
+    s->receive.received_by = emu_zeros(count * sizeof *s->receive.received_by);
+    return s->send.slot && s->receive.held && s->receive.got && s->receive.received_by;
 }
 
 static void session_free(struct emu_session *s)
@@ -40,7 +40,7 @@ static void session_free(struct emu_session *s)
     free(s->send.slot);
     free(s->receive.held);
     free(s->receive.got);
-    free(s->receive.came_by);
+    free(s->receive.received_by);
     free(s);
 }
 
@@ -79,8 +79,8 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
         session_free(s);
         return err;
     }
-    session_lost_begin(s);
-    session_meet_init(s);
+    session_loss_begin(s);
+    session_handshake_init(s);
     *ret = s;
     return 0;
 }
@@ -88,24 +88,24 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
 void session_down(struct emu_session *s, enum emu_session_state state)
 {
     if (session_is(s, EMU_SESSION_UP) || state == EMU_SESSION_REFUSED) {
-        session_set(&s->meet.past_strange, emu_count_read(&s->meet.strange));
-        session_set(&s->meet.past_forged, emu_count_read(&s->counts.forged));
+        session_set(&s->handshake.past_strange, emu_count_read(&s->handshake.strange));
+        session_set(&s->handshake.past_forged, emu_count_read(&s->counts.forged));
     }
     session_send_end(s);
     session_receive_end(s);
-    session_lost_begin(s);
-    session_meet_again(s);
+    session_loss_begin(s);
+    session_handshake_restart(s);
     session_set(&s->state, (uint64_t)state);
 }
 
 void emu_session_end(struct emu_session *session)
 {
-    session_down(session, EMU_SESSION_MEETS);
+    session_down(session, EMU_SESSION_CONNECTING);
 }
 
 void emu_session_destroy(struct emu_session *session)
 {
-    session_down(session, EMU_SESSION_MEETS);
+    session_down(session, EMU_SESSION_CONNECTING);
     session_free(session);
 }
 
@@ -117,11 +117,11 @@ static uint32_t session_time32(uint64_t ns)
     return (uint32_t)ns ? (uint32_t)ns : 1;
 }
 
-uint32_t session_echo_ns(uint32_t sent_ns, uint64_t came_ns, uint64_t now_ns)
+uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns)
 {
-    if (!sent_ns || now_ns - came_ns > INT32_MAX)
+    if (!sent_ns || now_ns - received_ns > INT32_MAX)
         return 0;
-    return session_time32((uint64_t)sent_ns + (now_ns - came_ns));
+    return session_time32((uint64_t)sent_ns + (now_ns - received_ns));
 }
 
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns)
@@ -144,7 +144,7 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
     session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
     /* Otherwise frames tell, the late ones, too; but not those that were sent again. */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
-        session_lost_trip(s, trip_ns);
+        session_loss_trip(s, trip_ns);
     return trip_ns;
 }
 
@@ -184,10 +184,10 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     now_ns = session_now(session, now_ns);
     session_stood(session, now_ns);
     if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
-        session_down(session, EMU_SESSION_MEETS);
+        session_down(session, EMU_SESSION_CONNECTING);
     session_flush(session, now_ns);
     if (!session_is_spent(session))
-        session_greet(session, now_ns);
+        session_handshake_send(session, now_ns);
     if (session_is(session, EMU_SESSION_UP))
         session_send(session, now_ns);
     session_flush(session, now_ns);
@@ -195,29 +195,29 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
 }
 
 /* When something of the life is due, if the port takes it. */
-static uint64_t session_life_next_ns(const struct emu_session *s)
+static uint64_t session_incarnation_next_ns(const struct emu_session *s)
 {
     const struct session_send *send = &s->send;
     uint64_t next_ns = send->last_ns + s->keep_ns;
 
-    if (s->receive.say_now || send->ready != send->fill || (send->filling && send->fill_bytes) ||
+    if (s->receive.ack_now || send->ready != send->fill || (send->filling && send->fill_bytes) ||
         !emu_list_empty(&s->lost.lost))
         return 0;
     if (s->config.silent_ns < UINT64_MAX - s->heard_ns)
         next_ns = earlier(next_ns, s->heard_ns + s->config.silent_ns);
-    next_ns = earlier(next_ns, session_say_ns(s));
+    next_ns = earlier(next_ns, session_ack_due_ns(s));
     return earlier(next_ns, earlier(s->lost.rto_ns, s->lost.found_ns));
 }
 
 uint64_t emu_session_next_ns(const struct emu_session *session)
 {
     bool up = session_is(session, EMU_SESSION_UP);
-    uint64_t next_ns = up ? session_life_next_ns(session) : UINT64_MAX;
+    uint64_t next_ns = up ? session_incarnation_next_ns(session) : UINT64_MAX;
 
-    if (session->meet.answers || session->send.outs)
+    if (session->handshake.answers || session->send.outs)
         next_ns = 0;
-    if ((!up || !session->meet.heard) && !session_is_spent(session))
-        next_ns = earlier(next_ns, session->meet.greet_ns);
+    if ((!up || !session->handshake.heard) && !session_is_spent(session))
+        next_ns = earlier(next_ns, session->handshake.handshake_ns);
     if (session->send.stuck && next_ns < session->now_ns + SESSION_RETRY_NS)
         return session->now_ns + SESSION_RETRY_NS;
     return next_ns;
@@ -230,9 +230,9 @@ enum emu_session_state emu_session_state(const struct emu_session *session)
     return (enum emu_session_state)emu_count_read(&session->state);
 }
 
-uint64_t emu_session_life(const struct emu_session *session)
+uint64_t emu_session_incarnation(const struct emu_session *session)
 {
-    return emu_count_read(&session->counts.lives);
+    return emu_count_read(&session->counts.incarnations);
 }
 
 bool emu_session_is_idle(const struct emu_session *session)
@@ -240,7 +240,7 @@ bool emu_session_is_idle(const struct emu_session *session)
     const struct session_send *send = &session->send;
 
     return send->unacked == send->fill && !(send->filling && send->fill_bytes) &&
-           session_say_ns(session) == UINT64_MAX;
+           session_ack_due_ns(session) == UINT64_MAX;
 }
 
 uint64_t emu_session_trip_ns(const struct emu_session *session)
@@ -256,11 +256,11 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
 /* Of a host that was never met, or not again: NULL, or why it is not. */
 static const char *session_unmet(const struct emu_session *s)
 {
-    if (emu_count_read(&s->meet.strange) != emu_count_read(&s->meet.past_strange))
-        return emu_auth_greeting(s->auth) == EMU_AUTH_CRC
+    if (emu_count_read(&s->handshake.strange) != emu_count_read(&s->handshake.past_strange))
+        return emu_auth_handshake_check(s->auth) == EMU_AUTH_CRC
                    ? "the other host has a key, and this one has none"
                    : "the other host has no key, and this one has";
-    if (emu_count_read(&s->counts.forged) != emu_count_read(&s->meet.past_forged))
+    if (emu_count_read(&s->counts.forged) != emu_count_read(&s->handshake.past_forged))
         return "frames came whose check is wrong: has the other host the same key?";
     return NULL;
 }
@@ -285,25 +285,25 @@ static void session_refusal(enum session_refusal refusal, uint64_t version, char
         snprintf(text, bytes, "the hosts have no check of frames in common");
 }
 
-bool emu_session_knock(const struct emu_session *session, char *text, size_t bytes)
+bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes)
 {
-    uint64_t knock = emu_count_read(&session->meet.knock);
+    uint64_t impostor = emu_count_read(&session->handshake.impostor);
     char why[128];
 
-    if (!knock)
+    if (!impostor)
         return false;
-    session_refusal((enum session_refusal)(knock >> SESSION_KNOCK_WHY & 255),
-                    knock >> SESSION_KNOCK_VERSION, why, sizeof why);
-    snprintf(text, bytes, "%02x:%02x:%02x:%02x:%02x:%02x, %s", (unsigned)(knock & 255),
-             (unsigned)(knock >> 8 & 255), (unsigned)(knock >> 16 & 255),
-             (unsigned)(knock >> 24 & 255), (unsigned)(knock >> 32 & 255),
-             (unsigned)(knock >> 40 & 255), why);
+    session_refusal((enum session_refusal)(impostor >> SESSION_IMPOSTOR_WHY & 255),
+                    impostor >> SESSION_IMPOSTOR_VERSION, why, sizeof why);
+    snprintf(text, bytes, "%02x:%02x:%02x:%02x:%02x:%02x, %s", (unsigned)(impostor & 255),
+             (unsigned)(impostor >> 8 & 255), (unsigned)(impostor >> 16 & 255),
+             (unsigned)(impostor >> 24 & 255), (unsigned)(impostor >> 32 & 255),
+             (unsigned)(impostor >> 40 & 255), why);
     return true;
 }
 
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes)
 {
-    uint64_t refusal = emu_count_read(&session->meet.refusal);
+    uint64_t refusal = emu_count_read(&session->handshake.refusal);
     const char *unmet = session_unmet(session);
 
     if (session_is(session, EMU_SESSION_UP))
@@ -311,11 +311,11 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
     else if (unmet) /* since it was refused, too */
         snprintf(text, bytes, "%s", unmet);
     else if (refusal != SESSION_NOT_REFUSED)
-        session_refusal((enum session_refusal)refusal, emu_count_read(&session->meet.version), text,
-                        bytes);
+        session_refusal((enum session_refusal)refusal, emu_count_read(&session->handshake.version),
+                        text, bytes);
     else
         snprintf(text, bytes, "%s",
-                 emu_count_read(&session->counts.lives)
+                 emu_count_read(&session->counts.incarnations)
                      ? "the other host has said nothing for too long"
                      : "nothing was heard of the other host");
 }

@@ -14,7 +14,7 @@
  *
  * A host that has said nothing for `silent_ns` is gone: the session is down, everything in it is
  * dropped, and a new handshake begins a new one, with a new `life`. Somebody who says that he is
- * the other host, and has to be refused, ends no life: emu_session_knock() says who it was.
+ * the other host, and has to be refused, ends no life: emu_session_impostor() says who it was.
  */
 #ifndef EMU_HOSTLINK_SESSION_H
 #define EMU_HOSTLINK_SESSION_H
@@ -64,8 +64,8 @@ struct emu_session_config {
 };
 
 enum emu_session_state {
-    EMU_SESSION_MEETS,  /* no handshake yet, or not again yet */
-    EMU_SESSION_UP,     /* records pass */
+    EMU_SESSION_CONNECTING, /* no handshake yet, or not again yet */
+    EMU_SESSION_UP,         /* records pass */
     EMU_SESSION_REFUSED /* the other host has another cluster file, or another version: see why() */
 };
 
@@ -81,7 +81,7 @@ struct emu_session_counts {
     _Atomic uint64_t malformed;    /* too short, another version, lengths that do not add up */
     _Atomic uint64_t foreign;      /* another fabric, host or session: dropped */
     _Atomic uint64_t forged;       /* the tag or the check sum is wrong: dropped */
-    _Atomic uint64_t lives;        /* handshakes that succeeded */
+    _Atomic uint64_t incarnations; /* handshakes that succeeded */
 };
 
 /** emu_session_key_missing - NULL, or why a key cannot be used: a line for the user. */
@@ -94,9 +94,9 @@ const char *emu_session_key_missing(void);
 int emu_session_create(struct emu_session **ret, const struct emu_session_config *config);
 void emu_session_destroy(struct emu_session *session);
 
-/** emu_session_state, emu_session_life - how it stands; which handshake this is, from 1. */
+/** emu_session_state, emu_session_incarnation - how it stands; which handshake this is, from 1. */
 enum emu_session_state emu_session_state(const struct emu_session *session);
-uint64_t emu_session_life(const struct emu_session *session);
+uint64_t emu_session_incarnation(const struct emu_session *session);
 
 /**
  * emu_session_end - its life ends: everything in it is dropped, and both hosts meet anew. Not from
@@ -117,10 +117,10 @@ bool emu_session_is_refused(const struct emu_session *session);
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_knock - was somebody refused who said that he was the other host, while that one was
- * there? The life goes on. Then @text says who, and why: one line for the user. Any thread.
+ * emu_session_impostor - was somebody refused who said that he was the other host, while that one
+ * was there? The life goes on. Then @text says who, and why: one line for the user. Any thread.
  */
-bool emu_session_knock(const struct emu_session *session, char *text, size_t bytes);
+bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes);
 
 /**
  * emu_session_room - where a record of @bytes can be written now, or NULL: the
@@ -150,8 +150,8 @@ void emu_session_hold(struct emu_session *session);
  * this session (emu_session_peek()). The session drops it, now or later. Records that are next in
  * order are given to @records, one frame's records in one piece: @bytes of them, which are good
  * until it returns. The frame's records are cut by whoever wrote them: wire.h. They are of the life
- * that emu_session_life() names then: a new one begins in this function, and ends here or in a
- * step. @records may put records in; it must not step or receive.
+ * that emu_session_incarnation() names then: a new one begins in this function, and ends here or in
+ * a step. @records may put records in; it must not step or receive.
  * @now_ns: as in emu_session_step(); any clock that does not go back.
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,

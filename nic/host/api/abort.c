@@ -65,8 +65,8 @@ int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
     const struct nic_op *op = nic_op_of(req);
 
     for (unsigned rounds = 0;; rounds++) {
-        if (nic_gone(fab))
-            return nic_fail_gone();
+        if (nic_is_defunct(fab))
+            return nic_fail_defunct();
         nic_lock(fab); /* under the lock no completion is half done */
         if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
             op_abort(fab, nic_op_of(req));

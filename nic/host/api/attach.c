@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "emu/util/json.h"
-#include "nic/host/api/life.h"
+#include "nic/host/api/open.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/break.h"
-#include "nic/host/peer/meet.h"
+#include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 
 /* Longer than any socket path, so that a path that is cut to this length is still too long. */
@@ -44,7 +44,7 @@ static void registry_in_parent(void)
 static void registry_in_child(void)
 {
     for (struct fabemu *fab = registry; fab; fab = fab->next) {
-        atomic_store_explicit(&fab->gone, true, memory_order_relaxed);
+        atomic_store_explicit(&fab->defunct, true, memory_order_relaxed);
         nic_control_forked(fab->control);
     }
     registry = NULL;
@@ -79,10 +79,10 @@ static void event_groups(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups = json_object_object_get(event, "groups");
     struct json_object *nodes = json_object_object_get(event, "nodes");
-    int64_t parted = emu_json_count(nodes) ? json_object_get_int64(emu_json_at(nodes, 0)) : -1;
+    int64_t partitioned = emu_json_count(nodes) ? json_object_get_int64(emu_json_at(nodes, 0)) : -1;
     const struct nic_group_end end = {.dead = node_of(fab, emu_json_number(event, "node", -1)),
                                       .by = node_of(fab, emu_json_number(event, "by", -1)),
-                                      .parted = node_of(fab, parted),
+                                      .partitioned = node_of(fab, partitioned),
                                       .why = emu_json_text(event, "why", "")};
 
     for (size_t i = 0; i < emu_json_count(groups); i++) {
@@ -112,7 +112,7 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
 /*
  * The network lost a segment between two processes (this may be one of them) and nobody resends it.
  */
-static void event_lost(struct fabemu *fab, struct json_object *event)
+static void event_drop(struct fabemu *fab, struct json_object *event)
 {
     const char *why = emu_json_text(event, "why", "");
     int64_t from = emu_json_number(event, "from", -1), to = emu_json_number(event, "to", -1);
@@ -120,13 +120,15 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
     if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
         return;
     nic_lock(fab);
-    nic_peer_lost(fab,
-                  &(struct nic_loss){.from = nic_peer(fab, (uint32_t)from),
-                                     .to = nic_peer(fab, (uint32_t)to),
-                                     .from_seat = (uint64_t)emu_json_number(event, "from_seat", 0),
-                                     .to_seat = (uint64_t)emu_json_number(event, "to_seat", 0),
-                                     .at_ns = (uint64_t)emu_json_number(event, "at_ns", 0),
-                                     .why = why});
+    nic_peer_dropped(fab,
+                     &(struct nic_drop){.from = nic_peer(fab, (uint32_t)from),
+                                        .to = nic_peer(fab, (uint32_t)to),
+                                        .from_incarnation =
+                                            (uint64_t)emu_json_number(event, "from_incarnation", 0),
+                                        .to_incarnation =
+                                            (uint64_t)emu_json_number(event, "to_incarnation", 0),
+                                        .at_ns = (uint64_t)emu_json_number(event, "at_ns", 0),
+                                        .why = why});
     nic_step(fab);
     nic_unlock(fab);
 }
@@ -135,7 +137,7 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
  * These nodes have been unreachable for too long. Fail their peers first, so that the reason is
  * known, and then their groups.
  */
-static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
+static void event_nodes_partitioned(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *nodes = json_object_object_get(event, "nodes");
 
@@ -144,7 +146,7 @@ static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
         uint32_t node = node_of(fab, json_object_get_int64(emu_json_at(nodes, i)));
 
         if (node != FABEMU_ANY_NODE)
-            nic_peer_parted(fab, nic_peer(fab, node));
+            nic_peer_partitioned(fab, nic_peer(fab, node));
     }
     event_groups(fab, event);
     nic_unlock(fab);
@@ -157,9 +159,9 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
     else if (strcmp(name, "groups_broken") == 0)
         event_groups_broken(fab, event);
     else if (strcmp(name, "lost") == 0)
-        event_lost(fab, event);
-    else if (strcmp(name, "nodes_parted") == 0)
-        event_nodes_parted(fab, event);
+        event_drop(fab, event);
+    else if (strcmp(name, "nodes_partitioned") == 0)
+        event_nodes_partitioned(fab, event);
 }
 
 /* --- attach and detach -------------------------------------------------------------- */
@@ -215,8 +217,8 @@ static int attach_new(struct fabemu **ret, const char *path)
         return err;
     err = nic_open(&fab, &fds, &info);
     close(fds.memory);
-    if (fds.shelf >= 0)
-        close(fds.shelf);
+    if (fds.mcast_buf >= 0)
+        close(fds.mcast_buf);
     if (err) {
         close(fds.bell);
         nic_control_detach(control, 0);
@@ -228,7 +230,7 @@ static int attach_new(struct fabemu **ret, const char *path)
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
-    fab->apart = nic_control_apart(control);
+    fab->apart = nic_control_in_other_session(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
     if (!err)
@@ -304,7 +306,7 @@ int fabemu_outside(struct fabemu *fab, const char *why)
 
     json_object_object_add(request, "cmd", json_object_new_string("outside"));
     json_object_object_add(request, "why", json_object_new_string(why));
-    err = nic_control_ask(fab->control, request, &reply);
+    err = nic_control_request(fab->control, request, &reply);
     json_object_put(reply);
     return err;
 }
@@ -330,7 +332,7 @@ void fabemu_detach(struct fabemu *fab)
         return;
     unheard = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    emu_hostif_nic_leave(&fab->edge); /* from here on segments for another process may arrive */
+    emu_hostif_nic_leave(&fab->hostif); /* from here on segments for another process may arrive */
     nic_unlock(fab);
     /*
      * The adapter's thread still runs here because the fabric reads how long it waited for a core.

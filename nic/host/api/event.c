@@ -14,8 +14,8 @@ int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event)
 {
     struct nic_event *ev = nic_event_of(event);
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     memset(event, 0, sizeof *event);
     ev->fab = fab;
     emu_list_init(&ev->armed);
@@ -29,7 +29,7 @@ void fabemu_event_close(struct fabemu_event *event)
 {
     struct fabemu *fab = nic_event_of(event)->fab;
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return;
     nic_lock(fab);
     nic_region_forget_event(fab, event);
@@ -41,8 +41,8 @@ int fabemu_event_add(struct fabemu_event *event, uint64_t n)
 {
     struct fabemu *fab = nic_event_of(event)->fab;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     nic_event_counts(fab, event, n, 0);
     nic_unlock(fab);
@@ -59,8 +59,8 @@ int fabemu_event_when(struct fabemu_event *event, uint64_t threshold, struct fab
 {
     struct fabemu *fab = nic_event_of(event)->fab;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     req->after = event;
     req->threshold = threshold;
     if (nic_event_check(fab, req))

@@ -4,18 +4,19 @@
  *
  * An operation completes when its buffer may be reused. Its segments may then still be in the up
  * ring, in the network, or in the receiver's reorder buffer. So a process that detaches sends a
- * query (NIC_BYE_ASK) to each peer, and each peer answers once it has received everything (bye.c).
- * Nothing that had completed on either side is lost, whichever process gets the node next.
+ * query (NIC_DISCONNECT_ASK) to each peer, and each peer answers once it has received everything
+ * (disconnect.c). Nothing that had completed on either side is lost, whichever process gets the
+ * node next.
  *
  * The query is repeated until it is answered; queries and answers may overtake each other. A
  * process that detaches also waits for the answers to all its queries, so that no segment arrives
  * at an empty node. Both processes may detach at once. A process that has answered needs nothing
  * more from its peer, but its answers may still be on their way, and so may queries that it
- * repeated before our answer came. NIC_BYE_DONE says how many there are. The process waits for
- * these at most as long as for a peer that merely does not answer (fab->farewell_limit_ns). Later
- * ones are counted as dropped; they carry no data.
+ * repeated before our answer came. NIC_DISCONNECT_DONE says how many there are. The process waits
+ * for these at most as long as for a peer that merely does not answer (fab->farewell_limit_ns).
+ * Later ones are counted as dropped; they carry no data.
  */
-#include "nic/host/api/life.h"
+#include "nic/host/api/open.h"
 
 #include <stdio.h>
 
@@ -24,45 +25,46 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
-#include "nic/host/peer/bye.h"
-#include "nic/host/peer/gone.h"
+#include "nic/host/peer/disconnect.h"
+#include "nic/host/peer/failure.h"
 #include "nic/host/progress/progress.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
-#define BYE_FIRST_NS 1000000u
-#define BYE_LAST_NS  50000000u
-#define LINES_MAX    4u /* lines on stderr; one more counts the rest */
+#define DISCONNECT_FIRST_NS 1000000u
+#define DISCONNECT_LAST_NS  50000000u
+#define LINES_MAX           4u /* lines on stderr; one more counts the rest */
 
-static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
+static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->sendq.next && peer->life && peer->node != fab->info.node;
+    return peer->sendq.next && peer->incarnation && peer->node != fab->info.node;
 }
 
 /* Have all answers to our queries arrived? */
 static bool peer_answers_arrived(const struct nic_peer *peer)
 {
-    return peer->asked == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
+    return peer->queries_sent == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
 }
 
 /*
  * Have all its queries arrived? A peer that detaches at the same time says how many there are: in
- * its answer to us, or in NIC_BYE_DONE once it has our answer.
+ * its answer to us, or in NIC_DISCONNECT_DONE once it has our answer.
  */
 static bool peer_queries_arrived(const struct nic_peer *peer)
 {
-    if (!peer->asks_told)
-        return peer->asks == 0;
-    return (int16_t)(peer->asks - peer->asks_all) >= 0 && (peer->done_came || !peer->done_told);
+    if (!peer->queries_ended)
+        return peer->queries_received == 0;
+    return (int16_t)(peer->queries_received - peer->queries_total) >= 0 &&
+           (peer->done_received || !peer->done_announced);
 }
 
 /* Does the fabric say that no route leads here from the peer? Then waiting is useless. */
 static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    uint64_t words = emu_hostif_nic_seat(&fab->edge, peer->node) |
-                     emu_hostif_nic_seat(&fab->edge, fab->info.node);
+    uint64_t words = emu_hostif_nic_incarnation(&fab->hostif, peer->node) |
+                     emu_hostif_nic_incarnation(&fab->hostif, fab->info.node);
 
-    return peer->broke == NIC_BROKE_PARTED || words & EMU_SEAT_NO_LINK;
+    return peer->broke == NIC_BROKE_PARTITIONED || words & EMU_INCARNATION_NO_LINK;
 }
 
 /*
@@ -73,8 +75,9 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
  */
 static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
-    bool answers = (peer->answers || peer->asks) && !peer_answers_arrived(peer);
-    uint64_t since = answers || peer->asks_told ? fab->bye_began_ns : peer->bye_at_ns;
+    bool answers = (peer->answers || peer->queries_received) && !peer_answers_arrived(peer);
+    uint64_t since = answers || peer->queries_ended ? fab->disconnect_began_ns
+                                                    : peer->disconnect_at_ns;
 
     return (answers || !peer_queries_arrived(peer)) && now - since < fab->farewell_limit_ns &&
            !peer_is_cut_off(fab, peer);
@@ -86,8 +89,9 @@ static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !peer_is_met(fab, peer) || (peer->answered_bye && peer->rx_next == peer->last &&
-                                       !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
+    return !peer_is_connected(fab, peer) ||
+           (peer->answered_disconnect && peer->rx_next == peer->last &&
+            !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
 }
 
 /* Is something for the peer not yet in the up ring, so that a query could not count it? */
@@ -110,24 +114,24 @@ static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
     return peer->tx_seq == peer->tx_acked && !peer_has_unsent(fab, peer);
 }
 
-static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
+static void disconnect_query(struct fabemu *fab, struct nic_peer *peer)
 {
-    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
-                               .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ASK};
+    struct nic_wire_disconnect disconnect = {.head = nic_head(peer, NIC_DISCONNECT, 0),
+                                             .sent = peer->tx_seq,
+                                             .kind = NIC_DISCONNECT_ASK};
 
-    peer->asked++;
-    if (!nic_bye_say(fab, peer, &bye))
-        peer->asked--; /* the next time */
+    peer->queries_sent++;
+    if (!nic_disconnect_send(fab, peer, &disconnect))
+        peer->queries_sent--; /* the next time */
 }
 
 void nic_leave_begin(struct fabemu *fab)
 {
     assert(fab->locked);
     fab->leaving = true;
-    fab->bye_gap_ns = BYE_FIRST_NS;
-    fab->bye_ns = 0;
-    fab->bye_began_ns = emu_now_ns();
+    fab->disconnect_gap_ns = DISCONNECT_FIRST_NS;
+    fab->disconnect_ns = 0;
+    fab->disconnect_began_ns = emu_now_ns();
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
@@ -140,7 +144,7 @@ void nic_leave_begin(struct fabemu *fab)
 bool nic_leave_step(struct fabemu *fab)
 {
     uint64_t now = emu_now_ns();
-    bool ask = now >= fab->bye_ns, done = true;
+    bool ask = now >= fab->disconnect_ns, done = true;
 
     assert(fab->locked && fab->leaving);
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
@@ -153,15 +157,15 @@ bool nic_leave_step(struct fabemu *fab)
          * A peer that has confirmed everything can only have something left to send. Wait a shorter
          * time for it: a stopped process must not keep a program from ending.
          */
-        done = done && !peer->answered_bye && peer_has_all(fab, peer) &&
-               now - fab->bye_began_ns >= fab->farewell_limit_ns;
-        if (ask && !peer->answered_bye && !peer_has_unsent(fab, peer))
-            bye_ask(fab, peer);
+        done = done && !peer->answered_disconnect && peer_has_all(fab, peer) &&
+               now - fab->disconnect_began_ns >= fab->farewell_limit_ns;
+        if (ask && !peer->answered_disconnect && !peer_has_unsent(fab, peer))
+            disconnect_query(fab, peer);
     }
     if (ask) {
-        fab->bye_ns = now + fab->bye_gap_ns;
-        if (fab->bye_gap_ns < BYE_LAST_NS)
-            fab->bye_gap_ns *= 2;
+        fab->disconnect_ns = now + fab->disconnect_gap_ns;
+        if (fab->disconnect_gap_ns < DISCONNECT_LAST_NS)
+            fab->disconnect_gap_ns *= 2;
     }
     return done && nic_in_fabric(fab);
 }
@@ -169,16 +173,16 @@ bool nic_leave_step(struct fabemu *fab)
 /* The peer has received all of our data, but not all of its data has arrived here. */
 static bool peer_data_is_missing(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer_is_met(fab, peer) && peer->answered_bye && peer->rx_next != peer->last;
+    return peer_is_connected(fab, peer) && peer->answered_disconnect && peer->rx_next != peer->last;
 }
 
 /* The peer may lack some of our data: it has not answered, or the network dropped a segment. */
 static bool peer_is_unconfirmed(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    bool silent = peer_is_met(fab, peer) && !peer->answered_bye;
+    bool silent = peer_is_connected(fab, peer) && !peer->answered_disconnect;
 
     return peer->sendq.next &&
-           ((silent && !peer_has_all(fab, peer)) || peer->unreported_seat == peer->first);
+           ((silent && !peer_has_all(fab, peer)) || peer->unreported_incarnation == peer->first);
 }
 
 static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
@@ -213,7 +217,7 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
                           uint64_t limit_ns)
 {
     uint64_t now_ns = emu_now_ns(), passed_ns = now_ns - began_ns;
-    uint64_t starved_now_ns = emu_hostif_nic_starved(&fab->edge, now_ns);
+    uint64_t starved_now_ns = emu_hostif_nic_starved(&fab->hostif, now_ns);
 
     starved_ns = starved_now_ns > starved_ns ? starved_now_ns - starved_ns : 0;
     return passed_ns > starved_ns && passed_ns - starved_ns >= limit_ns;
@@ -221,12 +225,12 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t began = emu_now_ns(), starved = emu_hostif_nic_starved(&fab->edge, began);
+    uint64_t began = emu_now_ns(), starved = emu_hostif_nic_starved(&fab->hostif, began);
     uint32_t unconfirmed, moved, seen;
     unsigned idle = 0;
     bool done = false;
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return 0;
     nic_lock(fab);
     nic_leave_begin(fab);
@@ -235,7 +239,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
         nic_lock(fab);
         moved = nic_step(fab);
         done = nic_leave_step(fab);
-        seen = fab->edge.down_head;
+        seen = fab->hostif.down_head;
         nic_unlock(fab);
         idle = moved ? 0 : idle + 1;
         if (!done && !moved && emu_wait_round(idle, true) == EMU_WAIT_SLEEP)

@@ -8,8 +8,8 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
-#include "nic/host/peer/gone.h"
-#include "nic/host/peer/meet.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/queue.h"
@@ -47,8 +47,8 @@ int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret
 {
     int err;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     err = queue_open_locked(fab, id, ret);
     nic_unlock(fab);
@@ -88,8 +88,8 @@ int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
 {
     int err;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     err = queue_open_next(fab, ret);
     nic_unlock(fab);
@@ -100,7 +100,7 @@ void fabemu_queue_close(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return;
     nic_lock(fab);
     nic_queue_free(queue);
@@ -129,8 +129,8 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     op->state = NIC_OP_ARMED;
     op->node = dest->node;
     op->id = 0;
-    op->seat = dest->seat;
-    op->named = dest->seat != 0;
+    op->incarnation = dest->incarnation;
+    op->named = dest->incarnation != 0;
     op->seen_ms = 0;
     send->tag = dest->tag;
     send->data = dest->data;
@@ -211,7 +211,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         inject_prepare_retry(fab, peer, &send);
     }
     if (!err)
-        nic_op_tell(fab, &send.op);
+        nic_op_report(fab, &send.op);
     nic_unlock(fab);
     return err;
 }
@@ -226,8 +226,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
 
     if (err)
         return err;
-    if (nic_gone(queue->fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(queue->fab))
+        return nic_fail_defunct();
     if (req->after)
         return nic_fail(-EINVAL, "a receive is posted at once");
     if (nic_event_check(queue->fab, req))
@@ -237,8 +237,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->kind = NIC_OP_RECV;
     op->state = NIC_OP_POSTED;
     op->id = 0;
-    op->seat = req->seat;
-    op->named = req->seat != 0;
+    op->incarnation = req->incarnation;
+    op->named = req->incarnation != 0;
     op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
     /* the size is not known yet */
@@ -290,7 +290,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     recv->ignore = ignore;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    msg = nic_queue_find(queue, from, req->seat, tag, ignore);
+    msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, recv);
     else if (from.node == FABEMU_ANY_NODE)
@@ -314,14 +314,14 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
     struct fabemu *fab = queue->fab;
     struct fabemu_message *msg;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_poll_app(fab);
     nic_lock(fab);
-    msg = nic_queue_find(queue, from, req->seat, tag, ignore);
+    msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
     if (msg) {
         req->src_node = msg->src_node;
-        req->src_seat = msg->src_seat;
+        req->src_incarnation = msg->src_incarnation;
         req->src_queue = msg->src_queue;
         req->tag = msg->tag;
         req->data = msg->data;
@@ -364,8 +364,8 @@ int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
     struct nic_op *op = nic_op_of(req);
     int err = -ENOENT;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     if (fabemu_req_status(req) == FABEMU_PENDING && op->state == NIC_OP_POSTED &&
         nic_recv_of(op)->queue == queue) {

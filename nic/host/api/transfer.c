@@ -9,7 +9,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
-#include "nic/host/peer/gone.h"
+#include "nic/host/peer/failure.h"
 #include "nic/host/tx/request.h"
 
 static int memory_begin(struct fabemu *fab, struct nic_post *post)

@@ -73,7 +73,7 @@ struct nic_counts {
     uint64_t given_up; /* segments of ours that the network dropped for good */
 };
 
-/* What the fabric's transport offers; life.c has one for each transport. */
+/* What the fabric's transport offers; open.c has one for each transport. */
 struct nic_transport {
     /* the network reports for a segment whether it was delivered or dropped */
     bool reports_delivery;
@@ -82,35 +82,37 @@ struct nic_transport {
 
 struct fabemu {
     pthread_mutex_t lock;
-    struct emu_hostif_nic edge;
+    struct emu_hostif_nic hostif;
 
-    /* Written once, by life.c. */
+    /* Written once, by open.c. */
     struct fabemu_info info;
     struct nic_transport transport;
-    uint64_t life;              /* this process's incarnation number: identifies it to its peers */
+    /* this process's incarnation number: identifies it to its peers */
+    uint64_t incarnation;
     uint32_t eager_bytes;       /* longest eager message */
     uint64_t send_ps;           /* from a post to the wire; 0 on clock raw */
     _Atomic uint64_t breaks;    /* fabemu_breaks() for all nodes */
-    _Atomic uint64_t losses;    /* fabemu_losses() for all nodes */
+    _Atomic uint64_t drops;     /* fabemu_drops() for all nodes */
     uint64_t hello_limit_ns;    /* a peer that does not answer for this long is unreachable */
     uint64_t vacant_limit_ns;   /* the same for a node whose process has left */
     uint64_t leave_limit_ns;    /* a detach takes at most this long, */
     uint64_t farewell_limit_ns; /* and waits this long for a peer that has confirmed everything */
 
-    /* Watching peers: peer/meet.c, peer/gone.c, progress/watch.c, api/leave.c. */
-    uint64_t hello_scan_ns;      /* when the hellos are checked next */
-    uint64_t hello_starved_ns;   /* emu_hostif_nic_starved() at the last check */
-    uint64_t hello_away_ns;      /* when time was last excluded for hellos */
-    uint64_t watch_ns;           /* when to check next that awaited peers exist */
-    uint64_t watch_gap_ns;       /* between two such checks */
-    bool leaving;                /* no new operations: api/leave.c */
-    uint64_t bye_ns, bye_gap_ns; /* when to query the peers again, and the interval after that */
-    uint64_t bye_began_ns;       /* when they were queried first */
+    /* Watching peers: peer/handshake.c, peer/failure.c, progress/watch.c, api/leave.c. */
+    uint64_t hello_scan_ns;    /* when the hellos are checked next */
+    uint64_t hello_starved_ns; /* emu_hostif_nic_starved() at the last check */
+    uint64_t hello_away_ns;    /* when time was last excluded for hellos */
+    uint64_t watch_ns;         /* when to check next that awaited peers exist */
+    uint64_t watch_gap_ns;     /* between two such checks */
+    bool leaving;              /* no new operations: api/leave.c */
+    /* when to query the peers again, and the interval after that */
+    uint64_t disconnect_ns, disconnect_gap_ns;
+    uint64_t disconnect_began_ns; /* when they were queried first */
 
     bool timed; /* written once: the clock has times */
     bool apart; /* written once: the fabric is in another session, so a yield does not reach it */
-    uint64_t now_ps;   /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
-    _Atomic bool gone; /* a forked child, or the fabric is gone. Read without the lock */
+    uint64_t now_ps;      /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
+    _Atomic bool defunct; /* a forked child, or the fabric is gone. Read without the lock */
 
     /* Peers, and segments to them: peer/, tx/. */
     struct nic_peer *peers;     /* info.nodes of them */
@@ -196,10 +198,13 @@ struct fabemu {
     struct nic_offer offer; /* written by api/message.c */
 };
 
-/** nic_gone - is this a forked child, or is the fabric gone? Then not even the lock may be used. */
-static inline bool nic_gone(const struct fabemu *fab)
+/**
+ * nic_is_defunct - is this a forked child, or is the fabric gone? Then not even the lock may be
+ * used.
+ */
+static inline bool nic_is_defunct(const struct fabemu *fab)
 {
-    return atomic_load_explicit(&fab->gone, memory_order_relaxed);
+    return atomic_load_explicit(&fab->defunct, memory_order_relaxed);
 }
 
 #endif

@@ -48,7 +48,7 @@ const char *nic_remedy(int err)
     }
 }
 
-int nic_fail_gone(void)
+int nic_fail_defunct(void)
 {
     return nic_fail(-ENOTCONN, "this process is not attached to a fabric (any more)");
 }

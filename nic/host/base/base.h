@@ -12,7 +12,7 @@ uint64_t nic_random(void);
 
 /** nic_fail - set this thread's fabemu_error(); returns @err. */
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int nic_fail_gone(void); /* -ENOTCONN */
+int nic_fail_defunct(void); /* -ENOTCONN */
 
 /**
  * nic_remedy - if @err says that this process has reached a limit: "; " and how to raise it. Else

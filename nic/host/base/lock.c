@@ -11,7 +11,7 @@
 static void nic_clock(struct fabemu *fab)
 {
     if (fab->timed)
-        fab->now_ps = (emu_now_ns() - fab->edge.shared->origin_ns) * 1000;
+        fab->now_ps = (emu_now_ns() - fab->hostif.shared->origin_ns) * 1000;
 }
 
 void nic_lock(struct fabemu *fab)
@@ -53,8 +53,8 @@ static void hints_update(struct fabemu *fab)
     bool more = nic_has_more(fab);
     bool idle = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
 
-    hint_set(&fab->stalled,
-             more && fab->edge.up_tail - fab->edge.up_head >= EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
+    hint_set(&fab->stalled, more && fab->hostif.up_tail - fab->hostif.up_head >=
+                                        EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
     hint_set(&fab->calm, idle && (!fab->loop || fab->loop->head == fab->loop->tail));
 }
 
@@ -65,7 +65,7 @@ void nic_unlock(struct fabemu *fab)
     assert(fab->locked);
     if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
-    emu_hostif_nic_publish(&fab->edge);
+    emu_hostif_nic_publish(&fab->hostif);
     hints_update(fab);
     if (fab->completed != fab->completions) {
         fab->completed = fab->completions;
@@ -74,14 +74,14 @@ void nic_unlock(struct fabemu *fab)
     fab->locked = false;
     pthread_mutex_unlock(&fab->lock);
     if (wake)
-        emu_hostif_nic_wake(fab->edge.shared);
+        emu_hostif_nic_wake(fab->hostif.shared);
 }
 
 bool nic_in_fabric(struct fabemu *fab)
 {
     return !nic_has_more(fab) &&
-           atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) ==
-               fab->edge.up_tail; /* Y1 */
+           atomic_load_explicit(&fab->hostif.shared->up_head, memory_order_acquire) ==
+               fab->hostif.up_tail; /* Y1 */
 }
 
 int nic_post(struct fabemu *fab, struct nic_post *post)

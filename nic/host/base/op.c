@@ -49,7 +49,7 @@ static int op_table_grow(struct fabemu *fab)
         return -ENOBUFS;
     for (uint32_t i = count; i-- > fab->slot_count;) {
         slots[i] = (struct nic_slot){.next_free = fab->slot_free,
-                                     .generation = (uint32_t)fab->life & GENERATIONS};
+                                     .generation = (uint32_t)fab->incarnation & GENERATIONS};
         if (i) /* id 0 names nothing */
             fab->slot_free = i;
     }
@@ -85,7 +85,7 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
     return slot->op;
 }
 
-void nic_op_tell(const struct fabemu *fab, const struct nic_op *op)
+void nic_op_report(const struct fabemu *fab, const struct nic_op *op)
 {
     const struct nic_watched *watched = (const struct nic_watched *)(const void *)(op + 1);
     const struct fabemu_req *req = op->post.req;
@@ -93,17 +93,17 @@ void nic_op_tell(const struct fabemu *fab, const struct nic_op *op)
     if (__builtin_expect(!watched->began_ns, 1))
         return;
     if (op->kind == NIC_OP_RECV)
-        nic_watched_tell(fab, watched,
-                         (struct emu_finished){.kind = EMU_FINISHED_RECEIVED,
-                                               .group = op->node,
-                                               .root = (uint32_t)req->src_seat,
-                                               .bytes = req->bytes});
+        nic_watched_report(fab, watched,
+                           (struct emu_finished){.kind = EMU_FINISHED_RECEIVED,
+                                                 .group = op->node,
+                                                 .root = (uint32_t)req->src_incarnation,
+                                                 .bytes = req->bytes});
     else
-        nic_watched_tell(fab, watched,
-                         (struct emu_finished){.kind = EMU_FINISHED_SENT,
-                                               .group = op->node,
-                                               .root = (uint32_t)fab->peers[op->node].life,
-                                               .bytes = op->bytes});
+        nic_watched_report(fab, watched,
+                           (struct emu_finished){.kind = EMU_FINISHED_SENT,
+                                                 .group = op->node,
+                                                 .root = (uint32_t)fab->peers[op->node].incarnation,
+                                                 .bytes = op->bytes});
 }
 
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
@@ -114,7 +114,7 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
     }
     emu_list_del(&op->post.link);
     if (!status && nic_op_traits(op)->message)
-        nic_op_tell(fab, op);
+        nic_op_report(fab, op);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
 
@@ -125,7 +125,7 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         op->id = 0;
     }
     if (op->state == NIC_OP_STREAM)
-        emu_hostif_nic_streamed(&fab->edge);
+        emu_hostif_nic_streamed(&fab->hostif);
     op->state = NIC_OP_IDLE;
     if (op->post.req) {
         nic_complete(fab, op->post.req, status);
@@ -146,8 +146,8 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
     op->kind = (uint8_t)kind;
     op->state = NIC_OP_ARMED;
     op->node = node;
-    op->seat = req->seat;
-    op->named = req->seat != 0;
+    op->incarnation = req->incarnation;
+    op->named = req->incarnation != 0;
     return op;
 }
 
@@ -295,22 +295,23 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
         snprintf(text, bytes, "%s", strerror(-status));
         return;
     }
-    uint64_t word = emu_hostif_nic_seat(&fab->edge, op->node);
+    uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, op->node);
 
-    if (!emu_seat_attached(word))
+    if (!emu_incarnation_attached(word))
         snprintf(text, bytes, "nobody is attached to node %u (any more)", op->node);
-    else if (op->seat && op->seat != emu_seat_first(word))
+    else if (op->incarnation && op->incarnation != emu_incarnation_first(word))
         snprintf(text, bytes, "the process of node %u has left or died", op->node);
     else
         nic_peer_why(fab, op->node, text, bytes);
 }
 
-bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+bool fabemu_drop_why(struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     const char *lost;
 
     nic_lock(fab);
-    lost = node < fab->info.nodes && nic_seat_is_last(fab, node, fab->peers[node].lost_seat)
+    lost = node < fab->info.nodes &&
+                   nic_incarnation_is_last(fab, node, fab->peers[node].drop_incarnation)
                ? fab->peers[node].lost
                : NULL;
     if (lost)
@@ -321,14 +322,14 @@ bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t byte
 
 bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
-    uint64_t word = node < fab->info.nodes ? emu_hostif_nic_seat(&fab->edge, node) : 0;
-    bool parted = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTED;
+    uint64_t word = node < fab->info.nodes ? emu_hostif_nic_incarnation(&fab->hostif, node) : 0;
+    bool partitioned = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTITIONED;
 
-    if (word & EMU_SEAT_NO_LINK)
+    if (word & EMU_INCARNATION_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
-    else if (!emu_seat_attached(word))
+    else if (!emu_incarnation_attached(word))
         snprintf(text, bytes, "nobody is attached to node %u (any more)", node);
-    else if (parted)
+    else if (partitioned)
         nic_peer_why(fab, node, text, bytes);
-    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word) || parted;
+    return word & EMU_INCARNATION_NO_LINK || !emu_incarnation_attached(word) || partitioned;
 }

@@ -74,7 +74,7 @@ struct nic_op {
     uint32_t id;     /* our id, 0: none */
     uint32_t remote; /* the peer's id */
     /* once started: with the first process at the node whose incarnation is at least this */
-    uint64_t seat;
+    uint64_t incarnation;
     bool named;       /* with exactly this incarnation: the application named it */
     uint32_t seen_ms; /* when progress/pending.c sampled it first; 0: never */
     struct fabemu_iov iov[NIC_IOVS];
@@ -134,10 +134,10 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
  */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /**
- * nic_op_tell - report to the fabric that the message @op has completed successfully, if it is
+ * nic_op_report - report to the fabric that the message @op has completed successfully, if it is
  * watched.
  */
-void nic_op_tell(const struct fabemu *fab, const struct nic_op *op);
+void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
 /** nic_op_serve - get an operation on behalf of a peer, or NULL. */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_any - is there an operation with @node that has an id and for which @is() is true? */
@@ -183,7 +183,7 @@ struct nic_watched {
 /** nic_watched_bytes - are messages of this size watched? */
 static inline bool nic_watched_bytes(const struct fabemu *fab, uint64_t bytes)
 {
-    uint64_t from = atomic_load_explicit(&fab->edge.shared->watched_bytes, memory_order_relaxed);
+    uint64_t from = atomic_load_explicit(&fab->hostif.shared->watched_bytes, memory_order_relaxed);
 
     return from && bytes >= from - 1;
 }
@@ -197,10 +197,11 @@ static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uin
 }
 
 /**
- * nic_watched_tell - the message is complete: report @what with its times, if its size is watched.
+ * nic_watched_report - the message is complete: report @what with its times, if its size is
+ * watched.
  */
-static inline void nic_watched_tell(const struct fabemu *fab, const struct nic_watched *watched,
-                                    struct emu_finished what)
+static inline void nic_watched_report(const struct fabemu *fab, const struct nic_watched *watched,
+                                      struct emu_finished what)
 {
     uint64_t now_ns = emu_now_ns();
     /* began_ns may be 1 too high */
@@ -210,7 +211,7 @@ static inline void nic_watched_tell(const struct fabemu *fab, const struct nic_w
     what.ended_ns = now_ns;
     what.began_ns = now_ns + 1 - took_ns < now_ns ? now_ns + 1 - took_ns : now_ns;
     if (nic_watched_bytes(fab, what.bytes))
-        emu_finished_write(&fab->edge.shared->finished, &what);
+        emu_finished_write(&fab->hostif.shared->finished, &what);
 }
 
 #endif

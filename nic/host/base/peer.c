@@ -22,8 +22,8 @@
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
 {
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     if (node >= fab->info.nodes)
         return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
                         fab->info.nodes);
@@ -37,7 +37,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     if (!peer->sendq.next) {
         emu_list_init(&peer->sendq);
         peer->node = node;
-        peer->first = emu_seat_first(emu_hostif_nic_seat(&fab->edge, node));
+        peer->first = emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, node));
         peer->vacated = peer->first > 1;
     }
     return peer;
@@ -46,21 +46,22 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
 /* Is the process with which we have exchanged hellos, or may, still attached? */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    uint64_t word = emu_hostif_nic_seat(&fab->edge, peer->node);
+    uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
 
-    return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
+    return emu_incarnation_attached(word) && emu_incarnation_first(word) == peer->first;
 }
 
-bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat)
+bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation)
 {
-    uint64_t word = emu_hostif_nic_seat(&fab->edge, node);
+    uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, node);
 
-    return !seat || seat == emu_seat_first(word) - !emu_seat_attached(word);
+    return !incarnation ||
+           incarnation == emu_incarnation_first(word) - !emu_incarnation_attached(word);
 }
 
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !emu_hostif_nic_seat(&fab->edge, peer->node);
+    return !emu_hostif_nic_incarnation(&fab->hostif, peer->node);
 }
 
 /* If we do not answer, the process repeats its query, or we send it a hello. */
@@ -108,16 +109,15 @@ uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
 }
 
 /* Relaxed: as above. */
-void nic_peer_count_loss(struct fabemu *fab, uint32_t node)
+void nic_peer_count_drop(struct fabemu *fab, uint32_t node)
 {
-    atomic_fetch_add_explicit(&fab->peers[node].losses, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&fab->losses, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->peers[node].drops, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->drops, 1, memory_order_relaxed);
 }
 
-uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
+uint64_t fabemu_drops(const struct fabemu *fab, uint32_t node)
 {
-    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->losses
-                                                        : &peer_at(fab, node)->losses,
+    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->drops : &peer_at(fab, node)->drops,
                                 memory_order_relaxed);
 }
 
@@ -136,21 +136,22 @@ static void peer_why_silent(const struct fabemu *fab, const struct nic_peer *pee
 
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
-    if (emu_hostif_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
+    if (emu_hostif_nic_incarnation(&fab->hostif, fab->info.node) & EMU_INCARNATION_NO_LINK)
         snprintf(text, bytes, "node %u, this one, has no link in use", fab->info.node);
-    else if (emu_hostif_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
+    else if (emu_hostif_nic_incarnation(&fab->hostif, node) & EMU_INCARNATION_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
         snprintf(text, bytes, "the network dropped a segment to node %u for good", node);
-    else if (fab->peers[node].broke == NIC_BROKE_LOST && fab->peers[node].lost)
+    else if (fab->peers[node].broke == NIC_BROKE_DROP && fab->peers[node].lost)
         snprintf(text, bytes, "%s", fab->peers[node].lost);
-    else if (fab->peers[node].broke == NIC_BROKE_PARTED)
+    else if (fab->peers[node].broke == NIC_BROKE_PARTITIONED)
         snprintf(text, bytes, "no route leads to node %u", node);
-    else if (fab->peers[node].broke == NIC_BROKE_TOLD)
+    else if (fab->peers[node].broke == NIC_BROKE_NOTIFIED)
         snprintf(text, bytes, "the network dropped a segment from node %u for good", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)
         peer_why_silent(fab, &fab->peers[node], text, bytes);
-    else if (fab->peers[node].first > emu_seat_first(emu_hostif_nic_seat(&fab->edge, node)))
+    else if (fab->peers[node].first >
+             emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, node)))
         snprintf(text, bytes, "the process of node %u has left", node); /* it has disconnected */
     else
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
@@ -160,12 +161,12 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
 void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
-    uint64_t word = peer ? emu_hostif_nic_seat(&fab->edge, node) : 0;
+    uint64_t word = peer ? emu_hostif_nic_incarnation(&fab->hostif, node) : 0;
     char why[NIC_WHY_BYTES];
 
     if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;
-    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
+    if (!emu_incarnation_attached(word) || emu_incarnation_first(word) != peer->first)
         return; /* it is gone; the fabric reports that */
     peer->reported = true;
     nic_peer_why(fab, node, why, sizeof why);

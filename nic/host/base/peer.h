@@ -34,7 +34,7 @@ struct nic_peer {
     uint32_t node;
     uint64_t first; /* lower incarnations of the node are gone or have disconnected */
     /* the incarnation with which we have exchanged hellos, equal to first; 0: none */
-    uint64_t life;
+    uint64_t incarnation;
     uint32_t tx_check, rx_check;
     bool open; /* its process knows us: requests may be sent */
     /* a process there is gone or silent, and none has sent us a hello since */
@@ -42,12 +42,12 @@ struct nic_peer {
     bool unanswered; /* the last hellos were not answered: fabemu_inject() and stderr report it */
     bool reported;   /* stderr has reported it */
     _Atomic uint64_t breaks; /* fabemu_breaks() */
-    _Atomic uint64_t losses; /* fabemu_losses() */
+    _Atomic uint64_t drops;  /* fabemu_drops() */
     uint8_t broke;           /* enum nic_broke: why operations with it were last broken off */
     uint64_t broke_ns;       /* when; 0: never */
     uint64_t broke_away_ns;  /* if it was silent: its hello_away_ns at that time */
     char *lost;              /* the last drop that the fabric reported for it, one line; or NULL */
-    uint64_t lost_seat;      /* that process's incarnation; 0: unknown */
+    uint64_t drop_incarnation; /* that process's incarnation; 0: unknown */
     /* since when a hello of a later epoch waits for the fabric's report of a drop, */
     uint64_t awaits_ns;
     uint32_t awaits_epoch; /* and that epoch */
@@ -57,7 +57,7 @@ struct nic_peer {
     bool hello_pending;
     /* data to this incarnation may be lost and no operation has failed for it: the next one does.
        0: none */
-    uint64_t unreported_seat;
+    uint64_t unreported_incarnation;
 
     uint32_t tx_seq, tx_acked;      /* requests sent; dispatched by the peer (lags) */
     uint32_t tx_eager, tx_consumed; /* charged bytes sent; taken by the peer (lags) */
@@ -77,36 +77,39 @@ struct nic_peer {
     uint32_t hello_taken;    /* how far the fabric had read the up ring at the last check */
     uint64_t debt_ns;        /* rate limit for hellos that answer: nic_peer_may_answer() */
 
-    /* Disconnect: bye.c, leave.c. Counts of queries and answers are modulo 2^16. */
-    uint16_t asked;       /* we leave: queries sent */
-    uint16_t came;        /* how many of these had arrived, as the last answer says, */
-    uint16_t given;       /* and how many answers it had sent */
-    uint16_t answers;     /* answers that have arrived here */
-    bool answered_bye;    /* one has arrived */
-    bool done_said;       /* it knows that we send no more queries */
-    uint32_t last;        /* total of requests that it has sent, as its answer says */
-    uint32_t bye_tx;      /* the checks that we had with the last process that disconnected */
-    uint32_t bye_rx;      /* and whose query may arrive again */
-    uint32_t bye_sent;    /* total of our requests, as our answer to it said */
-    uint64_t bye_at_ns;   /* when we first sent that answer */
-    uint64_t asks_life;   /* incarnation that last sent a query or an answer: */
-    uint16_t asks;        /* its queries that have arrived, */
-    uint16_t replies;     /* answers sent to these, */
-    bool done_told;       /* it has announced a DONE, */
-    bool done_came;       /* which has arrived, */
-    bool asks_told;       /* it has said that it sends no more queries, */
-    uint16_t asks_all;    /* and how many it has sent */
-    uint64_t bye_debt_ns; /* rate limit for answers to repeated queries: nic_peer_may_answer() */
+    /* Disconnect: disconnect.c, leave.c. Counts of queries and answers are modulo 2^16. */
+    uint16_t queries_sent;    /* we leave: queries sent */
+    uint16_t came;            /* how many of these had arrived, as the last answer says, */
+    uint16_t given;           /* and how many answers it had sent */
+    uint16_t answers;         /* answers that have arrived here */
+    bool answered_disconnect; /* one has arrived */
+    bool done_sent;           /* it knows that we send no more queries */
+    uint32_t last;            /* total of requests that it has sent, as its answer says */
+    /* the checks that we had with the last process that disconnected */
+    uint32_t disconnect_tx;
+    uint32_t disconnect_rx;       /* and whose query may arrive again */
+    uint32_t disconnect_sent;     /* total of our requests, as our answer to it said */
+    uint64_t disconnect_at_ns;    /* when we first sent that answer */
+    uint64_t queries_incarnation; /* incarnation that last sent a query or an answer: */
+    uint16_t queries_received;    /* its queries that have arrived, */
+    uint16_t replies;             /* answers sent to these, */
+    bool done_announced;          /* it has announced a DONE, */
+    bool done_received;           /* which has arrived, */
+    bool queries_ended;           /* it has said that it sends no more queries, */
+    uint16_t queries_total;       /* and how many it has sent */
+    /* rate limit for answers to repeated queries: nic_peer_may_answer() */
+    uint64_t disconnect_debt_ns;
 };
 
 /* Why the streams of a pair broke. */
 enum nic_broke {
     NIC_BROKE_NOT,
-    NIC_BROKE_SILENT,   /* it did not answer within the bound */
-    NIC_BROKE_GIVEN_UP, /* the network dropped a segment to it for good */
-    NIC_BROKE_LOST,     /* the fabric reports an unrecoverable drop: see `lost` */
-    NIC_BROKE_PARTED,   /* the fabric reports that no route leads to its node */
-    NIC_BROKE_TOLD,     /* the peer started a new epoch: one of its segments was dropped for good */
+    NIC_BROKE_SILENT,      /* it did not answer within the bound */
+    NIC_BROKE_GIVEN_UP,    /* the network dropped a segment to it for good */
+    NIC_BROKE_DROP,        /* the fabric reports an unrecoverable drop: see `lost` */
+    NIC_BROKE_PARTITIONED, /* the fabric reports that no route leads to its node */
+    /* the peer started a new epoch: one of its segments was dropped for good */
+    NIC_BROKE_NOTIFIED,
 };
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
@@ -116,10 +119,13 @@ int nic_node_check(const struct fabemu *fab, uint32_t node);
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /** nic_peer_count_break - operations with @node were broken off. */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
-/** nic_peer_count_loss - an unrecoverable drop hit a segment from or to @node. */
-void nic_peer_count_loss(struct fabemu *fab, uint32_t node);
-/** nic_seat_is_last - has incarnation @seat of @node no successor? True for 0 (unknown). */
-bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat);
+/** nic_peer_count_drop - an unrecoverable drop hit a segment from or to @node. */
+void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
+/**
+ * nic_incarnation_is_last - has incarnation @incarnation of @node no successor? True for 0
+ * (unknown).
+ */
+bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation);
 /** nic_peer_is_new - has no process ever been attached there? */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /** nic_peer_why - print one line about why @node does not answer now. @node < nodes. Lock: none. */
@@ -153,7 +159,7 @@ static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
  */
 static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer, uint64_t bytes)
 {
-    emu_hostif_sent(fab->edge.shared, fab->info.nodes, peer->node, bytes);
+    emu_hostif_sent(fab->hostif.shared, fab->info.nodes, peer->node, bytes);
 }
 
 /** nic_peer_window - may one more request go to @peer before it acknowledges others? */
@@ -165,7 +171,7 @@ static inline bool nic_peer_window(const struct nic_peer *peer)
 /** nic_peer_check_is_current - does @check belong to the pair's current processes and epoch? */
 static inline bool nic_peer_check_is_current(const struct nic_peer *peer, uint32_t check)
 {
-    return peer->life && peer->rx_check == check;
+    return peer->incarnation && peer->rx_check == check;
 }
 
 #endif

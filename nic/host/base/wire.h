@@ -8,7 +8,7 @@
  *
  * With acknowledgments the network may drop a segment for good: it returns to its sender with
  * EMU_FAILED, and the numbers have a gap. Then the pair starts again under its next epoch
- * (peer/meet.c).
+ * (peer/handshake.c).
  *
  * Byte order is the host's: all adapters of one fabric have the same.
  */
@@ -42,11 +42,11 @@ enum nic_what {
      * data
      */
     NIC_FIN,
-    NIC_RESULT, /* nic_wire_result: your atomic is done */
-    NIC_ACK,    /* nic_wire_head: only its acknowledgments */
-    NIC_BYE,    /* nic_wire_bye */
-    NIC_DATA,   /* nic_wire_data, then bytes of a transfer */
-    NIC_HELLO   /* nic_wire_hello */
+    NIC_RESULT,     /* nic_wire_result: your atomic is done */
+    NIC_ACK,        /* nic_wire_head: only its acknowledgments */
+    NIC_DISCONNECT, /* nic_wire_disconnect */
+    NIC_DATA,       /* nic_wire_data, then bytes of a transfer */
+    NIC_HELLO       /* nic_wire_hello */
 };
 
 /* The first bytes of every segment except NIC_DATA and NIC_HELLO. */
@@ -148,38 +148,39 @@ struct nic_wire_hello {
     uint16_t spare;
     /* the pair's epoch: raised by 1, modulo 2^32, when its streams break; the later one wins */
     uint32_t epoch;
-    uint64_t life;  /* the sender's incarnation */
-    uint64_t known; /* the receiver's incarnation as far as the sender knows, 0: unknown */
+    uint64_t incarnation; /* the sender's incarnation */
+    uint64_t known;       /* the receiver's incarnation as far as the sender knows, 0: unknown */
 };
 
 /*
- * Two processes disconnect (api/leave.c, peer/bye.c). The process that detaches sends a query. The
- * other answers once it has received all requests that the query counts, and sends nothing more.
- * Queries may be repeated and may overtake each other, so each carries a count, and no process
- * detaches before it has received them all.
+ * Two processes disconnect (api/leave.c, peer/disconnect.c). The process that detaches sends a
+ * query. The other answers once it has received all requests that the query counts, and sends
+ * nothing more. Queries may be repeated and may overtake each other, so each carries a count, and
+ * no process detaches before it has received them all.
  */
-enum nic_bye {
-    NIC_BYE_ASK,
-    NIC_BYE_ANSWER,
+enum nic_disconnect {
+    NIC_DISCONNECT_ASK,
+    NIC_DISCONNECT_ANSWER,
     /* to a process that the sender will not handshake with; carries the check of its query */
-    NIC_BYE_UNKNOWN,
+    NIC_DISCONNECT_UNKNOWN,
     /*
      * from a process that detaches, once it has its answer: it sends no more queries. If the peer
      * detaches, too, it first waits for the queries that are still in flight.
      */
-    NIC_BYE_DONE
+    NIC_DISCONNECT_DONE
 };
 
-struct nic_wire_bye {
+struct nic_wire_disconnect {
     struct nic_wire_head head;
-    uint32_t sent;  /* total of requests sent */
-    uint8_t kind;   /* enum nic_bye */
-    uint8_t done;   /* answers: 1 if a DONE was sent before it */
-    uint16_t asked; /* queries that the sender has sent to the receiver, including this one */
+    uint32_t sent; /* total of requests sent */
+    uint8_t kind;  /* enum nic_disconnect */
+    uint8_t done;  /* answers: 1 if a DONE was sent before it */
+    /* queries that the sender has sent to the receiver, including this one */
+    uint16_t queries_sent;
     uint16_t came;  /* answers: queries of the receiver that have arrived, */
     uint16_t given; /* and answers sent to them, including this one */
     uint8_t unused[4];
-    uint64_t life; /* the sender's incarnation */
+    uint64_t incarnation; /* the sender's incarnation */
 };
 
 /*
@@ -190,7 +191,7 @@ struct nic_wire_bye {
 enum nic_multicast_kind {
     NIC_MULTICAST_STREAM,
     /* nic_wire_broadcast, then bytes. hdr.type is the segment's number in the put, modulo 256 */
-    NIC_MULTICAST_PART,
+    NIC_MULTICAST_BODY,
     NIC_MULTICAST_LAST,   /* the same: the last segment of its put */
     NIC_MULTICAST_BROKEN, /* empty: the sender has broken the group, for all members */
     /* empty: the sender waits and checks that all members can be reached */
@@ -221,7 +222,7 @@ static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
 static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
-static_assert(sizeof(struct nic_wire_bye) == 40, "wire format");
+static_assert(sizeof(struct nic_wire_disconnect) == 40, "wire format");
 static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 
 /**
@@ -230,9 +231,9 @@ static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
  * If one of the three changes by less than 65536, both the result and its lower half change. So a
  * late segment to or from a process is never taken for one of its successor.
  */
-static inline uint32_t nic_check(uint64_t from_life, uint64_t to_life, uint32_t epoch)
+static inline uint32_t nic_check(uint64_t from_incarnation, uint64_t to_incarnation, uint32_t epoch)
 {
-    return (uint32_t)from_life * 0x9e3779b1u + (uint32_t)to_life * 0x85ebca77u +
+    return (uint32_t)from_incarnation * 0x9e3779b1u + (uint32_t)to_incarnation * 0x85ebca77u +
            epoch * 0xc2b2ae3du;
 }
 

@@ -55,7 +55,7 @@ struct nic_control {
     bool seated;              /* attach: the fabric has given us a node */
     uint64_t detach_ms;       /* fabemu_bounds.detach_ms */
 
-    pthread_mutex_t ask; /* held during a request: there is one at a time */
+    pthread_mutex_t request; /* held during a request: there is one at a time */
     pthread_mutex_t lock;
     pthread_cond_t replied;
     struct json_object *reply; /* protected by lock */
@@ -243,7 +243,7 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
     info->nodes = (uint32_t)nodes;
     info->link_bytes_per_s = emu_json_double(reply, "link_bytes_per_s", 0);
     info->hop_limit = (uint32_t)hop_limit;
-    info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
+    info->incarnation = (uint64_t)emu_json_number(reply, "incarnation", 0);
     info->acknowledged = emu_json_true(reply, "acknowledged");
     reply_bounds(reply, &info->bounds);
     info->fabric_id = fabric_id(emu_json_text(reply, "fabric_id", ""), info->fabric);
@@ -260,21 +260,22 @@ static int control_reply(struct nic_control *c, int64_t end_ms, struct json_obje
     return err;
 }
 
-static int control_greet(struct nic_control *c, const struct nic_job *job, struct fabemu_info *info)
+static int control_handshake(struct nic_control *c, const struct nic_job *job,
+                             struct fabemu_info *info)
 {
-    struct json_object *ask = json_object_new_object(), *reply = NULL;
+    struct json_object *request = json_object_new_object(), *reply = NULL;
     int64_t end_ms = emu_now_ms() + ATTACH_TIMEOUT_S * 1000;
     struct timeval forever = {0};
     int err;
 
-    json_object_object_add(ask, "cmd", json_object_new_string("attach"));
-    json_object_object_add(ask, "version", json_object_new_int(EMU_HOSTIF_VERSION));
-    json_object_object_add(ask, "want", json_object_new_int(job->want));
+    json_object_object_add(request, "cmd", json_object_new_string("attach"));
+    json_object_object_add(request, "version", json_object_new_int(EMU_HOSTIF_VERSION));
+    json_object_object_add(request, "want", json_object_new_int(job->want));
     if (job->rank >= 0)
-        json_object_object_add(ask, "rank", json_object_new_int(job->rank));
+        json_object_object_add(request, "rank", json_object_new_int(job->rank));
     if (job->ranks >= 0)
-        json_object_object_add(ask, "ranks", json_object_new_int(job->ranks));
-    err = line_send(&c->line, ask);
+        json_object_object_add(request, "ranks", json_object_new_int(job->ranks));
+    err = line_send(&c->line, request);
     if (!err || err == -EPIPE) /* a fabric that has closed may have sent the reason */
         err = control_reply(c, end_ms, &reply);
     if (err == -EAGAIN) /* the fabric does not read */
@@ -303,13 +304,13 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
  */
 static void control_give_back(struct nic_control *c)
 {
-    struct json_object *ask = json_object_new_object(), *reply = NULL;
+    struct json_object *request = json_object_new_object(), *reply = NULL;
     int64_t end_ms = INT64_MAX;
 
     if (c->detach_ms != FABEMU_FOREVER)
         end_ms = emu_now_ms() + (int64_t)c->detach_ms;
-    json_object_object_add(ask, "cmd", json_object_new_string("detach"));
-    if (!line_send(&c->line, ask) && !control_reply(c, end_ms, &reply))
+    json_object_object_add(request, "cmd", json_object_new_string("detach"));
+    if (!line_send(&c->line, request) && !control_reply(c, end_ms, &reply))
         json_object_put(reply);
 }
 
@@ -323,13 +324,13 @@ static void control_free(struct nic_control *c)
     json_object_put(c->reply);
     pthread_cond_destroy(&c->replied);
     pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->ask);
+    pthread_mutex_destroy(&c->request);
     emu_json_free(&c->line.in);
     free(c);
 }
 
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
-                       struct fabemu_info *info, struct emu_hostif_fds *edge)
+                       struct fabemu_info *info, struct emu_hostif_fds *hostif)
 {
     struct nic_control *c = calloc(1, sizeof *c);
     int err;
@@ -339,27 +340,27 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     c->detach_ms = DETACH_EARLY_MS;
     c->why = "its control socket closed";
-    pthread_mutex_init(&c->ask, NULL);
+    pthread_mutex_init(&c->request, NULL);
     pthread_mutex_init(&c->lock, NULL);
     nic_cond_init(&c->replied);
     c->line.fd = control_connect(path);
-    err = c->line.fd < 0 ? c->line.fd : control_greet(c, job, info);
+    err = c->line.fd < 0 ? c->line.fd : control_handshake(c, job, info);
     if (err) {
         if (c->seated)
             control_give_back(c);
         control_free(c);
         return err;
     }
-    *edge = (struct emu_hostif_fds){.memory = c->line.passed[0],
-                                    .bell = c->line.passed[1],
-                                    .shelf = c->line.passed[2]};
+    *hostif = (struct emu_hostif_fds){.memory = c->line.passed[0],
+                                      .bell = c->line.passed[1],
+                                      .mcast_buf = c->line.passed[2]};
     memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     *ret = c;
     return 0;
 }
 
 /* The PID of a fabric in another container is not visible: it reads 0, or has no session. */
-bool nic_control_apart(const struct nic_control *control)
+bool nic_control_in_other_session(const struct nic_control *control)
 {
     struct ucred fabric;
     socklen_t bytes = sizeof fabric;
@@ -440,14 +441,14 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 /* --- requests ----------------------------------------------------------------------- */
 
 /* Send a request and wait for the reply for at most @limit_ms. */
-static int control_ask(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
-                       struct json_object **reply)
+static int control_request(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
+                           struct json_object **reply)
 {
     bool limited = limit_ms != FABEMU_FOREVER;
     struct timespec until = nic_until(limited ? limit_ms * 1000000 : 0);
     int err;
 
-    pthread_mutex_lock(&c->ask);
+    pthread_mutex_lock(&c->request);
     pthread_mutex_lock(&c->lock);
     c->waiting = true;
     pthread_mutex_unlock(&c->lock);
@@ -467,13 +468,14 @@ static int control_ask(struct nic_control *c, struct json_object *request, uint6
     else if (!err)
         err = -ENOTCONN;
     pthread_mutex_unlock(&c->lock);
-    pthread_mutex_unlock(&c->ask);
+    pthread_mutex_unlock(&c->request);
     return err;
 }
 
-int nic_control_ask(struct nic_control *c, struct json_object *request, struct json_object **reply)
+int nic_control_request(struct nic_control *c, struct json_object *request,
+                        struct json_object **reply)
 {
-    int err = control_ask(c, request, FABEMU_FOREVER, reply);
+    int err = control_request(c, request, FABEMU_FOREVER, reply);
 
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
@@ -485,14 +487,14 @@ int nic_control_ask(struct nic_control *c, struct json_object *request, struct j
 
 void nic_control_detach(struct nic_control *c, uint32_t unheard)
 {
-    struct json_object *ask, *reply = NULL;
+    struct json_object *request, *reply = NULL;
 
     atomic_store_explicit(&c->detaching, true, memory_order_release);
     if (c->watched) {
-        ask = json_object_new_object();
-        json_object_object_add(ask, "cmd", json_object_new_string("detach"));
-        json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
-        control_ask(c, ask, c->detach_ms, &reply);
+        request = json_object_new_object();
+        json_object_object_add(request, "cmd", json_object_new_string("detach"));
+        json_object_object_add(request, "goodbyes_late", json_object_new_int64(unheard));
+        control_request(c, request, c->detach_ms, &reply);
         json_object_put(reply);
         shutdown(c->line.fd, SHUT_RDWR);
         pthread_join(c->watcher, NULL);
@@ -506,10 +508,10 @@ void nic_control_exits(struct nic_control *c)
 {
     static const char line[] = "{\"cmd\":\"exits\"}\n";
 
-    if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->ask))
+    if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->request))
         return; /* another thread is sending a request; lines must not interleave */
     send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    pthread_mutex_unlock(&c->ask);
+    pthread_mutex_unlock(&c->request);
 }
 
 void nic_control_forked(struct nic_control *c)

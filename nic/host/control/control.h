@@ -26,14 +26,15 @@ struct nic_job {
 
 /**
  * nic_control_attach - request a node from the fabric at @path.
- * @job: describes this process. @edge: the caller closes these descriptors.
+ * @job: describes this process. @hostif: the caller closes these descriptors.
  */
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
-                       struct fabemu_info *info, struct emu_hostif_fds *edge);
+                       struct fabemu_info *info, struct emu_hostif_fds *hostif);
 /**
- * nic_control_apart - is the fabric in another session than this process, or its session unknown?
+ * nic_control_in_other_session - is the fabric in another session than this process, or its session
+ * unknown?
  */
-bool nic_control_apart(const struct nic_control *control);
+bool nic_control_in_other_session(const struct nic_control *control);
 /**
  * nic_control_watch - start the thread that reads the socket.
  * @event: called on that thread with @fab for each event that is not about the connection itself.
@@ -42,11 +43,11 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                       void (*event)(struct fabemu *fab, const char *name,
                                     struct json_object *object));
 /**
- * nic_control_ask - send a request (consumes its reference) and wait for the reply. Errors: -errno
- * of the fabric's refusal.
+ * nic_control_request - send a request (consumes its reference) and wait for the reply. Errors:
+ * -errno of the fabric's refusal.
  */
-int nic_control_ask(struct nic_control *control, struct json_object *request,
-                    struct json_object **reply);
+int nic_control_request(struct nic_control *control, struct json_object *request,
+                        struct json_object **reply);
 void nic_control_detach(struct nic_control *control, uint32_t unheard);
 /** nic_control_exits - notify the fabric that the process exits without detaching. */
 void nic_control_exits(struct nic_control *control);

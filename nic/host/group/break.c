@@ -47,7 +47,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
 }
 
 /* Keep the first reason. N7 pairs with N8: a thread that sees has_why sees all of why. */
-static void group_told(struct fabemu_group *g, const char *why)
+static void group_set_why(struct fabemu_group *g, const char *why)
 {
     if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
         return;
@@ -63,10 +63,10 @@ void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end 
         g->lost = end->dead;
     if (g && !g->broken) {
         g->broke_off = end->by;
-        g->parted = end->parted;
+        g->partitioned = end->partitioned;
     }
     if (g && *end->why)
-        group_told(g, end->why);
+        group_set_why(g, end->why);
     if (g && (g->joined || g->joining)) {
         group_break(g);
         return;
@@ -127,7 +127,7 @@ void fabemu_group_break(struct fabemu_group *group)
     struct fabemu *fab = group->fab;
     bool breaks;
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return;
     nic_lock(fab);
     breaks = !group->broken;
@@ -139,7 +139,7 @@ void fabemu_group_break(struct fabemu_group *group)
     }
     nic_unlock(fab);
     if (breaks && !fab->transport.reports_delivery)
-        nic_group_ask_break(group);
+        nic_group_request_break(group);
 }
 
 /* --- probes of members that only wait ----------------------------------------------- */
@@ -160,7 +160,7 @@ static void group_probe(struct fabemu_group *g)
     struct emu_seg *seg;
 
     if (g->probing || emu_now_ns() < g->probe_ns ||
-        (emu_list_empty(&g->ops) && emu_list_empty(&g->asked) && emu_list_empty(&g->again)))
+        (emu_list_empty(&g->ops) && emu_list_empty(&g->sent_queries) && emu_list_empty(&g->again)))
         return;
     seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
     if (!seg)

@@ -13,10 +13,10 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);
 
 /* Why the fabric says that groups are broken; FABEMU_ANY_NODE or "" if it does not say. */
 struct nic_group_end {
-    uint32_t dead;   /* node of the member that died */
-    uint32_t by;     /* node of the member that has left or broken them */
-    uint32_t parted; /* node of a member that cannot be reached any more */
-    const char *why; /* one line */
+    uint32_t dead;        /* node of the member that died */
+    uint32_t by;          /* node of the member that has left or broken them */
+    uint32_t partitioned; /* node of a member that cannot be reached any more */
+    const char *why;      /* one line */
 };
 
 /**

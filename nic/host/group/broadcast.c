@@ -78,7 +78,7 @@ static bool segment_send(struct fabemu_group *g, struct nic_broadcast_put *put)
 
     if (!seg)
         return false;
-    seg->hdr.op = last ? NIC_MULTICAST_LAST : NIC_MULTICAST_PART;
+    seg->hdr.op = last ? NIC_MULTICAST_LAST : NIC_MULTICAST_BODY;
     seg->hdr.type = (uint8_t)put->sent;
     seg->hdr.len = (uint8_t)(sizeof broadcast + n);
     memcpy(seg->payload, &broadcast, sizeof broadcast);

@@ -43,8 +43,8 @@ static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struc
 {
     struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
 
-    if (nic_gone(g->fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(g->fab))
+        return nic_fail_defunct();
     if (nic_event_check(g->fab, req))
         return -EINVAL;
     *c = *init;
@@ -230,8 +230,8 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
         err = nic_fail(-EINVAL, "a registration cannot be armed");
     if (err)
         return err;
-    if (nic_gone(g->fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(g->fab))
+        return nic_fail_defunct();
     nic_lock(g->fab);
     err = nic_region_add(g->fab, &init, &c.region);
     nic_unlock(g->fab);
@@ -251,9 +251,9 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
 void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 {
     struct fabemu *fab = group->fab;
-    struct emu_hostif_stats *stats = &fab->edge.shared->stats;
+    struct emu_hostif_stats *stats = &fab->hostif.shared->stats;
 
-    if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
+    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
         return;
     atomic_fetch_add_explicit(&stats->in_network[coll], 1, memory_order_relaxed);
 }
@@ -263,8 +263,8 @@ static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS && FABEMU_WHYS == EMU_HOSTIF_REAS
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {
-    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS && !nic_gone(fab))
-        atomic_fetch_add_explicit(&fab->edge.shared->stats.elsewhere[coll][why], 1,
+    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS && !nic_is_defunct(fab))
+        atomic_fetch_add_explicit(&fab->hostif.shared->stats.elsewhere[coll][why], 1,
                                   memory_order_relaxed);
 }
 
@@ -272,9 +272,9 @@ void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t b
 {
     struct emu_comm_cell *cell;
 
-    if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
+    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
         return;
-    cell = &fab->edge.shared->comm
+    cell = &fab->hostif.shared->comm
                 .cell[EMU_COMM_ELSEWHERE][kinds[coll] - EMU_MULTICAST][emu_comm_size(bytes)];
     nic_lock(fab);
     emu_comm_called(cell, bytes);

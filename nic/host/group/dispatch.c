@@ -32,7 +32,7 @@ uint32_t nic_group_send(struct fabemu_group *g)
         left = g->alarm == NIC_ALARM_DUE;
     } else {
         sent = nic_condition_send(g) + nic_stream_send(g) + nic_broadcast_send(g, NIC_GROUP_BURST);
-        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) ||
+        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->unsent) ||
                nic_broadcast_due(g);
     }
     if (!left)

@@ -20,13 +20,13 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
         return NULL;
     g->fab = fab;
     g->id = g->words.group = id;
-    g->lost = g->gave_up = g->broke_off = g->parted = FABEMU_ANY_NODE;
+    g->lost = g->gave_up = g->broke_off = g->partitioned = FABEMU_ANY_NODE;
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
-    g->stashed = (bool *)(g->owner + window);
+    g->reorder_used = (bool *)(g->owner + window);
     emu_list_init(&g->ops);
-    emu_list_init(&g->asking);
-    emu_list_init(&g->asked);
+    emu_list_init(&g->unsent);
+    emu_list_init(&g->sent_queries);
     emu_list_init(&g->again);
     emu_list_init(&g->broadcasts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
@@ -43,8 +43,8 @@ static void group_explain(const struct fabemu_group *g, char *text, size_t bytes
         snprintf(text, bytes, "%s", g->why);
     else if (g->lost != FABEMU_ANY_NODE)
         snprintf(text, bytes, "the member of its group on node %u died", g->lost);
-    else if (g->parted != FABEMU_ANY_NODE)
-        snprintf(text, bytes, "no route leads to node %u", g->parted);
+    else if (g->partitioned != FABEMU_ANY_NODE)
+        snprintf(text, bytes, "no route leads to node %u", g->partitioned);
     else if (g->gave_up != FABEMU_ANY_NODE)
         snprintf(text, bytes, "the network dropped a segment of node %u%s to its group for good",
                  g->gave_up, g->gave_up == own ? ", this one," : "");
@@ -74,8 +74,8 @@ static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
 /* End the operations outside the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status)
 {
-    ops_end(g->fab, &g->asking, status);
-    ops_end(g->fab, &g->asked, status);
+    ops_end(g->fab, &g->unsent, status);
+    ops_end(g->fab, &g->sent_queries, status);
     ops_end(g->fab, &g->again, status);
     ops_end(g->fab, &g->broadcasts, status);
     g->broadcast_out = 0;
@@ -102,10 +102,10 @@ static void group_unmake(struct fabemu_group *g)
     *at = g->next;
     emu_list_del(&g->busy);
     emu_list_del(&g->words.setting);
-    emu_list_del(&g->resting);
+    emu_list_del(&g->backing_off);
     nic_group_end_ops(g, -ECANCELED);
     regions_release(g);
-    free(g->stash);
+    free(g->reorder_buf);
     free(g);
 }
 
@@ -127,7 +127,7 @@ void nic_group_drop_early(struct fabemu_group *g)
     group_unmake(g);
 }
 
-uint32_t fabemu_group_lost(const struct fabemu_group *group)
+uint32_t fabemu_group_dead_node(const struct fabemu_group *group)
 {
     return group->lost;
 }
@@ -183,8 +183,8 @@ struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id)
 
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req)
 {
-    if (nic_gone(g->fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(g->fab))
+        return nic_fail_defunct();
     if (!g->fab->transport.has_engine)
         return nic_fail(-EOPNOTSUPP, "the fabric has no acknowledgments (use profile qsnet3)");
     return req ? nic_event_check(g->fab, req) : 0;

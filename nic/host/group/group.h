@@ -75,13 +75,13 @@ struct fabemu_group {
     struct emu_list busy;      /* in fab->busy: has something to send */
     uint32_t id;
     uint32_t members;
-    bool joined;        /* false: only keeps segments that arrived before the join */
-    bool joining;       /* waits for the fabric's answer */
-    int broken;         /* 0, or -EPIPE */
-    uint32_t lost;      /* these four: FABEMU_ANY_NODE if none. Member whose death broke it */
-    uint32_t gave_up;   /* member whose segment the network dropped for good */
-    uint32_t broke_off; /* member that has broken it */
-    uint32_t parted;    /* member that cannot be reached any more */
+    bool joined;          /* false: only keeps segments that arrived before the join */
+    bool joining;         /* waits for the fabric's answer */
+    int broken;           /* 0, or -EPIPE */
+    uint32_t lost;        /* these four: FABEMU_ANY_NODE if none. Member whose death broke it */
+    uint32_t gave_up;     /* member whose segment the network dropped for good */
+    uint32_t broke_off;   /* member that has broken it */
+    uint32_t partitioned; /* member that cannot be reached any more */
     /* why it broke, from the fabric; written once, before has_why is set */
     char why[NIC_WHY_BYTES];
     _Atomic bool has_why;       /* read without the lock */
@@ -101,9 +101,9 @@ struct fabemu_group {
     uint32_t window;      /* segment numbers in two half windows: a power of two */
     /* by number modulo window: operation of the segment; NULL once complete */
     struct nic_coll **owner;
-    struct emu_seg *stash; /* likewise: segments that arrived early; NULL until needed */
-    bool *stashed;         /* likewise: is there one? */
-    uint32_t stashes;      /* how many there are */
+    struct emu_seg *reorder_buf; /* likewise: segments that arrived early; NULL until needed */
+    bool *reorder_used;          /* likewise: is there one? */
+    uint32_t reorder_count;      /* how many there are */
 
     struct nic_recent recent[NIC_GROUP_RECENT]; /* latest operations: a ring */
     /* started, modulo 2^32: selects those to time */
@@ -115,11 +115,12 @@ struct fabemu_group {
     uint64_t seen_ns; /* and when that one was sampled first */
 
     /* Words and conditionals. */
-    struct nic_words words;  /* this member's own */
-    struct emu_list asking;  /* conditionals to send */
-    struct emu_list asked;   /* conditionals in the link engine; in a group of one, all that wait */
-    struct emu_list again;   /* conditionals for which the link engine had no slot */
-    struct emu_list resting; /* in fab->again, while `again` is not empty */
+    struct nic_words words; /* this member's own */
+    struct emu_list unsent; /* conditionals to send */
+    /* conditionals in the link engine; in a group of one, all that wait */
+    struct emu_list sent_queries;
+    struct emu_list again;       /* conditionals for which the link engine had no slot */
+    struct emu_list backing_off; /* in fab->again, while `again` is not empty */
 
     /* Broadcast puts. */
     struct emu_list broadcasts; /* under way, in post order */
@@ -133,10 +134,10 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: n
  */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /**
- * nic_group_ask_break - ask the fabric to notify the other members that the group is broken. Lock:
- * none; waits for the answer.
+ * nic_group_request_break - ask the fabric to notify the other members that the group is broken.
+ * Lock: none; waits for the answer.
  */
-void nic_group_ask_break(const struct fabemu_group *g);
+void nic_group_request_break(const struct fabemu_group *g);
 /**
  * nic_group_status - 0, or -EPIPE if the group is broken. Then it also sets fab->broken_why for
  * requests that are completed before the next call (fabemu_req_why()).

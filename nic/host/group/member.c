@@ -21,8 +21,8 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
 
     if (count < 2)
         return nic_fail(-EINVAL, "a group has 2 members or more");
-    if (!fab->control || nic_gone(fab))
-        return nic_fail_gone();
+    if (!fab->control || nic_is_defunct(fab))
+        return nic_fail_defunct();
     ask = json_object_new_object();
     list = json_object_new_array();
     for (uint32_t i = 0; i < count; i++)
@@ -31,7 +31,7 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
     json_object_object_add(ask, "nodes", list);
     if (wide)
         json_object_object_add(ask, "wide", json_object_new_boolean(true));
-    err = nic_control_ask(fab->control, ask, &reply);
+    err = nic_control_request(fab->control, ask, &reply);
     if (err)
         return err;
     group = emu_json_number(reply, "group", -1);
@@ -57,7 +57,7 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
 /*
  * Notify the fabric that this process joins a group as one of @members, or leaves or breaks it (0).
  */
-static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
+static int group_request(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
     struct json_object *ask = json_object_new_object(), *reply;
     int err;
@@ -66,31 +66,31 @@ static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint3
     json_object_object_add(ask, "group", json_object_new_int64(id));
     if (members)
         json_object_object_add(ask, "members", json_object_new_int64(members));
-    err = nic_control_ask(fab->control, ask, &reply);
+    err = nic_control_request(fab->control, ask, &reply);
     if (!err)
         json_object_put(reply);
     return err;
 }
 
-static void group_ask_leave(struct fabemu *fab, uint32_t id)
+static void group_request_leave(struct fabemu *fab, uint32_t id)
 {
     if (fab->control)
-        group_ask(fab, "group_leave", id, 0);
+        group_request(fab, "group_leave", id, 0);
 }
 
-void nic_group_ask_break(const struct fabemu_group *g)
+void nic_group_request_break(const struct fabemu_group *g)
 {
     if (g->fab->control)
-        group_ask(g->fab, "group_break", g->id, 0);
+        group_request(g->fab, "group_break", g->id, 0);
 }
 
 /*
  * Ask the fabric whether this process may join. It treats a wrong number of members as a refusal to
  * join. The fabric does not know groups of one: for these -ENOENT is success.
  */
-static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
+static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
-    int err = fab->control ? group_ask(fab, "group_join", id, members) : 0;
+    int err = fab->control ? group_request(fab, "group_join", id, members) : 0;
 
     return err == -ENOENT && members == 1 ? 0 : err;
 }
@@ -118,7 +118,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     }
     nic_unlock(fab);
     if (err == -ENOMEM) {
-        group_ask_leave(fab, id); /* it has not joined: the others must not wait for it */
+        group_request_leave(fab, id); /* it has not joined: the others must not wait for it */
         nic_fail(err, "no memory for group %u", id);
     }
     *ret = g;
@@ -149,12 +149,12 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
 
     if (members < 1)
         return nic_fail(-EINVAL, "a group has at least one member");
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     err = group_begin_join(fab, id, &g);
     if (err)
         return err;
-    err = group_ask_join(fab, id, members);
+    err = group_request_join(fab, id, members);
     group_end_join(g, members, !err);
     if (!err)
         *ret = g;
@@ -163,7 +163,7 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
 
 void fabemu_group_name(struct fabemu_group *g, const char *name)
 {
-    if (nic_gone(g->fab))
+    if (nic_is_defunct(g->fab))
         return;
     nic_lock(g->fab);
     snprintf(g->name, sizeof g->name, "%s", name);
@@ -189,12 +189,12 @@ void fabemu_group_leave(struct fabemu_group *g)
 {
     struct fabemu *fab = g->fab;
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return;
     if (g->members > 1 && group_owes_alarm(g))
-        nic_group_ask_break(g); /* the fabric notifies the others instead */
+        nic_group_request_break(g); /* the fabric notifies the others instead */
     if (g->members > 1)
-        group_ask_leave(fab, g->id);
+        group_request_leave(fab, g->id);
     nic_lock(fab);
     nic_group_leave(g);
     nic_unlock(fab);

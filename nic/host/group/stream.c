@@ -122,28 +122,28 @@ static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
  * Report the first mismatch to the fabric at once. A duplicate segment shows nothing.
  * @bytes: size that this member expects.
  */
-static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
-                       const struct emu_seg *seg)
+static void mismatch_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
+                          const struct emu_seg *seg)
 {
-    struct emu_pending_clash *clash = &g->fab->pending.clash;
+    struct emu_pending_mismatch *mismatch = &g->fab->pending.mismatch;
     uint64_t number = recent_number(g, index);
     const struct nic_recent *mine = &g->recent[(number - 1) % NIC_GROUP_RECENT];
     const struct emu_hdr *hdr = &seg->hdr;
     uint8_t kind = (uint8_t)emu_hdr_kind(hdr);
     uint32_t sender = kind == EMU_MULTICAST ? hdr->src : g->fab->info.node;
 
-    if (!number || clash->node != EMU_PENDING_ANY ||
+    if (!number || mismatch->node != EMU_PENDING_ANY ||
         (!bytes && kind == mine->kind && (sender == mine->root || kind >= EMU_ALLREDUCE)))
         return;
-    *clash = (struct emu_pending_clash){
+    *mismatch = (struct emu_pending_mismatch){
         .group = g->id,
         .node = hdr->src,
         .number = number,
         .mine = what_of(mine->kind, mine->op, mine->type, mine->root, bytes),
         .other = what_of(kind, hdr->op, hdr->type,
                          kind == EMU_MULTICAST ? hdr->src : EMU_PENDING_ANY, hdr->len)};
-    memcpy(clash->name, g->name, sizeof clash->name);
-    emu_pending_write(&g->fab->edge.shared->pending, &g->fab->pending);
+    memcpy(mismatch->name, g->name, sizeof mismatch->name);
+    emu_pending_write(&g->fab->hostif.shared->pending, &g->fab->pending);
 }
 
 /* --- completion --------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, 
                                           .kind = c->kind,
                                           .op = c->op,
                                           .type = c->type,
-                                          .told_bits = c->draw.told_bits};
+                                          .report_bits = c->draw.report_bits};
 
     emu_finished_write(ring, &finished);
 }
@@ -171,7 +171,7 @@ static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, 
 /* Count the collective, and its duration if it was timed. */
 static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
 {
-    struct emu_hostif_shared *shared = g->fab->edge.shared;
+    struct emu_hostif_shared *shared = g->fab->hostif.shared;
     struct emu_comm_cell *cell =
         &shared->comm.cell[EMU_COMM_NETWORK][c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
     uint64_t now_ns = c->began_ns ? emu_now_ns() : 0;
@@ -181,7 +181,7 @@ static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
         return;
     if (c->draw.timed)
         emu_comm_timed(cell, now_ns - c->began_ns, c->draw.weight_bits);
-    if (c->draw.told_bits != EMU_COMM_UNTOLD)
+    if (c->draw.report_bits != EMU_COMM_UNREPORTED)
         coll_report(g, c, now_ns, &shared->drawn);
     if (atomic_load_explicit(&shared->watched, memory_order_relaxed))
         coll_report(g, c, now_ns, &shared->finished);
@@ -252,26 +252,26 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
     if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
         c->status = -EPROTO; /* the members called different operations */
-        clash_note(g, c->first + k, bytes, seg);
+        mismatch_note(g, c->first + k, bytes, seg);
         return;
     }
     if (bytes)
         result_store(c, k, seg, bytes);
 }
 
-static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
+static void group_reorder(struct fabemu_group *g, const struct emu_seg *seg)
 {
     uint32_t at = slot_of(g, seg->hdr.seq);
 
-    if (!g->stash)
-        g->stash = malloc(g->window * sizeof *g->stash);
-    if (!g->stash || g->stashed[at]) {
+    if (!g->reorder_buf)
+        g->reorder_buf = malloc(g->window * sizeof *g->reorder_buf);
+    if (!g->reorder_buf || g->reorder_used[at]) {
         g->fab->counts.malformed++;
         return;
     }
-    g->stashed[at] = true;
-    g->stashes++;
-    g->stash[at] = *seg;
+    g->reorder_used[at] = true;
+    g->reorder_count++;
+    g->reorder_buf[at] = *seg;
 }
 
 /* A segment for an index that is bound. */
@@ -285,7 +285,7 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     if (!waits || early) {
         g->fab->counts.malformed++;
         if (nic_group_may_be_early(&seg->hdr))
-            clash_note(g, index, 0, seg);
+            mismatch_note(g, index, 0, seg);
         return;
     }
     *owner = NULL;
@@ -310,15 +310,15 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
  * Take segments from the reorder buffer: those of @count from @index on, in one half window, that
  * arrived early.
  */
-static void stash_take(struct fabemu_group *g, uint64_t index, uint64_t count)
+static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
     uint32_t at = slot_of(g, (uint32_t)seq_of(g, index));
 
-    for (uint64_t i = 0; g->stashes && i < count; i++) {
-        if (g->stashed[at + i]) {
-            g->stashed[at + i] = false;
-            g->stashes--;
-            segment_take(g, index + i, &g->stash[at + i]);
+    for (uint64_t i = 0; g->reorder_count && i < count; i++) {
+        if (g->reorder_used[at + i]) {
+            g->reorder_used[at + i] = false;
+            g->reorder_count--;
+            segment_take(g, index + i, &g->reorder_buf[at + i]);
         }
     }
 }
@@ -333,7 +333,7 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
 
     for (uint64_t i = 0; c->awaits && i < count; i++)
         g->owner[at + i] = c;
-    stash_take(g, index, count);
+    reorder_take(g, index, count);
 }
 
 /* The next collective in the stream; NULL: @c is the last. */
@@ -426,12 +426,12 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
     count = least(count, most);
     if (count >= EMU_STREAM_SEGS)
-        emu_hostif_nic_stream(&g->fab->edge);
+        emu_hostif_nic_stream(&g->fab->hostif);
     for (sent = 0; sent < count && segment_send(g, c, c->sent + sent, seq + sent);)
         sent++;
     c->sent += sent;
     if (c->sent == c->segs) {
-        emu_hostif_nic_streamed(&g->fab->edge);
+        emu_hostif_nic_streamed(&g->fab->hostif);
         sending_next(g);
     }
     if (sent && !c->awaits)
@@ -460,7 +460,8 @@ static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
     if (!c->counted)
         return;
     c->draw = emu_comm_draw((*calls)++);
-    if (c->draw.timed || atomic_load_explicit(&g->fab->edge.shared->watched, memory_order_relaxed))
+    if (c->draw.timed ||
+        atomic_load_explicit(&g->fab->hostif.shared->watched, memory_order_relaxed))
         c->began_ns = emu_now_ns();
 }
 
@@ -507,7 +508,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
     } else if (index < g->bound) {
         segment_take(g, index, seg);
     } else if (nic_group_may_be_early(&seg->hdr)) {
-        group_stash(g, seg);
+        group_reorder(g, seg);
     } else { /* a result cannot exist without our contribution */
         g->fab->counts.malformed++;
     }
@@ -550,7 +551,7 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {
-    struct emu_hostif_nic *nic = &g->fab->edge;
+    struct emu_hostif_nic *nic = &g->fab->hostif;
     const struct emu_hdr hdr = seg->hdr;
     uint32_t half = half_numbers(g), ahead = hdr.seq - (uint32_t)(g->cur * half), run = 0;
     uint64_t index = (g->cur + (ahead >= half)) * usable(g) + (ahead & usable(g)), k;

@@ -46,15 +46,15 @@ uint32_t nic_condition_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
-    for (; !emu_list_empty(&g->asking); sent++) {
+    for (; !emu_list_empty(&g->unsent); sent++) {
         struct nic_condition *condition =
-            emu_list_entry(g->asking.next, struct nic_condition, op.post.link);
+            emu_list_entry(g->unsent.next, struct nic_condition, op.post.link);
 
         if (!condition_put(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
         condition->op.state = NIC_OP_WAITING;
         emu_list_del(&condition->op.post.link);
-        emu_list_add(&g->asked, &condition->op.post.link);
+        emu_list_add(&g->sent_queries, &condition->op.post.link);
     }
     return sent;
 }
@@ -66,7 +66,7 @@ bool nic_condition_take_back(const struct nic_condition *condition)
 }
 
 /* The test was false, and the link engine had no slot for it. */
-static void condition_rest(struct nic_condition *condition)
+static void condition_back_off(struct nic_condition *condition)
 {
     struct fabemu_group *g = condition->group;
     struct fabemu *fab = g->fab;
@@ -76,8 +76,8 @@ static void condition_rest(struct nic_condition *condition)
     emu_list_add(&g->again, &condition->op.post.link);
     if (emu_list_empty(&fab->again))
         fab->again_ns = emu_now_ns() + AGAIN_NS;
-    if (!emu_listed(&g->resting))
-        emu_list_add(&fab->again, &g->resting);
+    if (!emu_listed(&g->backing_off))
+        emu_list_add(&fab->again, &g->backing_off);
 }
 
 void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
@@ -98,7 +98,7 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
         return;
     }
     if (seg->hdr.op == EMU_TEST_FALSE && nic_condition_of(op)->until)
-        condition_rest(nic_condition_of(op));
+        condition_back_off(nic_condition_of(op));
     else
         nic_op_end(fab, op, seg->hdr.op == EMU_TEST_TRUE ? 0 : -EAGAIN);
 }
@@ -115,7 +115,7 @@ static void set_alone(struct fabemu_group *g)
 {
     struct emu_list *at, *next;
 
-    for (at = g->asked.next; at != &g->asked; at = next) {
+    for (at = g->sent_queries.next; at != &g->sent_queries; at = next) {
         struct nic_condition *condition = emu_list_entry(at, struct nic_condition, op.post.link);
 
         next = at->next;
@@ -189,7 +189,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_QUEUED;
-    emu_list_add(alone ? &g->asked : &g->asking, &op->post.link);
+    emu_list_add(alone ? &g->sent_queries : &g->unsent, &op->post.link);
     nic_group_send(g);
     return 0;
 }
@@ -220,14 +220,14 @@ uint32_t nic_word_again(struct fabemu *fab)
     if (emu_now_ns() < fab->again_ns)
         return 0;
     while (!emu_list_empty(&fab->again)) {
-        struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, resting);
+        struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, backing_off);
 
-        emu_list_del(&g->resting);
+        emu_list_del(&g->backing_off);
         while (!emu_list_empty(&g->again)) {
             struct emu_list *link = g->again.next;
 
             emu_list_del(link);
-            emu_list_add(&g->asking, link);
+            emu_list_add(&g->unsent, link);
         }
         sent += nic_group_send(g);
     }

@@ -15,10 +15,10 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-#define LOOK_AT 64u /* operations per list */
+#define SCAN_MAX 64u /* operations per list */
 
 /* One pass over the pending operations. */
-struct look {
+struct scan {
     struct fabemu *fab;
     struct emu_pending *pending;
     uint64_t now_ns;
@@ -29,22 +29,22 @@ struct look {
 /* --- operations with one peer ------------------------------------------------------- */
 
 /* When @op was first sampled. In milliseconds modulo 2^32; 0 stands for never. */
-static uint64_t op_since_ns(struct look *look, struct nic_op *op)
+static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
 {
-    uint32_t now_ms = (uint32_t)(look->now_ns / 1000000u);
+    uint32_t now_ms = (uint32_t)(scan->now_ns / 1000000u);
 
     if (!op->seen_ms) {
         op->seen_ms = now_ms + !now_ms;
-        look->fresh = true;
+        scan->fresh = true;
     }
-    return look->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
+    return scan->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
 /* Enter @op into @oldest if it is older. */
-static void op_look(struct look *look, struct emu_pending_op *oldest, struct nic_op *op,
+static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {
-    uint64_t since_ns = op_since_ns(look, op);
+    uint64_t since_ns = op_since_ns(scan, op);
 
     if (!kind || (oldest->kind && oldest->since_ns <= since_ns))
         return;
@@ -80,50 +80,50 @@ static enum emu_pending_state op_state(const struct nic_op *op)
     return asks ? EMU_PENDING_UNMATCHED : EMU_PENDING_MOVING;
 }
 
-static void slots_look(struct look *look)
+static void slots_scan(struct scan *scan)
 {
-    for (uint32_t i = 1; i < look->fab->slot_count; i++) {
-        struct nic_op *op = look->fab->slots[i].op;
+    for (uint32_t i = 1; i < scan->fab->slot_count; i++) {
+        struct nic_op *op = scan->fab->slots[i].op;
         enum emu_pending_kind kind = op ? op_kind(op) : EMU_PENDING_NOTHING;
 
         if (op)
-            look->moved += op->moved;
+            scan->moved += op->moved;
         if (kind == EMU_PENDING_RECEIVE)
-            op_look(look, &look->pending->receive, op, kind, EMU_PENDING_MOVING);
+            op_scan(scan, &scan->pending->receive, op, kind, EMU_PENDING_MOVING);
         else if (kind && op->state != NIC_OP_QUEUED)
-            op_look(look, &look->pending->send, op, kind, op_state(op));
+            op_scan(scan, &scan->pending->send, op, kind, op_state(op));
     }
 }
 
-static void list_look(struct look *look, struct emu_pending_op *oldest, const struct emu_list *list,
+static void list_scan(struct scan *scan, struct emu_pending_op *oldest, const struct emu_list *list,
                       enum emu_pending_state state)
 {
-    uint32_t left = LOOK_AT;
+    uint32_t left = SCAN_MAX;
 
     for (struct emu_list *at = list->next; at != list && left; at = at->next, left--) {
         struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
 
-        op_look(look, oldest, op, op_kind(op), state);
+        op_scan(scan, oldest, op, op_kind(op), state);
     }
 }
 
-static void peers_look(struct look *look)
+static void peers_scan(struct scan *scan)
 {
-    for (uint32_t node = 0; node < look->fab->info.nodes; node++) {
-        const struct nic_peer *peer = &look->fab->peers[node];
+    for (uint32_t node = 0; node < scan->fab->info.nodes; node++) {
+        const struct nic_peer *peer = &scan->fab->peers[node];
 
         if (!peer->sendq.next)
             continue; /* never touched */
-        look->moved += peer->tx_seq + peer->rx_next;
-        list_look(look, &look->pending->send, &peer->sendq, EMU_PENDING_UNSENT);
+        scan->moved += peer->tx_seq + peer->rx_next;
+        list_scan(scan, &scan->pending->send, &peer->sendq, EMU_PENDING_UNSENT);
     }
 }
 
 /* Messages without a receive. */
-static void unexpected_look(struct look *look, const struct fabemu_queue *queue)
+static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
-    struct emu_pending *pending = look->pending;
-    uint32_t left = LOOK_AT;
+    struct emu_pending *pending = scan->pending;
+    uint32_t left = SCAN_MAX;
 
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected && left;
          at = at->next, left--) {
@@ -138,12 +138,12 @@ static void unexpected_look(struct look *look, const struct fabemu_queue *queue)
     }
 }
 
-static void queues_look(struct look *look)
+static void queues_scan(struct scan *scan)
 {
-    emu_each_listed (const struct fabemu_queue, queue, &look->fab->opened, opened) {
-        list_look(look, &look->pending->receive, &queue->posted, EMU_PENDING_UNMATCHED);
-        list_look(look, &look->pending->receive, &queue->active, EMU_PENDING_MOVING);
-        unexpected_look(look, queue);
+    emu_each_listed (const struct fabemu_queue, queue, &scan->fab->opened, opened) {
+        list_scan(scan, &scan->pending->receive, &queue->posted, EMU_PENDING_UNMATCHED);
+        list_scan(scan, &scan->pending->receive, &queue->active, EMU_PENDING_MOVING);
+        unexpected_scan(scan, queue);
     }
 }
 
@@ -151,11 +151,11 @@ static void queues_look(struct look *look)
  * A message that fabemu_inject() cannot send is no operation, but its caller waits for it until one
  * has been sent to that peer.
  */
-static void offer_look(struct look *look)
+static void offer_scan(struct scan *scan)
 {
-    struct nic_offer *offer = &look->fab->offer;
-    struct emu_pending_op *oldest = &look->pending->send;
-    bool waits = offer->made && offer->tx_seq == look->fab->peers[offer->node].tx_seq;
+    struct nic_offer *offer = &scan->fab->offer;
+    struct emu_pending_op *oldest = &scan->pending->send;
+    bool waits = offer->made && offer->tx_seq == scan->fab->peers[offer->node].tx_seq;
 
     offer->made = false;
     if (!waits) {
@@ -163,8 +163,8 @@ static void offer_look(struct look *look)
         return;
     }
     if (!offer->seen_ns) {
-        offer->seen_ns = look->now_ns;
-        look->fresh = true;
+        offer->seen_ns = scan->now_ns;
+        scan->fresh = true;
     }
     if (!oldest->kind || oldest->since_ns > offer->seen_ns)
         *oldest = (struct emu_pending_op){.since_ns = offer->seen_ns,
@@ -177,7 +177,7 @@ static void offer_look(struct look *look)
 
 /* --- groups ------------------------------------------------------------------------- */
 
-static uint64_t group_under_way(const struct fabemu_group *g)
+static uint64_t group_in_flight(const struct fabemu_group *g)
 {
     uint64_t count = 0;
 
@@ -187,25 +187,25 @@ static uint64_t group_under_way(const struct fabemu_group *g)
 }
 
 /* The oldest collective under way. Its first segment identifies it across samples. */
-static void group_look_coll(struct look *look, struct fabemu_group *g, struct emu_pending_group *to)
+static void group_scan_coll(struct scan *scan, struct fabemu_group *g, struct emu_pending_group *to)
 {
     const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
 
     if (g->seen != c->first + 1) {
         g->seen = c->first + 1;
-        g->seen_ns = look->now_ns;
-        look->fresh = true;
+        g->seen_ns = scan->now_ns;
+        scan->fresh = true;
     }
     to->since_ns = g->seen_ns;
-    to->number = g->begun - group_under_way(g) + 1;
+    to->number = g->begun - group_in_flight(g) + 1;
     to->what = nic_stream_what(c);
     to->seq = nic_stream_awaits(g, c);
     to->sent = !c->sends || c->sent > c->done;
 }
 
-static void group_look(struct look *look, struct fabemu_group *g)
+static void group_scan(struct scan *scan, struct fabemu_group *g)
 {
-    struct emu_pending *pending = look->pending;
+    struct emu_pending *pending = scan->pending;
     struct emu_pending_group *to = &pending->group[pending->groups];
 
     if (pending->groups == EMU_PENDING_GROUPS) {
@@ -216,20 +216,20 @@ static void group_look(struct look *look, struct fabemu_group *g)
     *to = (struct emu_pending_group){.id = g->id, .begun = g->begun};
     memcpy(to->name, g->name, sizeof to->name);
     if (!emu_list_empty(&g->ops))
-        group_look_coll(look, g, to);
+        group_scan_coll(scan, g, to);
 }
 
 /* Groups with a collective under way (@busy), or the others. */
-static void groups_look(struct look *look, bool busy)
+static void groups_scan(struct scan *scan, bool busy)
 {
     for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
-        for (struct fabemu_group *g = look->fab->groups[i]; g; g = g->next) {
+        for (struct fabemu_group *g = scan->fab->groups[i]; g; g = g->next) {
             if (!g->joined || g->members < 2 || g->broken || emu_list_empty(&g->ops) == busy)
                 continue;
-            group_look(look, g);
-            look->moved += g->posted + g->bound;
+            group_scan(scan, g);
+            scan->moved += g->posted + g->bound;
             if (busy)
-                look->moved += emu_list_entry(g->ops.next, struct nic_coll, post.link)->done;
+                scan->moved += emu_list_entry(g->ops.next, struct nic_coll, post.link)->done;
         }
     }
 }
@@ -239,7 +239,7 @@ static void groups_look(struct look *look, bool busy)
 void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
 {
     struct emu_pending *pending = &fab->pending;
-    struct look look = {.fab = fab,
+    struct scan scan = {.fab = fab,
                         .pending = pending,
                         .now_ns = now_ns,
                         .moved = fab->completions};
@@ -247,18 +247,18 @@ void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
 
     *pending = (struct emu_pending){.quiet_ns = pending->quiet_ns,
                                     .written_ns = now_ns,
-                                    .clash = pending->clash,
+                                    .mismatch = pending->mismatch,
                                     .call = pending->call};
-    slots_look(&look);
-    peers_look(&look);
-    offer_look(&look);
-    queues_look(&look);
-    groups_look(&look, true);
-    groups_look(&look, false);
-    if (look.fresh || look.moved != fab->pending_moved)
+    slots_scan(&scan);
+    peers_scan(&scan);
+    offer_scan(&scan);
+    queues_scan(&scan);
+    groups_scan(&scan, true);
+    groups_scan(&scan, false);
+    if (scan.fresh || scan.moved != fab->pending_moved)
         pending->quiet_ns = now_ns;
     pending->waits = polls != fab->pending_polls;
-    fab->pending_moved = look.moved;
+    fab->pending_moved = scan.moved;
     fab->pending_polls = polls;
-    emu_pending_write(&fab->edge.shared->pending, pending);
+    emu_pending_write(&fab->hostif.shared->pending, pending);
 }

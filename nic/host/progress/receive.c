@@ -16,9 +16,9 @@
 #include "nic/host/group/break.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
-#include "nic/host/peer/bye.h"
-#include "nic/host/peer/gone.h"
-#include "nic/host/peer/meet.h"
+#include "nic/host/peer/disconnect.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/peer/handshake.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/serve.h"
 #include "nic/host/tx/answer.h"
@@ -29,8 +29,8 @@
  * Segments per step. In Open MPI a step that completes nothing ends in a yield, which on some hosts
  * takes as long as 100 segments.
  */
-#define NIC_RECEIVE_BURST 1024u
-#define NIC_RECEIVE_TELL  64u /* the ring's slots are returned after this many */
+#define NIC_RECEIVE_BURST   1024u
+#define NIC_RECEIVE_PUBLISH 64u /* the ring's slots are returned after this many */
 
 /* --- requests: in order ------------------------------------------------------------- */
 
@@ -184,7 +184,7 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
 }
 
 /* Did the target of a put or get only have too many transfers to serve? */
-static bool fin_asks_again(const struct nic_op *op, int32_t status)
+static bool fin_wants_retry(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
            !op->moved;
@@ -200,7 +200,7 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     op = nic_op_find(fab, fin.id, peer->node);
     if (op && !fin_is_sane(op, fin.status)) {
         fab->counts.malformed++;
-    } else if (op && fin_asks_again(op, fin.status)) {
+    } else if (op && fin_wants_retry(op, fin.status)) {
         op->state = NIC_OP_ARMED;
         op->named = true; /* with the same process */
         nic_peer_request(fab, peer, op);
@@ -280,7 +280,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
         return NULL;
     }
     memcpy(&data, seg->payload, sizeof data);
-    if (!peer->life || data.check != (uint16_t)peer->rx_check) {
+    if (!peer->incarnation || data.check != (uint16_t)peer->rx_check) {
         fab->counts.stranger++;
         return NULL;
     }
@@ -343,7 +343,7 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
     const struct emu_seg *seg;
     uint32_t run = 0;
 
-    for (; run < most && run < room && (seg = emu_hostif_nic_peek(&fab->edge, fab->now_ps));
+    for (; run < most && run < room && (seg = emu_hostif_nic_peek(&fab->hostif, fab->now_ps));
          run++) {
         struct data_next is = data_next_of(seg);
 
@@ -352,7 +352,7 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
             is.data != next.data)
             break;
         data_put(op, (uint32_t)next.hdr.fields * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
-        emu_hostif_nic_pop(&fab->edge);
+        emu_hostif_nic_pop(&fab->hostif);
     }
     return run;
 }
@@ -364,7 +364,7 @@ static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struc
     struct nic_wire_hello hello;
 
     memcpy(&hello, seg->payload, sizeof hello);
-    if (seg->hdr.len != sizeof hello || hello.life == 0 || hello.want > 1)
+    if (seg->hdr.len != sizeof hello || hello.incarnation == 0 || hello.want > 1)
         fab->counts.malformed++;
     else
         nic_peer_hello(fab, peer, &hello);
@@ -387,7 +387,7 @@ static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, ui
     if (!unicast_is_sane(fab, seg) || seg->payload[0] != NIC_DATA)
         return 0;
     op = receive_data(fab, nic_peer(fab, seg->hdr.src), seg);
-    emu_hostif_nic_pop(&fab->edge);
+    emu_hostif_nic_pop(&fab->hostif);
     return 1 + (op && seg->hdr.len == EMU_PAYLOAD_BYTES ? data_run(fab, op, seg, most - 1) : 0);
 }
 
@@ -411,12 +411,12 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         receive_hello(fab, peer, seg);
         return;
     }
-    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_BYE) {
+    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_DISCONNECT) {
         fab->counts.malformed++;
         return;
     }
-    if (!peer->life || head.check != peer->rx_check) {
-        if (head.what == NIC_BYE)
+    if (!peer->incarnation || head.check != peer->rx_check) {
+        if (head.what == NIC_DISCONNECT)
             nic_leave_receive(fab, peer, seg, false);
         else
             nic_peer_unknown(fab, peer);
@@ -433,7 +433,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         receive_fin(fab, peer, seg);
     else if (head.what == NIC_RESULT)
         receive_result(fab, peer, seg);
-    else if (head.what == NIC_BYE)
+    else if (head.what == NIC_DISCONNECT)
         nic_leave_receive(fab, peer, seg, true);
 }
 
@@ -501,19 +501,19 @@ uint32_t nic_receive(struct fabemu *fab)
     const struct emu_seg *seg;
     uint32_t taken = 0;
 
-    while (taken < NIC_RECEIVE_BURST && (seg = emu_hostif_nic_peek(&fab->edge, fab->now_ps))) {
-        uint32_t most = NIC_RECEIVE_TELL - taken % NIC_RECEIVE_TELL;
+    while (taken < NIC_RECEIVE_BURST && (seg = emu_hostif_nic_peek(&fab->hostif, fab->now_ps))) {
+        uint32_t most = NIC_RECEIVE_PUBLISH - taken % NIC_RECEIVE_PUBLISH;
         uint32_t run = seg->hdr.kind == EMU_UNICAST ? receive_stream(fab, seg, most)
                                                     : nic_group_receive_run(fab, seg, most);
 
         if (!run) {
             receive_one(fab, seg);
-            emu_hostif_nic_pop(&fab->edge);
+            emu_hostif_nic_pop(&fab->hostif);
             run = 1;
         }
         taken += run;
-        if (taken % NIC_RECEIVE_TELL == 0)
-            emu_hostif_nic_consumed(&fab->edge); /* the fabric fills these meanwhile */
+        if (taken % NIC_RECEIVE_PUBLISH == 0)
+            emu_hostif_nic_consumed(&fab->hostif); /* the fabric fills these meanwhile */
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
         struct nic_loop *loop = fab->loop;

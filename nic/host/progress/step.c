@@ -5,8 +5,8 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
-#include "nic/host/peer/gone.h"
-#include "nic/host/peer/meet.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/peer/handshake.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/request.h"
@@ -37,7 +37,7 @@ static uint32_t transmit(struct fabemu *fab)
 
 static bool has_endings(const struct fabemu *fab)
 {
-    return emu_hostif_nic_endings(&fab->edge) !=
+    return emu_hostif_nic_endings(&fab->hostif) !=
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
@@ -73,13 +73,13 @@ uint32_t nic_step(struct fabemu *fab)
 
     assert(fab->locked);
     taken = nic_receive(fab);
-    if (fab->edge.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
-        emu_hostif_nic_consumed(&fab->edge);
+    if (fab->hostif.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
+        emu_hostif_nic_consumed(&fab->hostif);
         /* N1 pairs with N2: a thread that sees this tail sees the completions by its segments. */
-        atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
+        atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
     if (has_endings(fab)) /* after the segments of processes that ended */
-        nic_peer_look_all(fab);
+        nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
@@ -92,7 +92,7 @@ uint32_t nic_poll(struct fabemu *fab)
 {
     uint32_t moved;
 
-    if (nic_gone(fab) || !nic_trylock(fab))
+    if (nic_is_defunct(fab) || !nic_trylock(fab))
         return 0;
     moved = nic_step(fab);
     nic_unlock(fab);
@@ -105,7 +105,7 @@ uint32_t nic_poll(struct fabemu *fab)
  */
 static bool nothing_to_do(const struct fabemu *fab)
 {
-    const struct emu_hostif_shared *sh = fab->edge.shared;
+    const struct emu_hostif_shared *sh = fab->hostif.shared;
 
     return atomic_load_explicit(&sh->down_tail, memory_order_relaxed) ==
                atomic_load_explicit(&fab->seen_tail, memory_order_acquire) && /* N2 */
@@ -115,10 +115,10 @@ static bool nothing_to_do(const struct fabemu *fab)
 
 uint32_t nic_poll_app(struct fabemu *fab)
 {
-    struct emu_hostif_shared *sh = fab->edge.shared;
+    struct emu_hostif_shared *sh = fab->hostif.shared;
     uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
-    if (nic_gone(fab))
+    if (nic_is_defunct(fab))
         return 0; /* the host interface belongs to the parent */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))

@@ -63,7 +63,7 @@ static void *thread_main(void *argument)
 {
     struct nic_thread *t = argument;
     struct fabemu *fab = t->fab;
-    bool always = fab->edge.shared->device_threads;
+    bool always = fab->hostif.shared->device_threads;
     uint32_t seen = 0;
 
     while (!thread_stops(t, 0)) {
@@ -112,7 +112,7 @@ void nic_thread_stop(struct nic_thread *t)
     t->stop = true;
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    emu_hostif_nic_wake(t->fab->edge.shared); /* it may sleep there, for at most NIC_SLEEP_NS */
+    emu_hostif_nic_wake(t->fab->hostif.shared); /* it may sleep there, for at most NIC_SLEEP_NS */
     pthread_join(t->id, NULL);
     thread_free(t);
 }

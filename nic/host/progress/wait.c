@@ -16,7 +16,7 @@ bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
 
 static bool nic_is_oversubscribed(const struct fabemu *fab)
 {
-    return atomic_load_explicit(&fab->edge.shared->oversubscribed, memory_order_relaxed);
+    return atomic_load_explicit(&fab->hostif.shared->oversubscribed, memory_order_relaxed);
 }
 
 /*
@@ -29,7 +29,7 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
     const struct timespec nap = {.tv_nsec = NIC_NAP_NS};
-    struct emu_hostif_shared *sh = fab->edge.shared;
+    struct emu_hostif_shared *sh = fab->hostif.shared;
 
     if (atomic_load_explicit(&fab->stalled, memory_order_relaxed))
         most_ns = NIC_NAP_NS;
@@ -58,27 +58,27 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    static _Thread_local unsigned in_vain; /* empty polls of this wait, up to NIC_NAP_PATIENCE */
+    static _Thread_local unsigned misses; /* empty polls of this wait, up to NIC_NAP_PATIENCE */
     static _Thread_local struct {
-        uint64_t left_ns;   /* the thread's CPU time after the last poll; 0: unknown */
-        uint64_t worked_ns; /* CPU time between polls */
-        unsigned asked;     /* polls since the last sleep, or work */
+        uint64_t left_ns;      /* the thread's CPU time after the last poll; 0: unknown */
+        uint64_t worked_ns;    /* CPU time between polls */
+        unsigned sent_queries; /* polls since the last sleep, or work */
     } since;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {
-        in_vain = 0;
+        misses = 0;
         since.left_ns = 0;
         return;
     }
-    if (!fab->apart && in_vain < NIC_NAP_PATIENCE) {
-        in_vain++;
+    if (!fab->apart && misses < NIC_NAP_PATIENCE) {
+        misses++;
         since.left_ns = 0;
         emu_wait_yield();
         return;
     }
     if (since.left_ns)
         since.worked_ns += emu_time_ns(CLOCK_THREAD_CPUTIME_ID) - since.left_ns;
-    if (nic_gone(fab) || ++since.asked < NIC_NAP_QUESTIONS) {
+    if (nic_is_defunct(fab) || ++since.sent_queries < NIC_NAP_QUESTIONS) {
         emu_wait_yield();
     } else {
         if (since.worked_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
@@ -86,7 +86,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
         else
             nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire),
                     NIC_NAP_NS); /* N2 */
-        since.asked = 0;
+        since.sent_queries = 0;
         since.worked_ns = 0;
     }
     since.left_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -110,8 +110,8 @@ int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
     int status;
 
     while ((status = fabemu_req_status(req)) == FABEMU_PENDING) {
-        if (nic_gone(fab))
-            return nic_fail_gone();
+        if (nic_is_defunct(fab))
+            return nic_fail_defunct();
         if (nic_poll_app(fab))
             idle = 0;
         else if (fabemu_req_status(req) == FABEMU_PENDING &&

@@ -2,9 +2,9 @@
 /*
  * watch.c - check regularly that the peers that something here waits for still answer.
  *
- * The hello of peer/meet.c is the keepalive: it is sent about once a second to each such peer. A
- * peer from which only a receive waits may be silent for any time, because nobody has asked it for
- * anything. With acknowledgments the network still reports whether such a peer can be reached.
+ * The hello of peer/handshake.c is the keepalive: it is sent about once a second to each such peer.
+ * A peer from which only a receive waits may be silent for any time, because nobody has asked it
+ * for anything. With acknowledgments the network still reports whether such a peer can be reached.
  */
 #include "emu/util/now.h"
 #include "nic/host/progress/progress.h"
@@ -12,7 +12,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
-#include "nic/host/peer/meet.h"
+#include "nic/host/peer/handshake.h"
 #include "nic/host/rx/queue.h"
 
 /* With acknowledgments: probe the nodes from which receives are posted. */

@@ -62,7 +62,7 @@ void nic_message_release_pools(struct fabemu *fab)
 /* --- matched ------------------------------------------------------------------------ */
 
 /* Fill the receive's request from its message. op->bytes is still the size of its buffer. */
-static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t seat,
+static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t incarnation,
                                  uint16_t src_queue, uint64_t tag, uint64_t data, uint64_t bytes,
                                  uint32_t number)
 {
@@ -71,7 +71,7 @@ static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t 
     op->node = node;
     recv->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
     op->post.req->src_node = node;
-    op->post.req->src_seat = seat;
+    op->post.req->src_incarnation = incarnation;
     op->post.req->src_queue = src_queue;
     op->post.req->tag = tag;
     op->post.req->data = data;
@@ -116,8 +116,8 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 
     assert(fab->locked && recv->op.state == NIC_OP_POSTED);
     emu_list_del(&msg->link);
-    receive_fill_request(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
-                         msg->bytes, msg->number);
+    receive_fill_request(recv, msg->src_node, msg->src_incarnation, msg->src_queue, msg->tag,
+                         msg->data, msg->bytes, msg->number);
     if (msg->broken || (msg->rts && !nic_peer_check_is_current(peer, msg->check))) {
         nic_op_end(fab, &recv->op, -EHOSTUNREACH);
         if (!msg->rts)
@@ -172,7 +172,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
         fab->parked++;
     msg->queue = queue;
     msg->src_node = peer->node;
-    msg->src_seat = peer->life;
+    msg->src_incarnation = peer->incarnation;
     msg->check = peer->rx_check;
     msg->src_queue = wire->src_queue;
     msg->rts = rts;
@@ -278,8 +278,8 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (recv) {
-        receive_fill_request(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
-                             wire.bytes, seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->incarnation, wire.src_queue, wire.tag,
+                             wire.data, wire.bytes, seg->hdr.seq);
         nic_op_write(&recv->op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
@@ -376,8 +376,8 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_recv *recv = queue_match(queue, peer, &wire);
 
     if (recv) {
-        receive_fill_request(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
-                             wire.bytes, seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->incarnation, wire.src_queue, wire.tag,
+                             wire.data, wire.bytes, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
         /* while we disconnect, our answer to the query ends it */

@@ -33,7 +33,7 @@ static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct 
 
     req->src_node = notice->src_node;
     req->src_queue = notice->src_queue;
-    req->src_seat = notice->src_seat;
+    req->src_incarnation = notice->src_incarnation;
     req->tag = 0;
     req->data = notice->data;
     req->bytes = notice->bytes;
@@ -45,7 +45,7 @@ int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
 {
     const struct nic_notice arrived = {.src_node = from->node,
                                        .src_queue = notice->src_queue,
-                                       .src_seat = from->life,
+                                       .src_incarnation = from->incarnation,
                                        .data = notice->data,
                                        .bytes = bytes};
     struct fabemu_queue *queue = notice_queue(fab, notice->queue);
@@ -96,8 +96,8 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     struct fabemu *fab = queue->fab;
     struct nic_op *op;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     if (req->after)
         return nic_fail(-EINVAL, "a receive is posted at once");
     if (nic_event_check(fab, req))

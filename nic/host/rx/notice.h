@@ -11,7 +11,7 @@ struct nic_notice {
     struct emu_list link; /* in the queue's notices */
     uint32_t src_node;
     uint16_t src_queue;
-    uint64_t src_seat;
+    uint64_t src_incarnation;
     uint64_t data;
     uint64_t bytes; /* of the put */
 };

@@ -34,11 +34,12 @@ struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_sourc
 }
 
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
-                                      uint64_t seat, uint64_t tag, uint64_t ignore)
+                                      uint64_t incarnation, uint64_t tag, uint64_t ignore)
 {
     emu_each_listed (struct fabemu_message, msg, &queue->unexpected, link)
         if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
-            (!seat || msg->src_seat == seat) && tag_matches(msg->tag, tag, ignore))
+            (!incarnation || msg->src_incarnation == incarnation) &&
+            tag_matches(msg->tag, tag, ignore))
             return msg;
     return NULL;
 }
@@ -114,7 +115,7 @@ static void receives_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32
         struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
 
         next = at->next;
-        if (op->node == node && op->seat < first)
+        if (op->node == node && op->incarnation < first)
             nic_op_end(fab, op, -EHOSTUNREACH);
     }
 }
@@ -128,7 +129,7 @@ static void offers_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t
         struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
 
         next = at->next;
-        if (msg->src_node != node || msg->src_seat >= first || !msg->rts)
+        if (msg->src_node != node || msg->src_incarnation >= first || !msg->rts)
             continue;
         msg->broken |= !withdrawn;
         if (msg->broken && queue->open)

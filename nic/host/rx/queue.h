@@ -20,7 +20,7 @@ struct fabemu_message {
     struct fabemu_queue *queue;
     struct nic_recv *recv; /* the receive that waits for the rest of this message */
     uint32_t src_node;
-    uint64_t src_seat;
+    uint64_t src_incarnation;
     uint32_t check; /* nic_check() of its sender */
     uint16_t src_queue;
     bool rts;     /* the bytes are at the sender, under id */
@@ -56,7 +56,7 @@ struct nic_recv {
     uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
-static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_tell()");
+static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
 
 /** nic_queue_at - queue @id, created (not open) if needed; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
@@ -65,10 +65,10 @@ struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_sourc
                                  uint64_t tag);
 /**
  * nic_queue_find - the oldest message without a receive that matches; or NULL.
- * @seat: 0: from any incarnation.
+ * @incarnation: 0: from any incarnation.
  */
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
-                                      uint64_t seat, uint64_t tag, uint64_t ignore);
+                                      uint64_t incarnation, uint64_t tag, uint64_t ignore);
 
 /** nic_receive_abandon - cancel a receive; the rest of its message is dropped. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);

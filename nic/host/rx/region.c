@@ -149,8 +149,8 @@ int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned acces
 
     if (err)
         return err;
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     err = nic_region_add(fab, &init, &region);
     if (!err)
@@ -163,8 +163,8 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
 {
     struct nic_region *region;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     nic_lock(fab);
     region = nic_region_find(fab, key);
     if (region)
@@ -178,8 +178,8 @@ int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event 
     const struct fabemu_req named = {.event = event};
     struct nic_region *region;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     if (nic_event_check(fab, &named))
         return -EINVAL;
     nic_lock(fab);

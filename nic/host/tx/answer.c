@@ -29,7 +29,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
  */
 static bool answer_may_drop(const uint8_t *payload)
 {
-    return payload[0] == NIC_HELLO || payload[0] == NIC_ACK || payload[0] == NIC_BYE;
+    return payload[0] == NIC_HELLO || payload[0] == NIC_ACK || payload[0] == NIC_DISCONNECT;
 }
 
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes)

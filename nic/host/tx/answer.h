@@ -20,7 +20,7 @@ struct nic_ctl {
 
 /**
  * nic_answer - send a short answer now, or queue it. False: dropped, which happens to NIC_HELLO,
- * NIC_ACK and NIC_BYE; to others only without memory.
+ * NIC_ACK and NIC_DISCONNECT; to others only without memory.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_answers_send - send queued answers. Returns the number of segments. */

@@ -35,7 +35,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
-    emu_hostif_nic_streamed(&fab->edge);
+    emu_hostif_nic_streamed(&fab->hostif);
     if (nic_op_traits(op)->serves) /* the peer counts the bytes as they arrive */
         nic_op_end(fab, op, 0);
     else
@@ -64,7 +64,7 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
     uint32_t sent = 0;
 
     if (op->bytes - op->moved >= (uint64_t)EMU_STREAM_SEGS * NIC_DATA_BYTES)
-        emu_hostif_nic_stream(&fab->edge);
+        emu_hostif_nic_stream(&fab->hostif);
     hdr = nic_hdr(fab, op->node);
     while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
         struct emu_seg *seg = nic_claim_to(fab, op->node);
@@ -93,7 +93,7 @@ uint32_t nic_bulk_send(struct fabemu *fab)
         struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
         n = stream_send(fab, op);
-        emu_hostif_nic_publish(&fab->edge); /* the fabric forwards these while we fill the next */
+        emu_hostif_nic_publish(&fab->hostif); /* the fabric forwards these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {

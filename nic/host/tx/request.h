@@ -17,7 +17,7 @@ struct nic_send {
     bool delivered; /* complete only when it is in the receiver's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
-static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_tell()");
+static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");
 
 /* A put or get. */
 struct nic_access {
@@ -45,7 +45,7 @@ NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
 /**
  * nic_request - queue a request, and send as much as possible if the peer is open. Callers use
- * nic_peer_request() (peer/gone.h).
+ * nic_peer_request() (peer/failure.h).
  */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 /**

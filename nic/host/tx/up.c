@@ -34,7 +34,7 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
 {
     struct emu_word set = {.value = words->value[word], .word = word};
-    struct emu_seg *seg = emu_hostif_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
+    struct emu_seg *seg = emu_hostif_nic_claim(&fab->hostif, fab->now_ps + fab->send_ps);
 
     if (!seg)
         return false;

@@ -30,7 +30,7 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
         return NULL;
-    return emu_hostif_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
+    return emu_hostif_nic_claim(&fab->hostif, fab->now_ps + fab->send_ps);
 }
 
 /**
@@ -39,11 +39,11 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
  */
 static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)
 {
-    uint8_t theirs = (uint8_t)emu_seat_first(emu_hostif_nic_seat(&fab->edge, node));
+    uint8_t theirs = (uint8_t)emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, node));
 
-    return (
-        struct emu_hdr_words){.ends = emu_hdr_from(node, fab->info.node),
-                              .fields = emu_hdr_fields(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
+    return (struct emu_hdr_words){.ends = emu_hdr_from(node, fab->info.node),
+                                  .fields = emu_hdr_fields(EMU_UNICAST, 0, theirs,
+                                                           (uint8_t)fab->incarnation)};
 }
 
 /** nic_claim_to - a slot for a segment to @node, without header; NULL: no space. */
@@ -65,12 +65,12 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 /** nic_bulk_room - has the up ring space beyond the part that is reserved for short segments? */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
-    struct emu_hostif_nic *edge = &fab->edge;
+    struct emu_hostif_nic *hostif = &fab->hostif;
 
-    if (edge->up_tail - edge->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE)
+    if (hostif->up_tail - hostif->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE)
         return true;
-    edge->up_head = atomic_load_explicit(&edge->shared->up_head, memory_order_acquire); /* Y1 */
-    return edge->up_tail - edge->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE;
+    hostif->up_head = atomic_load_explicit(&hostif->shared->up_head, memory_order_acquire); /* Y1 */
+    return hostif->up_tail - hostif->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE;
 }
 
 #endif

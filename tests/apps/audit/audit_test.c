@@ -15,7 +15,7 @@
 #include "switch/common/crossbar.h"
 #include "switch/common/group.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 /* --- fabrics ------------------------------------------------------------------------ */
 
@@ -45,7 +45,7 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof settings / sizeof settings[0])
 
-static void open_in(struct edges *w, const struct setting *set)
+static void open_in(struct hostifs *w, const struct setting *set)
 {
     static struct emu_fault_rates faults; /* the fabric borrows them */
     struct fabric_config config = {.clock = set->clock,
@@ -54,9 +54,9 @@ static void open_in(struct edges *w, const struct setting *set)
                                    .faults = set->faults ? &faults : NULL,
                                    .first = UINT32_MAX - 20};
 
-    faults = world_faults(set->faults);
-    world_profile(&config.profile, set->profile, set->set);
-    edges_open(w, set->topo, &config);
+    faults = fixture_faults(set->faults);
+    fixture_profile(&config.profile, set->profile, set->set);
+    hostifs_open(w, set->topo, &config);
 }
 
 /* Audit. Returns how many things are wrong; prints them if there should be none. */
@@ -84,9 +84,9 @@ static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *
     CU_ASSERT_FATAL(fabric_cable_count(fabric) <= 64);
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
         routed[i] = !out || i != cable;
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     CU_ASSERT_EQUAL(fabric_link_set(fabric, cable, !out, 0, fabric_now_ps(fabric), &hit), 0);
-    fabric_go(fabric);
+    fabric_resume(fabric);
     CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, fabric_now_ps(fabric), parted, count_treeless,
                                    treeless),
                     0);
@@ -102,7 +102,7 @@ static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *
 
 /* Processes at some of the nodes, in a thread. */
 struct load {
-    struct edges *w;
+    struct hostifs *w;
     uint32_t first;   /* nodes first, first + LOAD_THREADS, ... */
     uint32_t reduces; /* the group of all-reduces */
     uint32_t spreads; /* and the one of multicasts */
@@ -137,7 +137,7 @@ static bool load_post(struct load *load, uint32_t n, uint64_t draw, uint32_t *po
         hdr.dst = (uint32_t)(draw >> 44) % load->w->nodes;
         break;
     }
-    if (!edges_post(load->w, n, &hdr, payload))
+    if (!hostifs_post(load->w, n, &hdr, payload))
         return false;
     posted[n] += hdr.dst == load->reduces;
     return true;
@@ -146,7 +146,7 @@ static bool load_post(struct load *load, uint32_t n, uint64_t draw, uint32_t *po
 static void *load_main(void *arg)
 {
     struct load *load = arg;
-    uint32_t posted[EDGES_MAX] = {0}, results[EDGES_MAX] = {0};
+    uint32_t posted[HOSTIFS_MAX] = {0}, results[HOSTIFS_MAX] = {0};
     uint64_t random = test_seed() + load->first;
     uint32_t looks = 0;
     struct emu_seg seg;
@@ -158,33 +158,33 @@ static void *load_main(void *arg)
         for (uint32_t n = load->first; n < load->w->nodes; n += LOAD_THREADS) {
             for (uint32_t i = 0; i < 16; i++)
                 full &= !load_post(load, n, test_random(&random), posted, results);
-            for (; edges_take(load->w, n, &seg); taken++)
+            for (; hostifs_take(load->w, n, &seg); taken++)
                 results[n] += seg.hdr.dst == load->reduces;
         }
         atomic_fetch_add(&load->taken, taken);
         if (full && !taken)
-            edges_pause(looks++);
+            hostifs_pause(looks++);
     }
     return NULL;
 }
 
 /* Groups come and go meanwhile. */
-static void load_regroup(struct edges *w, uint64_t *random, uint32_t *group)
+static void load_regroup(struct hostifs *w, uint64_t *random, uint32_t *group)
 {
-    uint32_t nodes[EDGES_MAX];
+    uint32_t nodes[HOSTIFS_MAX];
 
     if (*group) {
-        world_group_end(w->fabric, *group);
+        fixture_group_end(w->fabric, *group);
         *group = 0;
         return;
     }
-    world_nodes(nodes, w->nodes);
+    fixture_nodes(nodes, w->nodes);
     test_shuffle(random, nodes, w->nodes, w->nodes / 2);
-    *group = world_group(w->fabric, nodes, w->nodes / 2);
+    *group = fixture_group(w->fabric, nodes, w->nodes / 2);
 }
 
 /* Of a fabric with faults, a cable between switches goes out of use and comes back. */
-static void load_flap(struct edges *w, uint64_t *random, uint32_t *out)
+static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
 {
     uint32_t cable = *out, treeless = 0;
     uint64_t parted = 0;
@@ -199,9 +199,9 @@ static void load_flap(struct edges *w, uint64_t *random, uint32_t *out)
         *out = cable;
         link_out(w->fabric, cable, true, &parted, &treeless);
     } else {
-        fabric_hold(w->fabric);
+        fabric_pause(w->fabric);
         quiet = fabric_link_quiet(w->fabric, cable);
-        fabric_go(w->fabric);
+        fabric_resume(w->fabric);
         if (!quiet)
             return;
         *out = TOPO_NONE;
@@ -225,10 +225,10 @@ static bool load_goes_on(const struct load load[LOAD_THREADS], uint32_t audits)
     return audits < LOAD_AUDITS || (audits < LOAD_GIVE_UP && load_taken(load) < LOAD_TAKEN);
 }
 
-static void audit_under_load(struct edges *w)
+static void audit_under_load(struct hostifs *w)
 {
-    uint32_t reduces = world_group_of_first(w->fabric, w->nodes), nodes[EDGES_MAX], group = 0;
-    uint32_t spreads = world_multicast(w->fabric, nodes, world_nodes(nodes, w->nodes));
+    uint32_t reduces = fixture_group_of_first(w->fabric, w->nodes), nodes[HOSTIFS_MAX], group = 0;
+    uint32_t spreads = fixture_multicast(w->fabric, nodes, fixture_nodes(nodes, w->nodes));
     struct load load[LOAD_THREADS];
     struct fabric_audit *result = malloc(sizeof *result);
     uint64_t random = test_seed();
@@ -253,7 +253,7 @@ static void audit_under_load(struct edges *w)
     }
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_TRUE(load_taken(load) >= LOAD_TAKEN);
-    CU_ASSERT_EQUAL(result->parted, 0);
+    CU_ASSERT_EQUAL(result->partitioned, 0);
     CU_ASSERT_TRUE(result->groups >= 2);
     free(result);
 }
@@ -261,14 +261,14 @@ static void audit_under_load(struct edges *w)
 static void audit__under_load_finds_nothing(void)
 {
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct edges w;
+        struct hostifs w;
 
         open_in(&w, &settings[i]);
         audit_under_load(&w);
         if (CU_get_number_of_failures())
             printf("setting %zu: %s %s\n", i, settings[i].profile,
                    settings[i].set ? settings[i].set : "");
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
@@ -279,7 +279,7 @@ static const struct setting channels = {"kary:2,2", "qsnet3", NULL, EMU_CLOCK_RA
 
 /* What is damaged, and then mended again. */
 struct damage {
-    struct edges w;
+    struct hostifs w;
     struct fabric *fabric;
     uint32_t id; /* of a group of all nodes */
     struct fabric_group *group;
@@ -290,7 +290,7 @@ static void damage_open(struct damage *d, const struct setting *set)
 {
     open_in(&d->w, set);
     d->fabric = d->w.fabric;
-    d->id = world_group_of_first(d->fabric, d->w.nodes);
+    d->id = fixture_group_of_first(d->fabric, d->w.nodes);
     d->group = d->fabric->group[d->id % FABRIC_GROUPS_MAX];
     CU_ASSERT_EQUAL_FATAL(audit(d->fabric, &d->audit, false), 0);
 }
@@ -298,7 +298,7 @@ static void damage_open(struct damage *d, const struct setting *set)
 static void damage_close(struct damage *d)
 {
     CU_ASSERT_EQUAL(audit(d->fabric, &d->audit, false), 0);
-    edges_close(&d->w);
+    hostifs_close(&d->w);
 }
 
 /* It is found, and a line says so: it begins with @where, and has @what in it. */
@@ -329,16 +329,16 @@ static const struct topo_end *first_cable(const struct damage *d, uint32_t s, ui
 
 static void add_credits(struct damage *d, uint32_t *credits, uint32_t more)
 {
-    fabric_hold(d->fabric);
+    fabric_pause(d->fabric);
     *credits += more;
-    fabric_go(d->fabric);
+    fabric_resume(d->fabric);
 }
 
 static void credits__lost_and_forged_are_found(void)
 {
     struct damage d;
     struct emu_tx *tx;
-    struct emu_rx *edge;
+    struct emu_rx *hostif;
     char where[64];
     uint32_t port;
     const struct topo_end *far;
@@ -355,10 +355,11 @@ static void credits__lost_and_forged_are_found(void)
     finds(&d, where, "credits were made");
     add_credits(&d, &tx->credits, -1u);
 
-    edge = switch_rx(d.fabric->sw[d.w.graph->node[3].link[0].sw], d.w.graph->node[3].link[0].port);
-    add_credits(&d, &edge->credits->count, -1u);
+    hostif =
+        switch_rx(d.fabric->sw[d.w.graph->node[3].link[0].sw], d.w.graph->node[3].link[0].port);
+    add_credits(&d, &hostif->credits->count, -1u);
     finds(&d, "switch", "(cable to node 3): credits were lost");
-    add_credits(&d, &edge->credits->count, 1);
+    add_credits(&d, &hostif->credits->count, 1);
     damage_close(&d);
 }
 
@@ -387,8 +388,8 @@ static void with_route(struct damage *d, uint32_t node, uint64_t ports, const ch
     switch_reroute(d->fabric->sw[0], &wrong);
     finds(d, where, what);
     switch_reroute(d->fabric->sw[0], right);
-    fabric_hold(d->fabric); /* who has read it is done */
-    fabric_go(d->fabric);
+    fabric_pause(d->fabric); /* who has read it is done */
+    fabric_resume(d->fabric);
 }
 
 static void tables__a_wrong_entry_is_found(void)
@@ -402,7 +403,7 @@ static void tables__a_wrong_entry_is_found(void)
     other = &d.w.graph->node[1].link[0];
     CU_ASSERT_EQUAL_FATAL(near->sw, 0);
     with_route(&d, 0, 0, "switch 0: ", "the table's route to node 0 is missing");
-    CU_ASSERT_EQUAL(d.audit.parted, 0);
+    CU_ASSERT_EQUAL(d.audit.partitioned, 0);
     CU_ASSERT_EQUAL_FATAL(other->sw, 0);
     with_route(&d, 0, emu_bit(other->port), "switch 0 port", "to node 0 ends at another node");
     first_cable(&d, 0, &port);
@@ -552,9 +553,9 @@ static void engines__damage_is_found(void)
     engine_groups_clear(d.group->engines->at[0].engine, d.id);
     finds(&d, "node 0, group ", "the group is not in its adapter's table");
     CU_ASSERT_EQUAL(engine_groups_set(d.group->engines->at[0].engine, top, &old), 0);
-    top->tree->state[5].asking = true;
+    top->tree->state[5].querying = true;
     finds(&d, "node 0, group ", "a result of a collective has leaked");
-    top->tree->state[5].asking = false;
+    top->tree->state[5].querying = false;
     damage_close(&d);
 }
 
@@ -574,7 +575,7 @@ static void links__out_are_taken_into_account(void)
     right = switch_route_now(d.fabric->sw[0]);
     link_out(d.fabric, inside, true, &parted, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
-    CU_ASSERT_EQUAL(d.audit.parted, 0);
+    CU_ASSERT_EQUAL(d.audit.partitioned, 0);
     CU_ASSERT_EQUAL(treeless, 0);
     const struct topo_route *now = switch_route_now(d.fabric->sw[0]);
     switch_reroute(d.fabric->sw[0], right);
@@ -584,8 +585,8 @@ static void links__out_are_taken_into_account(void)
 
     link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &parted, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
-    CU_ASSERT_TRUE(d.audit.parted > 0);
-    CU_ASSERT_EQUAL(d.audit.parted, parted);
+    CU_ASSERT_TRUE(d.audit.partitioned > 0);
+    CU_ASSERT_EQUAL(d.audit.partitioned, parted);
     CU_ASSERT_EQUAL(d.audit.treeless, 1);
     link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &parted, &treeless);
     damage_close(&d);
@@ -601,19 +602,19 @@ static void takes(const char *topo, const char *profile, uint32_t groups)
     struct fabric *fabric;
     uint32_t nodes[256];
 
-    world_profile(&config.profile, profile, NULL);
-    fabric = world_fabric_start(&graph, topo, 256, &config);
-    world_nodes(nodes, graph->nodes);
+    fixture_profile(&config.profile, profile, NULL);
+    fabric = fixture_fabric_start(&graph, topo, 256, &config);
+    fixture_nodes(nodes, graph->nodes);
     for (uint32_t i = 0; i < groups; i++)
-        world_group(fabric, nodes, graph->nodes);
+        fixture_group(fabric, nodes, graph->nodes);
     CU_ASSERT_EQUAL(audit(fabric, result, false), 0);
     CU_ASSERT_EQUAL(audit(fabric, result, false), 0); /* its memory has been touched now */
     printf("%s, %s, %u groups: the workers were held for %.2f ms of %.2f ms\n", topo, profile,
-           groups, (double)result->held_ns / 1e6, (double)result->elapsed_ns / 1e6);
+           groups, (double)result->paused_ns / 1e6, (double)result->elapsed_ns / 1e6);
     CU_ASSERT_EQUAL(result->groups, groups);
     CU_ASSERT_EQUAL(result->switches, graph->switches);
     CU_ASSERT_TRUE(result->routes >= graph->nodes);
-    world_fabric_stop(fabric, graph);
+    fixture_fabric_stop(fabric, graph);
     free(result);
 }
 

@@ -16,7 +16,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from cli_kit import FabemuCase, main  # noqa: E402
+from cli_helpers import FabemuCase, main  # noqa: E402
 
 PROGRAM = r"""
 #include <locale.h>

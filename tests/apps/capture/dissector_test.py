@@ -19,9 +19,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from cli_kit import FabemuCase, main  # noqa: E402
-from kits import capture as kit, formats  # noqa: E402
-from kits.seed import seed  # noqa: E402
+from cli_helpers import FabemuCase, main  # noqa: E402
+from helpers import capture as pcap_file, formats  # noqa: E402
+from helpers.seed import seed  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3)
 DISSECTOR = os.path.normpath(os.path.join(TOP, "apps/capture/fabemu.lua"))
@@ -62,13 +62,13 @@ class DissectorCase(FabemuCase):
         return [{field: text for field, text in zip(fields, line.split("\t"), strict=True) if text}
                 for line in done.stdout.splitlines()]
 
-    def write(self, packets, links=(kit.USER0, kit.ETHERNET), name="c.pcapng"):
+    def write(self, packets, links=(pcap_file.USER0, pcap_file.ETHERNET), name="c.pcapng"):
         with open(self.path(name), "wb") as f:
-            f.write(kit.pcapng(links, packets))
+            f.write(pcap_file.pcapng(links, packets))
 
     def read(self, name="c.pcapng"):
         with open(self.path(name), "rb") as f:
-            return kit.Capture(f.read())
+            return pcap_file.Capture(f.read())
 
     def frames(self):
         """Frames of host links as the code writes them: pairs of bytes and fields."""
@@ -115,7 +115,7 @@ class Formats(DissectorCase):
 
 class Checksums(DissectorCase):
     STATUS = ["fabemu.head.crc16.status", "fabemu.cont.crc16.status", "fabemu.crc32.status",
-              "fabemu.damaged", "fabemu.crc32.life"]
+              "fabemu.damaged", "fabemu.crc32.incarnation"]
 
     def frames_damaged(self):
         """Each frame whose tag needs no key, with a bit of it flipped."""
@@ -138,9 +138,9 @@ class Checksums(DissectorCase):
 
     def judge(self, r, under_way):
         """What the checksums of a record are, by their definition: CRC-16, CRC-32."""
-        if r.what != kit.PART:
+        if r.what != pcap_file.PART:
             return None, None
-        head = r.part == kit.HEAD
+        head = r.part == pcap_file.HEAD
         width = 6 if head else 2
         word = r.word.to_bytes(8, "little")
         good16 = formats.crc16(word[:width]) == int.from_bytes(word[width:width + 2], "little")
@@ -172,12 +172,12 @@ class Checksums(DissectorCase):
             good16, status = self.judge(r, under_way)
             wanted = {}
             if good16 is not None:
-                name16 = self.STATUS[r.part == kit.CONT]
+                name16 = self.STATUS[r.part == pcap_file.CONT]
                 wanted[name16] = formats.GOOD if good16 else formats.BAD
             if status:
                 wanted["fabemu.crc32.status"] = status
             if status == formats.GOOD:
-                wanted["fabemu.crc32.life"] = "0"
+                wanted["fabemu.crc32.incarnation"] = "0"
             damaged = good16 is False, status == formats.BAD
             if any(damaged):
                 wanted["fabemu.damaged"] = ",".join(["1"] * sum(damaged))
@@ -192,7 +192,7 @@ class Checksums(DissectorCase):
         tally = self.compare(capture)
         self.assertTrue({status for _, status in tally} == {None, formats.GOOD})
         self.assertEqual({good for good, _ in tally}, {None, True})
-        self.assertIn(kit.CONT, {r.part for r in capture.records})
+        self.assertIn(pcap_file.CONT, {r.part for r in capture.records})
 
     def test_crcs_of_a_bad_network_are_found_bad_where_they_are(self):
         """Bits flip on cables: behind those each checksum that is wrong is shown as wrong."""
@@ -354,8 +354,8 @@ class Programs(DissectorCase):
     def check(self, node):
         """The number that stands for a pair, as nic/host/base/wire.h defines it."""
         hello = self.said(node, formats.HELLO)[-1]
-        return (self.told[node]["seat"] * 0x9e3779b1 + self.told[1 - node]["seat"] * 0x85ebca77 +
-                hello["epoch"] * 0xc2b2ae3d) % 2**32
+        here, there = (self.told[n]["incarnation"] for n in (node, 1 - node))
+        return (here * 0x9e3779b1 + there * 0x85ebca77 + hello["epoch"] * 0xc2b2ae3d) % 2**32
 
     def heads_are_right(self, node):
         """What goes along with all that is said: who says it to whom, and how far it has come."""
@@ -402,24 +402,24 @@ class Programs(DissectorCase):
                          {add["id"]: 0x1122334455667788, swap["id"]: 0})
 
     def meeting_and_parting_are_right(self, node):
-        seats = self.told[node]["seat"], self.told[1 - node]["seat"]
+        seats = self.told[node]["incarnation"], self.told[1 - node]["incarnation"]
         hellos = self.said(node, formats.HELLO)
-        self.assertEqual({m["life"] for m in hellos}, {seats[0]})
+        self.assertEqual({m["incarnation"] for m in hellos}, {seats[0]})
         self.assertLessEqual({m["known"] for m in hellos}, {0, seats[1]})
         self.assertEqual({m["epoch"] for m in hellos}, {self.said(1 - node, formats.HELLO)[0][
             "epoch"]})
         byes = self.said(node, formats.BYE)
-        self.assertEqual({m["life"] for m in byes}, {seats[0]})
-        self.assertEqual({m["sent"] for m in byes if m["bye"] < 2},
+        self.assertEqual({m["incarnation"] for m in byes}, {seats[0]})
+        self.assertEqual({m["sent"] for m in byes if m["disconnect"] < 2},
                          {len(self.said(node, *self.REQUESTS))})
-        asked = {m["asked"] for m in byes if m["bye"] == 0}
+        asked = {m["asked"] for m in byes if m["disconnect"] == 0}
         self.assertEqual(asked, set(range(1, len(asked) + 1)))
-        answers = [m for m in byes if m["bye"] == 1]
+        answers = [m for m in byes if m["disconnect"] == 1]
         self.assertEqual([m["given"] for m in answers], list(range(1, len(answers) + 1)))
-        theirs = {m["asked"] for m in self.said(1 - node, formats.BYE) if m["bye"] == 0}
+        theirs = {m["asked"] for m in self.said(1 - node, formats.BYE) if m["disconnect"] == 0}
         self.assertLessEqual({m["came"] for m in answers}, theirs)
         self.assertLessEqual({m["done"] for m in byes}, {0, 1})
-        self.assertLessEqual({m["bye"] for m in byes}, {0, 1, 3})
+        self.assertLessEqual({m["disconnect"] for m in byes}, {0, 1, 3})
 
     def all_is_said(self):
         """Requests in their order, and all that follows from them; each kind of it, each field."""
@@ -439,7 +439,7 @@ class Programs(DissectorCase):
 
     def of_group(self, rows, kind, **wanted):
         """Segments of the group of this kind, with such fields."""
-        group = str(self.told[0]["group"] & ~kit.WIDE)
+        group = str(self.told[0]["group"] & ~pcap_file.WIDE)
         return [row for row in rows if row.get("fabemu.kind") == str(kind) and
                 row["fabemu.group"] == group and
                 all(row.get("fabemu." + name.replace("_", ".")) == text
@@ -449,22 +449,22 @@ class Programs(DissectorCase):
         sums = [struct.pack("<qq", value, -7 * (1 + all_)).hex()
                 for value, all_ in ((100, 0), (101, 0), (201, 1))]
         most = [struct.pack("<ddd", 1.5, value, -1).hex() for value in (2.5, 3.5)]
-        for kind, type_, op, known in ((kit.ALLREDUCE, "6", "0", sums), (kit.REDUCE, "9", "2",
-                                                                         most)):
+        for kind, type_, op, known in ((pcap_file.ALLREDUCE, "6", "0", sums),
+                                       (pcap_file.REDUCE, "9", "2", most)):
             found = self.of_group(rows, kind, type=type_, op=op)
             self.assertTrue(found)
             self.assertLessEqual({row["fabemu.payload"] for row in found}, set(known))
             self.assertEqual({row["fabemu.len"] for row in found}, {str(len(known[0]) // 2)})
         self.assertEqual({row["fabemu.src"] for row in self.of_group(
-            rows, kit.MULTICAST, payload=self.filled(100, 8).hex())}, {"0"})
-        self.assertTrue(self.of_group(rows, kit.BARRIER))
+            rows, pcap_file.MULTICAST, payload=self.filled(100, 8).hex())}, {"0"})
+        self.assertTrue(self.of_group(rows, pcap_file.BARRIER))
 
     def test_over_crosspoints_all_that_is_said_is_shown(self):
         rows = self.speak("kary:2,2")
         self.all_is_said()
         self.collectives_are_right(rows)
         for node in self.NODES:  # each contribution, as it left
-            row, = self.of_group(self.left[node], kit.ALLREDUCE, type="6", op="0")
+            row, = self.of_group(self.left[node], pcap_file.ALLREDUCE, type="6", op="0")
             self.assertEqual(row["fabemu.payload"], struct.pack("<qq", 100 + node, -7).hex())
 
     def test_over_packets_all_that_is_said_is_shown(self):
@@ -497,11 +497,11 @@ class Programs(DissectorCase):
             way = row["frame.interface_name"]
             if row.get("fabemu.packet.kind") == "16":
                 heads[way, *at].add(row.get("fabemu.word.value"))
-            elif row["fabemu.what"] == str(kit.REPLY):
+            elif row["fabemu.what"] == str(pcap_file.REPLY):
                 back = ">".join(reversed(way.split(">")))
                 self.assertIn((back, *at), heads)
                 self.assertEqual((row["fabemu.packet.wire"], row["fabemu.packet.last"]), ("8", "1"))
-                if row["fabemu.packet.kind"] == str(kit.NACK):
+                if row["fabemu.packet.kind"] == str(pcap_file.NACK):
                     refused |= heads[back, *at]
         self.assertLessEqual({self.value(78), self.value(999)}, refused)
         self.assertNotIn(self.value(77), refused)
@@ -534,7 +534,7 @@ class Times(DissectorCase):
                 self.assertEqual(mine[-1].ends[1].split(":")[0], r.ends[0].split(":")[0])
                 self.assertEqual(r.time - mine[-1].time, hop)
                 mine.append(r)
-            elif r.what == kit.CREDITS:  # of the last segment that came by the other way
+            elif r.what == pcap_file.CREDITS:  # of the last segment that came by the other way
                 back = ">".join(reversed(r.ends))
                 sent = max(s.time for m in messages for s in m if s.interface == back)
                 self.assertEqual(r.time - sent, credit[r.ends[0].startswith("n")])

@@ -279,8 +279,8 @@ int main(int argc, char **argv)
     collectives(&me);
     if (info->acknowledged)
         words(&me);
-    printf("{\"node\": %u, \"seat\": %" PRIu64 ", \"key\": %" PRIu64 ", \"group\": %u}\n", me.node,
-           info->seat, me.key, me.id);
+    printf("{\"node\": %u, \"incarnation\": %" PRIu64 ", \"key\": %" PRIu64 ", \"group\": %u}\n",
+           me.node, info->incarnation, me.key, me.id);
     fabemu_group_leave(me.group);
     fabemu_queue_close(me.queue);
     fabemu_detach(me.fab);

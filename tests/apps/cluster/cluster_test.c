@@ -11,7 +11,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "tests/test.h"
-#include "tests/world/fabric.h"
+#include "tests/fixtures/fabric.h"
 
 #define TWO                   \
     "fabric lab\nkey none\n"  \
@@ -207,7 +207,7 @@ static void cluster_text__has_limits(void)
 static int place(const char *text, const char *spec, uint32_t *host_of, char *error)
 {
     struct cluster cluster = read_text(text);
-    struct topo_graph *graph = world_graph(spec, 64);
+    struct topo_graph *graph = fixture_graph(spec, 64);
     int err = cluster_place(&cluster, graph, host_of, error, CLUSTER_ERROR_BYTES);
 
     topo_free(graph);
@@ -243,10 +243,10 @@ static void digest_of(const char *text, const char *spec, const char *set, uint6
 {
     struct fabric_config config = {.seed = seed};
     struct cluster cluster = read_text(text);
-    struct topo_graph *graph = world_graph(spec, 64);
+    struct topo_graph *graph = fixture_graph(spec, 64);
 
     config.graph = graph;
-    world_profile(&config.profile, "qsnet3", set);
+    fixture_profile(&config.profile, "qsnet3", set);
     CU_ASSERT_EQUAL(cluster_digest(&cluster, &config, ret), 0);
     topo_free(graph);
     cluster_release(&cluster);

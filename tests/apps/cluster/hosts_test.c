@@ -29,20 +29,20 @@
 #include "apps/fabric/internal.h"
 #include "apps/cluster/channel.h"
 #include "apps/cluster/coordinator/coordinator.h"
-#include "apps/cluster/follower/follower.h"
-#include "apps/timeline/part.h"
+#include "apps/cluster/agent/agent.h"
+#include "apps/timeline/agent.h"
 #include "apps/base/procs.h"
 #include "apps/telemetry/view.h"
 #include "apps/telemetry/telemetry.h"
 #include "emu/hostif/hostif.h"
 #include "emu/hostif/pending.h"
-#include "emu/hostif/fabric/shelf.h"
+#include "emu/hostif/fabric/mcast_buf.h"
 #include "emu/fault/fault.h"
 #include "emu/util/now.h"
 #include "switch/common/base.h"
 #include "tests/test.h"
-#include "tests/world/json.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/json.h"
+#include "tests/fixtures/fixture.h"
 
 #define PATIENCE_MS 30000
 #define STOPPED_MS  100
@@ -53,7 +53,7 @@ static const char *const names[HOSTS] = {"red", "green", "blue"};
 
 #define ENDS_MAX 64
 
-struct dumb_link {
+struct silent_link {
     struct emu_dev dev;
     struct emu_tx tx[ENDS_MAX];
     struct emu_rx rx[ENDS_MAX];
@@ -61,7 +61,7 @@ struct dumb_link {
 };
 
 struct node_host {
-    struct dumb_link link;
+    struct silent_link link;
     struct fabric *fabric;
     struct fabric_config config;
     struct fabric_hosts hosts;
@@ -76,13 +76,13 @@ struct node_host {
     bool ended;
 };
 
-static struct rig {
+static struct fixture {
     struct topo_graph *graph;
     uint32_t *of; /* by switch */
     struct node_host host[HOSTS];
     int control[HOSTS]; /* the governor's ends */
     int tap[HOSTS];     /* a copy of those, to close or to lie */
-    struct hosts_config hosts;
+    struct coordinator_config hosts;
     enum emu_clock_mode clock; /* of all hosts; 0: raw */
     const char *profile;
     const char *set;        /* what changes of it; NULL */
@@ -93,7 +93,7 @@ static struct rig {
     bool returns;                         /* hosts that are lost may come back */
     int loses; /* 2, 1: host 2 is lost, between two links of the governor's; 0: not now */
     char dir[64];
-} rig;
+} fixture;
 
 static void *governs(void *arg)
 {
@@ -105,8 +105,8 @@ static void *governs(void *arg)
                                    .owner = getpid(),
                                    .events_fd = -1,
                                    .record_fd = -1,
-                                   .timeline = rig.timeline,
-                                   .hosts = &rig.hosts};
+                                   .timeline = fixture.timeline,
+                                   .hosts = &fixture.hosts};
     char error[256] = "";
 
     host->end = daemon_serve(host->fabric, &config, error, sizeof error);
@@ -123,8 +123,8 @@ static int again(void *links, uint32_t host)
     (void)links;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    rig.far[host] = pair[1];
-    eventfd_write(rig.next[host], 1);
+    fixture.far[host] = pair[1];
+    eventfd_write(fixture.next[host], 1);
     return pair[0];
 }
 
@@ -141,33 +141,33 @@ static int mends(void *links, uint32_t host)
  */
 static int mends_and_loses(void *links, uint32_t host)
 {
-    bool waits = rig.loses == 2;
+    bool waits = fixture.loses == 2;
 
     (void)links;
-    if (host == 2 && rig.loses && --rig.loses == 0)
-        shutdown(rig.tap[2], SHUT_RDWR);
+    if (host == 2 && fixture.loses && --fixture.loses == 0)
+        shutdown(fixture.tap[2], SHUT_RDWR);
     return !waits;
 }
 
 /* The reason why a host does not meet its governor; NULL: not known. */
-static bool (*rig_links_why)(const void *links, char *text, size_t bytes);
+static bool (*fixture_links_why)(const void *links, char *text, size_t bytes);
 
-static void *obeys(void *arg)
+static void *start_agent(void *arg)
 {
     struct node_host *host = arg;
-    const struct obey_config config = {.graph = rig.graph,
-                                       .links_mend = rig.returns ? mends : NULL,
-                                       .links_why = rig_links_why,
-                                       .control = host->control,
-                                       .listen_fd = host->listen_fd,
-                                       .signal_fd = host->stop_fd,
-                                       .owner_fd = host->owner_fd,
-                                       .start_ms = PATIENCE_MS,
-                                       .link = &host->linked,
-                                       .links = host->linked.of,
-                                       .stopped_ms = STOPPED_MS};
+    const struct agent_config config = {.graph = fixture.graph,
+                                        .links_rejoin = fixture.returns ? mends : NULL,
+                                        .links_why = fixture_links_why,
+                                        .control = host->control,
+                                        .listen_fd = host->listen_fd,
+                                        .signal_fd = host->stop_fd,
+                                        .owner_fd = host->owner_fd,
+                                        .start_ms = PATIENCE_MS,
+                                        .link = &host->linked,
+                                        .links = host->linked.of,
+                                        .stopped_ms = STOPPED_MS};
 
-    host->end = obey_serve(host->fabric, &config);
+    host->end = agent_serve(host->fabric, &config);
     return NULL;
 }
 
@@ -184,27 +184,27 @@ static int listens(const char *path)
 
 /* --- host links that carry nothing ------------------------------------------------------ */
 
-static uint32_t dumb_step(struct emu_dev *dev, uint64_t until_ps)
+static uint32_t silent_link_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
-    emu_dev_rest(dev, EMU_NEVER);
+    emu_dev_poll_within(dev, EMU_NEVER);
     return 0;
 }
 
-static int dumb_create(void *ctx, uint32_t i, struct emu_worker *worker)
+static int silent_link_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
-    struct dumb_link *dumb = ctx;
+    struct silent_link *dumb = ctx;
 
     (void)i;
-    emu_dev_init(&dumb->dev, worker, dumb_step);
+    emu_dev_init(&dumb->dev, worker, silent_link_step);
     return 0;
 }
 
-static int dumb_join(void *ctx, const struct fabric_crossing *crossing,
-                     const struct fabric_crossing_end *here, uint32_t credits,
-                     const struct emu_profile *profile)
+static int silent_link_join(void *ctx, const struct fabric_crossing *crossing,
+                            const struct fabric_crossing_end *here, uint32_t credits,
+                            const struct emu_profile *profile)
 {
-    struct dumb_link *dumb = ctx;
+    struct silent_link *dumb = ctx;
     uint32_t i = dumb->ends++;
     int err = i < ENDS_MAX ? 0 : -ENOSPC;
 
@@ -217,39 +217,39 @@ static int dumb_join(void *ctx, const struct fabric_crossing *crossing,
                                credits, profile);
 }
 
-static void dumb_destroy(void *ctx)
+static void silent_link_destroy(void *ctx)
 {
-    struct dumb_link *dumb = ctx;
+    struct silent_link *dumb = ctx;
 
     while (dumb->ends)
         emu_link_unjoin(&dumb->tx[--dumb->ends]);
 }
 
-static const struct fabric_crossing_ops dumb_ops = {.devices = 1,
-                                                    .create = dumb_create,
-                                                    .join = dumb_join,
-                                                    .destroy = dumb_destroy};
+static const struct fabric_crossing_ops silent_link_ops = {.devices = 1,
+                                                           .create = silent_link_create,
+                                                           .join = silent_link_join,
+                                                           .destroy = silent_link_destroy};
 
 static void host_make(uint32_t h)
 {
-    struct node_host *host = &rig.host[h];
+    struct node_host *host = &fixture.host[h];
     char error[256] = "";
     int pair[2];
 
     *host = (struct node_host){.control = -1};
     host->hosts = (struct fabric_hosts){
-        .self = h, .count = HOSTS, .of = rig.of, .ops = &dumb_ops, .ctx = &host->link};
-    host->config = (struct fabric_config){.graph = rig.graph,
+        .self = h, .count = HOSTS, .of = fixture.of, .ops = &silent_link_ops, .ctx = &host->link};
+    host->config = (struct fabric_config){.graph = fixture.graph,
                                           .threads = 1,
-                                          .clock = rig.clock,
+                                          .clock = fixture.clock,
                                           .hosts = &host->hosts};
     host->config.bounds = emu_bounds_filled((struct emu_bounds){.stopped_ms = STOPPED_MS});
-    world_profile(&host->config.profile, rig.profile, rig.set);
+    fixture_profile(&host->config.profile, fixture.profile, fixture.set);
     snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
     if (fabric_start(&host->fabric, &host->config, error, sizeof error))
         printf("\n    %s\n    ", error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(host->fabric);
-    snprintf(host->path, sizeof host->path, "%s/%s.sock", rig.dir, names[h]);
+    snprintf(host->path, sizeof host->path, "%s/%s.sock", fixture.dir, names[h]);
     host->listen_fd = listens(host->path);
     host->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -273,82 +273,84 @@ static struct json_object *hears(struct conn *conn, const char *name)
 }
 
 /* Each host has a switch with nodes, and one at the top. */
-static void rig_place(const char *profile)
+static void fixture_place(const char *profile)
 {
-    rig = (struct rig){.graph = world_graph("kary:3,2", NODES), .profile = profile, .link_end = -1};
-    rig.of = calloc(rig.graph->switches, sizeof *rig.of);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
-    for (uint32_t s = 0; s < rig.graph->switches; s++)
-        rig.of[s] = s % HOSTS;
+    fixture = (struct fixture){.graph = fixture_graph("kary:3,2", NODES),
+                               .profile = profile,
+                               .link_end = -1};
+    fixture.of = calloc(fixture.graph->switches, sizeof *fixture.of);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fixture.of);
+    for (uint32_t s = 0; s < fixture.graph->switches; s++)
+        fixture.of[s] = s % HOSTS;
     for (uint32_t n = 0; n < NODES; n++)
-        rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
+        fixture.of[fixture.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
 }
 
 /* Host 1 watches its link to host 2. */
-static void rig_watch(void)
+static void fixture_watch(void)
 {
     int pair[2];
 
     CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    rig.link_end = pair[0];
-    rig.host[1].linked = (struct hosts_link){.host = 2, .of = 1, .end_fd = pair[1]};
+    fixture.link_end = pair[0];
+    fixture.host[1].linked = (struct hosts_link){.host = 2, .of = 1, .closed_fd = pair[1]};
 }
 
-static void rig_make_as(const char *profile, const char *set, bool returns)
+static void fixture_make_as(const char *profile, const char *set, bool returns)
 {
-    rig_place(profile);
-    rig.set = set;
-    rig.returns = returns;
+    fixture_place(profile);
+    fixture.set = set;
+    fixture.returns = returns;
     for (uint32_t h = 0; h < HOSTS; h++)
-        rig.next[h] = eventfd(0, EFD_CLOEXEC);
-    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+        fixture.next[h] = eventfd(0, EFD_CLOEXEC);
+    snprintf(fixture.dir, sizeof fixture.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(fixture.dir));
     for (uint32_t h = 0; h < HOSTS; h++)
         host_make(h);
     for (uint32_t h = 1; h < HOSTS; h++) {
         int pair[2];
 
         CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-        rig.control[h] = pair[0];
-        rig.tap[h] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
-        rig.host[h].control = pair[1];
+        fixture.control[h] = pair[0];
+        fixture.tap[h] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
+        fixture.host[h].control = pair[1];
     }
-    rig.hosts = (struct hosts_config){.count = HOSTS,
-                                      .control = rig.control,
-                                      .name = names,
-                                      .call_ms = PATIENCE_MS,
-                                      .start_ms = PATIENCE_MS,
-                                      .links_again = rig.returns ? again : NULL,
-                                      .links_mend = rig.returns ? mends : NULL};
+    fixture.hosts = (struct coordinator_config){.count = HOSTS,
+                                                .control = fixture.control,
+                                                .name = names,
+                                                .call_ms = PATIENCE_MS,
+                                                .start_ms = PATIENCE_MS,
+                                                .links_again = fixture.returns ? again : NULL,
+                                                .links_rejoin = fixture.returns ? mends : NULL};
     if (strcmp(profile, "qsnet3") == 0)
-        rig_watch();
+        fixture_watch();
 }
 
-static void rig_make(const char *profile, bool returns)
+static void fixture_make(const char *profile, bool returns)
 {
-    rig_make_as(profile, NULL, returns);
+    fixture_make_as(profile, NULL, returns);
 }
 
 /* From now on each host is its own thread's. */
-static void rig_go(void)
+static void fixture_go(void)
 {
     for (uint32_t h = 0; h < HOSTS; h++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, h ? obeys : governs,
-                                             &rig.host[h]),
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&fixture.host[h].thread, NULL,
+                                             h ? start_agent : governs, &fixture.host[h]),
                               0);
     for (uint32_t h = 0; h < HOSTS; h++)
-        json_object_put(hears(&rig.host[h].owner, "ready"));
+        json_object_put(hears(&fixture.host[h].owner, "ready"));
 }
 
-static void rig_start_as(const char *profile)
+static void fixture_start_as(const char *profile)
 {
-    rig_make(profile, false);
-    rig_go();
+    fixture_make(profile, false);
+    fixture_go();
 }
 
-static void rig_start(void)
+static void fixture_start(void)
 {
-    rig_start_as("oq2004");
+    fixture_start_as("oq2004");
 }
 
 static void host_join(struct node_host *host)
@@ -359,11 +361,11 @@ static void host_join(struct node_host *host)
 }
 
 /* The governor ends, and with it all. */
-static void rig_end(void)
+static void fixture_end(void)
 {
-    eventfd_write(rig.host[0].stop_fd, 1);
+    eventfd_write(fixture.host[0].stop_fd, 1);
     for (uint32_t h = 0; h < HOSTS; h++)
-        host_join(&rig.host[h]);
+        host_join(&fixture.host[h]);
 }
 
 static void host_free(struct node_host *host)
@@ -372,22 +374,22 @@ static void host_free(struct node_host *host)
     close(host->listen_fd);
     close(host->stop_fd);
     if (host->linked.of)
-        close(host->linked.end_fd);
+        close(host->linked.closed_fd);
     unlink(host->path);
     fabric_stop(host->fabric);
 }
 
-static void rig_free(void)
+static void fixture_free(void)
 {
     for (uint32_t h = 0; h < HOSTS; h++) {
-        host_free(&rig.host[h]);
+        host_free(&fixture.host[h]);
         if (h)
-            close(rig.tap[h]);
-        close(rig.next[h]);
+            close(fixture.tap[h]);
+        close(fixture.next[h]);
     }
-    rmdir(rig.dir);
-    free(rig.of);
-    topo_free(rig.graph);
+    rmdir(fixture.dir);
+    free(fixture.of);
+    topo_free(fixture.graph);
 }
 
 /* The host's end of the next control channel to it, once there is one. */
@@ -395,38 +397,38 @@ static int next_control(uint32_t h)
 {
     eventfd_t times;
 
-    CU_ASSERT_EQUAL_FATAL(eventfd_read(rig.next[h], &times), 0);
+    CU_ASSERT_EQUAL_FATAL(eventfd_read(fixture.next[h], &times), 0);
     CU_ASSERT_EQUAL(times, 1);
-    return rig.far[h];
+    return fixture.far[h];
 }
 
 /* Its control channel is cut, and it ends. */
 static void host_loses(uint32_t h)
 {
-    shutdown(rig.tap[h], SHUT_RDWR);
-    host_join(&rig.host[h]);
-    CU_ASSERT_EQUAL(rig.host[h].end, OBEY_LOST);
-    json_object_put(hears(&rig.host[0].owner, "host_lost"));
-    host_free(&rig.host[h]);
-    close(rig.tap[h]);
+    shutdown(fixture.tap[h], SHUT_RDWR);
+    host_join(&fixture.host[h]);
+    CU_ASSERT_EQUAL(fixture.host[h].end, AGENT_LOST);
+    json_object_put(hears(&fixture.host[0].owner, "host_lost"));
+    host_free(&fixture.host[h]);
+    close(fixture.tap[h]);
 }
 
 /* It is started again. */
 static void host_begins(uint32_t h)
 {
-    struct node_host *host = &rig.host[h];
+    struct node_host *host = &fixture.host[h];
 
     host_make(h);
     host->control = next_control(h);
-    rig.tap[h] = fcntl(host->control, F_DUPFD_CLOEXEC, 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&host->thread, NULL, obeys, host), 0);
+    fixture.tap[h] = fcntl(host->control, F_DUPFD_CLOEXEC, 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&host->thread, NULL, start_agent, host), 0);
     json_object_put(hears(&host->owner, "ready"));
 }
 
 /* The governor says so: it is one of them. */
 static void is_back(uint32_t h)
 {
-    struct json_object *event = hears(&rig.host[0].owner, "host_back");
+    struct json_object *event = hears(&fixture.host[0].owner, "host_back");
 
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), names[h]);
     json_object_put(event);
@@ -445,7 +447,7 @@ static void connects(struct conn *conn, uint32_t h)
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    memcpy(to.sun_path, rig.host[h].path, sizeof rig.host[h].path);
+    memcpy(to.sun_path, fixture.host[h].path, sizeof fixture.host[h].path);
     CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
     conn_open(conn, fd, CONN_REPLY_MAX);
 }
@@ -453,7 +455,7 @@ static void connects(struct conn *conn, uint32_t h)
 static struct json_object *asks(struct conn *conn, struct json_object *request)
 {
     struct json_object *reply = NULL;
-    int err = conn_ask(conn, request, &reply, PATIENCE_MS);
+    int err = conn_query(conn, request, &reply, PATIENCE_MS);
 
     if (err)
         printf("\n    %s\n    ", strerror(-err));
@@ -474,7 +476,7 @@ static int64_t attaches_with(struct conn *conn, uint32_t h, int64_t want, struct
     int64_t node;
 
     connects(conn, h);
-    conn->came = came;
+    conn->received_fds = came;
     json_object_object_add(request, "want", json_object_new_int64(want));
     reply = asks(conn, request);
     node = emu_json_true(reply, "ok") ? emu_json_number(reply, "node", -1) : -1;
@@ -518,13 +520,13 @@ static int64_t makes(struct conn *conn, const uint32_t *nodes, uint32_t count)
 
 static void replicas_agree(void)
 {
-    const struct fabric *first = rig.host[0].fabric;
+    const struct fabric *first = fixture.host[0].fabric;
 
     for (uint32_t h = 1; h < HOSTS; h++) {
-        const struct fabric *fabric = rig.host[h].fabric;
+        const struct fabric *fabric = fixture.host[h].fabric;
 
         for (uint32_t n = 0; n < NODES; n++)
-            CU_ASSERT_EQUAL(fabric->seat[n], first->seat[n]);
+            CU_ASSERT_EQUAL(fabric->incarnation[n], first->incarnation[n]);
         CU_ASSERT_EQUAL(fabric->groups, first->groups);
         for (uint32_t slot = 0; slot < FABRIC_GROUPS_MAX; slot++) {
             CU_ASSERT_EQUAL(!fabric->group[slot], !first->group[slot]);
@@ -532,10 +534,10 @@ static void replicas_agree(void)
                 CU_ASSERT_EQUAL(fabric->group[slot]->members, first->group[slot]->members);
         }
         CU_ASSERT_EQUAL(memcmp(fabric->states, first->states,
-                               rig.graph->switches * sizeof *first->states),
+                               fixture.graph->switches * sizeof *first->states),
                         0);
         CU_ASSERT_EQUAL(memcmp(fabric->tree_load, first->tree_load,
-                               rig.graph->switches * sizeof *first->tree_load),
+                               fixture.graph->switches * sizeof *first->tree_load),
                         0);
     }
 }
@@ -547,7 +549,7 @@ static void processes__get_nodes_of_their_own_host(void)
     struct conn conn[NODES + 1];
     bool taken[NODES] = {false};
 
-    rig_start();
+    fixture_start();
     for (uint32_t i = 0; i < NODES; i++) {
         int64_t node = attaches(&conn[i], i % HOSTS, i == 0 ? 8 : i == 1 ? 5 : -1);
 
@@ -563,11 +565,11 @@ static void processes__get_nodes_of_their_own_host(void)
     CU_ASSERT_EQUAL(attaches(&conn[4], 2, -1), -1); /* that one was on another */
     for (uint32_t i = 0; i <= NODES; i++)
         conn_close(&conn[i]);
-    rig_end();
-    CU_ASSERT_EQUAL(rig.host[0].end, DAEMON_SHUTDOWN);
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
-    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_ENDED);
-    rig_free();
+    fixture_end();
+    CU_ASSERT_EQUAL(fixture.host[0].end, DAEMON_SHUTDOWN);
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_ENDED);
+    CU_ASSERT_EQUAL(fixture.host[2].end, AGENT_ENDED);
+    fixture_free();
 }
 
 static void group__is_made_everywhere_and_breaks_everywhere(void)
@@ -577,7 +579,7 @@ static void group__is_made_everywhere_and_breaks_everywhere(void)
     struct json_object *event;
     int64_t group;
 
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < HOSTS; h++)
         nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
     group = makes(&conn[1], nodes, 3);
@@ -592,15 +594,15 @@ static void group__is_made_everywhere_and_breaks_everywhere(void)
         json_object_put(event);
         CU_ASSERT_EQUAL(of_group(&conn[h], "group_leave", group), 0);
     }
-    event = hears(&rig.host[0].owner, "node_died");
+    event = hears(&fixture.host[0].owner, "node_died");
     CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), getpid());
     json_object_put(event);
-    rig_end();
-    CU_ASSERT_EQUAL(rig.host[0].fabric->groups, 0);
+    fixture_end();
+    CU_ASSERT_EQUAL(fixture.host[0].fabric->groups, 0);
     replicas_agree();
     conn_close(&conn[0]);
     conn_close(&conn[1]);
-    rig_free();
+    fixture_free();
 }
 
 /* Processes come and go and make groups at random; then all replicas are the same. */
@@ -611,7 +613,7 @@ static void replicas__agree_whatever_was_asked(void)
     uint32_t groups = 0;
     uint64_t random = test_seed();
 
-    rig_start();
+    fixture_start();
     for (uint32_t i = 0; i < NODES; i++)
         node[i] = attaches(&conn[i], i % HOSTS, -1);
     for (uint32_t turn = 0; turn < 300; turn++) {
@@ -640,11 +642,11 @@ static void replicas__agree_whatever_was_asked(void)
                 held[at] = held[--groups];
         }
     }
-    rig_end();
+    fixture_end();
     replicas_agree();
     for (uint32_t i = 0; i < NODES; i++)
         conn_close(&conn[i]);
-    rig_free();
+    fixture_free();
 }
 
 static void report__adds_up_all_hosts(void)
@@ -652,7 +654,7 @@ static void report__adds_up_all_hosts(void)
     struct conn conn;
     struct json_object *reply, *hosts;
 
-    rig_start();
+    fixture_start();
     CU_ASSERT_TRUE_FATAL(attaches(&conn, 1, -1) >= 0);
     reply = asks(&conn, command("report")); /* asked on a host that does not govern */
     CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
@@ -662,14 +664,14 @@ static void report__adds_up_all_hosts(void)
         struct json_object *one = json_object_array_get_idx(hosts, h);
 
         CU_ASSERT_STRING_EQUAL(emu_json_text(one, "host", ""), names[h]);
-        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "state", ""), h ? "up" : "governs");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "state", ""), h ? "up" : "coordinator");
         CU_ASSERT_EQUAL(emu_json_number(one, "nodes", 0), NODES / HOSTS);
         CU_ASSERT_EQUAL(emu_json_number(one, "attached", -1), h == 1);
     }
     json_object_put(reply);
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* --- standstill -------------------------------------------------------------------------- */
@@ -679,14 +681,14 @@ static void report__adds_up_all_hosts(void)
 /* As its library would: it waits in the first barrier of @group, or has not begun any. */
 static void shows(int64_t node, int64_t group, bool in_it)
 {
-    struct emu_hostif *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_hostif *hostif = fixture.host[node / (NODES / HOSTS)].fabric->hostif[node];
     struct emu_pending pending = {.written_ns = emu_now_ns(),
                                   .quiet_ns = emu_now_ns() - 9 * S_NS,
                                   .waits = in_it,
                                   .groups = 1,
-                                  .clash.node = EMU_PENDING_ANY};
+                                  .mismatch.node = EMU_PENDING_ANY};
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(hostif);
     pending.group[0] = (struct emu_pending_group){
         .id = (uint32_t)group,
         .begun = in_it,
@@ -695,7 +697,7 @@ static void shows(int64_t node, int64_t group, bool in_it)
         .what = {.kind = EMU_BARRIER, .root = EMU_PENDING_ANY},
         .name = "ALL",
     };
-    emu_pending_write(&edge->shared->pending, &pending);
+    emu_pending_write(&hostif->shared->pending, &pending);
 }
 
 static struct json_object *field(struct json_object *of, const char *name)
@@ -732,7 +734,7 @@ static void standstill__is_that_of_all_hosts(void)
     uint32_t nodes[HOSTS];
     int64_t group;
 
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < HOSTS; h++)
         nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
     group = makes(&conn[0], nodes, HOSTS);
@@ -763,13 +765,13 @@ static void standstill__is_that_of_all_hosts(void)
         CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), nodes[h]);
         CU_ASSERT_EQUAL(emu_json_true(one, "entered"), h != 2);
         CU_ASSERT_EQUAL(emu_json_number(one, "switch", -1), /* that host's to know */
-                        rig.graph->node[nodes[h]].link[0].sw);
+                        fixture.graph->node[nodes[h]].link[0].sw);
     }
     json_object_put(reply);
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* Whoever comes after a process does not inherit what it said. */
@@ -779,7 +781,7 @@ static void standstill__of_who_has_left_is_forgotten(void)
     struct json_object *reply, *one;
     int64_t node;
 
-    rig_start();
+    fixture_start();
     node = attaches(&conn[1], 2, -1);
     shows(node, 1, true);
     connects(&conn[0], 0);
@@ -797,19 +799,19 @@ static void standstill__of_who_has_left_is_forgotten(void)
     json_object_put(reply);
     conn_close(&conn[0]);
     conn_close(&conn[1]);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* Attach on host 1, as above. @file: of the shelf that comes with the node; 0: none does. */
-static int64_t attaches_to_shelf(struct conn *conn, int64_t want, ino_t *file)
+static int64_t attaches_to_mcast_buf(struct conn *conn, int64_t want, ino_t *file)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};
     int64_t node = attaches_with(conn, 1, want, &came);
     struct stat st;
 
     *file = 0;
-    conn->came = NULL;
+    conn->received_fds = NULL;
     if (!fstat(came.fd[2], &st)) /* the edge, its bell, the shelf */
         *file = st.st_ino;
     for (uint32_t i = 0; i < EMU_JSON_FDS && came.fd[i] >= 0; i++)
@@ -818,22 +820,22 @@ static int64_t attaches_to_shelf(struct conn *conn, int64_t want, ino_t *file)
 }
 
 /* The governor says with a detach whether the process is dead, and may read on. */
-static void shelf__of_another_host_is_retired_by_a_death(void)
+static void mcast_buf__of_another_host_is_retired_by_a_death(void)
 {
     struct conn conn;
     ino_t first, file;
     int64_t node;
 
-    rig_start();
-    node = attaches_to_shelf(&conn, -1, &first);
+    fixture_start();
+    node = attaches_to_mcast_buf(&conn, -1, &first);
     CU_ASSERT_NOT_EQUAL(first, 0);
     json_object_put(asks(&conn, command("detach")));
     conn_close(&conn);
-    CU_ASSERT_EQUAL_FATAL(attaches_to_shelf(&conn, node, &file), node);
+    CU_ASSERT_EQUAL_FATAL(attaches_to_mcast_buf(&conn, node, &file), node);
     CU_ASSERT_EQUAL(file, first);
     conn_close(&conn);
     for (int64_t other = -1; other != node;) { /* until it is known that it is gone */
-        other = attaches_to_shelf(&conn, node, &file);
+        other = attaches_to_mcast_buf(&conn, node, &file);
         if (other != node) {
             json_object_put(asks(&conn, command("detach")));
             conn_close(&conn);
@@ -842,8 +844,8 @@ static void shelf__of_another_host_is_retired_by_a_death(void)
     CU_ASSERT_NOT_EQUAL(file, 0);
     CU_ASSERT_NOT_EQUAL(file, first);
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* --- audit ------------------------------------------------------------------------------- */
@@ -855,29 +857,30 @@ static void check__is_of_all_hosts_and_names_them(void)
     struct json_object *reply, *check;
     uint32_t crossings = 0, sw;
 
-    rig_start();
+    fixture_start();
     connects(&conn, 1);
     reply = asks(&conn, command("check"));
     check = field(reply, "check");
     CU_ASSERT_TRUE(emu_json_true(check, "right"));
-    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
-    CU_ASSERT_EQUAL(emu_json_number(check, "cables", 0), fabric_cable_count(rig.host[0].fabric));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), fixture.graph->switches);
+    CU_ASSERT_EQUAL(emu_json_number(check, "cables", 0),
+                    fabric_cable_count(fixture.host[0].fabric));
     for (uint32_t h = 0; h < HOSTS; h++) /* each is counted at both ends */
-        crossings += fabric_crossings(&rig.host[h].config, TOPO_NONE);
+        crossings += fabric_crossings(&fixture.host[h].config, TOPO_NONE);
     CU_ASSERT_TRUE(crossings > 0);
     CU_ASSERT_EQUAL(emu_json_number(check, "between_hosts", 0), crossings / 2);
     for (uint32_t h = 0; h < HOSTS; h++) /* and all reckon alike how many there are */
-        CU_ASSERT_EQUAL(fabric_crossings_all(&rig.host[h].config), crossings / 2);
+        CU_ASSERT_EQUAL(fabric_crossings_all(&fixture.host[h].config), crossings / 2);
     json_object_put(reply);
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 
-    rig_make("oq2004", false);
-    blue = rig.host[2].fabric;
-    sw = rig.graph->node[NODES - 1].link[0].sw;
+    fixture_make("oq2004", false);
+    blue = fixture.host[2].fabric;
+    sw = fixture.graph->node[NODES - 1].link[0].sw;
     blue->states[sw]++; /* set aside there for no group */
-    rig_go();
+    fixture_go();
     connects(&conn, 1);
     reply = asks(&conn, command("check"));
     check = field(reply, "check");
@@ -887,9 +890,9 @@ static void check__is_of_all_hosts_and_names_them(void)
                "host blue: switch"));
     json_object_put(reply);
     conn_close(&conn);
-    rig_end();
+    fixture_end();
     blue->states[sw]--;
-    rig_free();
+    fixture_free();
 }
 
 /* --- a host that stands still ------------------------------------------------------------ */
@@ -915,7 +918,7 @@ static void host_stands(uint32_t h)
 
     still_fd = eventfd(0, EFD_CLOEXEC);
     CU_ASSERT_EQUAL_FATAL(sigaction(SIGUSR1, &action, NULL), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_kill(rig.host[h].thread, SIGUSR1), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_kill(fixture.host[h].thread, SIGUSR1), 0);
 }
 
 static void host_goes(void)
@@ -950,7 +953,7 @@ static void is_right(struct json_object *reply)
     struct json_object *check = field(reply, "check");
 
     CU_ASSERT_TRUE(emu_json_true(check, "right"));
-    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), fixture.graph->switches);
     json_object_put(reply);
 }
 
@@ -962,7 +965,7 @@ static void still_host__holds_up_only_who_asks(void)
     struct conn asker[ASKERS], other, gone;
     struct json_object *reply;
 
-    rig_start();
+    fixture_start();
     connects(&other, 0);
     host_stands(2);
     for (uint32_t i = 0; i < ASKERS; i++) {
@@ -979,7 +982,7 @@ static void still_host__holds_up_only_who_asks(void)
     }
     for (uint32_t i = 0; i < ASKERS; i++)
         CU_ASSERT_FALSE(has_word(&asker[i]));
-    CU_ASSERT_FALSE(has_word(&rig.host[0].owner)); /* and no host is lost */
+    CU_ASSERT_FALSE(has_word(&fixture.host[0].owner)); /* and no host is lost */
     host_goes();
     for (uint32_t i = 0; i < ASKERS; i++) {
         reply = hears_reply(&asker[i]);
@@ -991,8 +994,8 @@ static void still_host__holds_up_only_who_asks(void)
         conn_close(&asker[i]);
     }
     conn_close(&other);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
     close(still_fd);
 }
 
@@ -1004,7 +1007,7 @@ static void still_host__answers_come_in_order(void)
     struct json_object *reply;
     struct conn conn, other;
 
-    rig_start();
+    fixture_start();
     connects(&conn, 0);
     connects(&other, 0);
     host_stands(1);
@@ -1024,8 +1027,8 @@ static void still_host__answers_come_in_order(void)
     CU_ASSERT_EQUAL(conn_wait(&conn, &reply, PATIENCE_MS), -EPIPE);
     conn_close(&conn);
     conn_close(&other);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
     close(still_fd);
 }
 
@@ -1038,14 +1041,14 @@ static void still_host__is_lost_in_the_end(void)
         struct json_object *reply, *event;
         struct conn conn;
 
-        rig_make("oq2004", false);
-        rig.hosts.call_ms = 200;
-        rig.hosts.start_ms = 300;
-        rig_go();
+        fixture_make("oq2004", false);
+        fixture.hosts.call_ms = 200;
+        fixture.hosts.start_ms = 300;
+        fixture_go();
         connects(&conn, 0);
         host_stands(2);
         puts_request(&conn, command(questions[i]));
-        event = hears(&rig.host[0].owner, "host_lost");
+        event = hears(&fixture.host[0].owner, "host_lost");
         CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "blue");
         CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", ""), "it does not answer");
         json_object_put(event);
@@ -1053,12 +1056,12 @@ static void still_host__is_lost_in_the_end(void)
         CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
         if (i == 0)
             CU_ASSERT_TRUE(emu_json_number(field(reply, "check"), "switches", 0) <
-                           rig.graph->switches);
+                           fixture.graph->switches);
         json_object_put(reply);
         conn_close(&conn);
         host_goes();
-        rig_end();
-        rig_free();
+        fixture_end();
+        fixture_free();
         close(still_fd);
     }
 }
@@ -1069,9 +1072,9 @@ static void still_host__does_not_hold_up_the_end(void)
     struct json_object *reply;
     struct conn conn, other;
 
-    rig_make("oq2004", false);
-    rig.hosts.call_ms = 200;
-    rig_go();
+    fixture_make("oq2004", false);
+    fixture.hosts.call_ms = 200;
+    fixture_go();
     connects(&conn, 0);
     connects(&other, 0);
     host_stands(2);
@@ -1080,10 +1083,10 @@ static void still_host__does_not_hold_up_the_end(void)
     reply = hears_reply(&conn);
     CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ECANCELED);
     json_object_put(reply);
-    host_join(&rig.host[0]);
+    host_join(&fixture.host[0]);
     host_goes();
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
     conn_close(&conn);
     conn_close(&other);
     close(still_fd);
@@ -1095,59 +1098,60 @@ static void host_lost__its_processes_have_died(void)
     struct json_object *event;
     int64_t node[HOSTS];
 
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < HOSTS; h++)
         node[h] = attaches(&conn[h], h, -1);
-    shutdown(rig.tap[1], SHUT_RDWR);
-    event = hears(&rig.host[0].owner, "host_lost");
+    shutdown(fixture.tap[1], SHUT_RDWR);
+    event = hears(&fixture.host[0].owner, "host_lost");
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "green");
     json_object_put(event);
     event = hears(&conn[2], "node_died");
     CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), node[1]);
     json_object_put(event);
-    event = hears(&rig.host[0].owner, "node_died");
+    event = hears(&fixture.host[0].owner, "node_died");
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""), "its host green was lost");
     json_object_put(event);
-    host_join(&rig.host[1]);
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    host_join(&fixture.host[1]);
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
     event = hears(&conn[1], "shutdown"); /* there, too, all hear of it */
     json_object_put(event);
     CU_ASSERT_TRUE(makes(&conn[0], (const uint32_t[]){(uint32_t)node[0], (uint32_t)node[2]}, 2) >=
                    0);
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* --- what hosts tell of others ------------------------------------------------------------ */
 
 static void tables_agree(void)
 {
-    const struct topo_graph *first = rig.host[0].fabric->links.routed;
+    const struct topo_graph *first = fixture.host[0].fabric->links.routed;
 
     for (uint32_t h = 1; h < HOSTS; h++)
         for (uint32_t s = 0; s < first->switches; s++)
             for (uint32_t n = 0; n < NODES; n++)
-                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
+                CU_ASSERT_EQUAL(topo_route_ports(&fixture.host[h].fabric->links.routed->sw[s].route,
+                                                 n),
                                 topo_route_ports(&first->sw[s].route, n));
 }
 
 /* Does any table of the governor's name a cable between hosts @a and @b? */
 static bool tables_cross(uint32_t a, uint32_t b)
 {
-    const struct topo_graph *routed = rig.host[0].fabric->links.routed;
+    const struct topo_graph *routed = fixture.host[0].fabric->links.routed;
     bool cross = false;
 
     for (uint32_t s = 0; s < routed->switches; s++)
         for (uint32_t n = 0; n < NODES; n++)
             for (uint32_t p = 0; p < routed->ports; p++) {
-                const struct topo_end *end = &rig.graph->sw[s].end[p];
+                const struct topo_end *end = &fixture.graph->sw[s].end[p];
 
                 if (topo_route_ports(&routed->sw[s].route, n) >> p & 1 &&
                     end->kind == TOPO_END_SWITCH)
-                    cross = cross || (rig.of[s] == a && rig.of[end->id] == b) ||
-                            (rig.of[s] == b && rig.of[end->id] == a);
+                    cross = cross || (fixture.of[s] == a && fixture.of[end->id] == b) ||
+                            (fixture.of[s] == b && fixture.of[end->id] == a);
             }
     return cross;
 }
@@ -1157,33 +1161,33 @@ static void link_lost__all_go_round_it(void)
     struct conn conn[HOSTS], heard;
     uint32_t nodes[HOSTS];
 
-    rig_start_as("qsnet3");
+    fixture_start_as("qsnet3");
     for (uint32_t h = 0; h < HOSTS; h++)
         nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
     connects(&heard, 0);
     json_object_put(asks(&heard, command("subscribe")));
-    close(rig.link_end); /* the session has ended */
+    close(fixture.link_end); /* the session has ended */
     json_object_put(hears(&heard, "host_link_lost"));
     json_object_put(hears(&heard, "tables"));
     CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) >= 0);
-    rig_end();
+    fixture_end();
     CU_ASSERT_FALSE(tables_cross(1, 2));
     CU_ASSERT_TRUE(tables_cross(0, 1));
     tables_agree();
     replicas_agree();
     for (uint32_t a = 0; a < HOSTS; a++)
         for (uint32_t b = 0; b < HOSTS; b++)
-            CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, nodes[a], nodes[b]));
+            CU_ASSERT_TRUE(fabric_reaches(fixture.host[0].fabric, nodes[a], nodes[b]));
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
     conn_close(&heard);
-    rig_free();
+    fixture_free();
 }
 
 /* --- faults --------------------------------------------------------------------------------- */
 
 /* Ask for a fault; its number. */
-static int64_t befalls(struct conn *conn, const char *text)
+static int64_t add_fault(struct conn *conn, const char *text)
 {
     struct json_object *reply = asks(conn, json_add_text(command("fault"), "fault", text));
     int64_t id = emu_json_number(reply, "fault", 0);
@@ -1207,15 +1211,15 @@ static void clears(struct conn *conn, int64_t id)
 /* A cable between switches of hosts @a and @b, as "link=S:P". */
 static uint32_t cable_between(uint32_t a, uint32_t b, char text[static 32])
 {
-    const struct fabric *fabric = rig.host[0].fabric;
+    const struct fabric *fabric = fixture.host[0].fabric;
 
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(fabric, i);
 
         if (cable->kind != TOPO_END_SWITCH)
             continue;
-        if ((rig.of[cable->at.sw] == a && rig.of[cable->far.sw] == b) ||
-            (rig.of[cable->at.sw] == b && rig.of[cable->far.sw] == a)) {
+        if ((fixture.of[cable->at.sw] == a && fixture.of[cable->peer.sw] == b) ||
+            (fixture.of[cable->at.sw] == b && fixture.of[cable->peer.sw] == a)) {
             snprintf(text, 32, "link=%u:%u", cable->at.sw, cable->at.port);
             return i;
         }
@@ -1240,13 +1244,13 @@ static void hears_link(struct conn *conn, const char *state)
 /* All replicas, which nobody serves any more, know the same links to be out. Returns how many. */
 static uint32_t links_agree(void)
 {
-    const struct fabric *first = rig.host[0].fabric;
+    const struct fabric *first = fixture.host[0].fabric;
     uint32_t out = 0;
 
     for (uint32_t i = 0; i < fabric_cable_count(first); i++) {
         out += fabric_link_is_out(first, i);
         for (uint32_t h = 1; h < HOSTS; h++)
-            CU_ASSERT_EQUAL(fabric_link_is_out(rig.host[h].fabric, i),
+            CU_ASSERT_EQUAL(fabric_link_is_out(fixture.host[h].fabric, i),
                             fabric_link_is_out(first, i));
     }
     return out;
@@ -1257,24 +1261,24 @@ static void fault__stands_where_the_device_is(void)
 {
     struct conn conn;
 
-    rig_start_as("qsnet3");
+    fixture_start_as("qsnet3");
     CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
-    befalls(&conn, "bit-errors link=any rate=0.5");
-    befalls(&conn, "stuck-port random=50%");
-    befalls(&conn, "on=multicast:3 loss link=any rate=0.5");
-    befalls(&conn, "at=1000s node-freeze node=4");
+    add_fault(&conn, "bit-errors link=any rate=0.5");
+    add_fault(&conn, "stuck-port random=50%");
+    add_fault(&conn, "on=multicast:3 loss link=any rate=0.5");
+    add_fault(&conn, "at=1000s node-freeze node=4");
     conn_close(&conn);
-    rig_end();
+    fixture_end();
     for (uint32_t h = 0; h < HOSTS; h++)
-        for (uint32_t w = 0; w < 2 * fabric_cable_count(rig.host[h].fabric); w++) {
-            const struct fabric *fabric = rig.host[h].fabric;
+        for (uint32_t w = 0; w < 2 * fabric_cable_count(fixture.host[h].fabric); w++) {
+            const struct fabric *fabric = fixture.host[h].fabric;
             const struct emu_faults *faults = fabric_faults_of(fabric, w / 2, w % 2);
 
             CU_ASSERT_EQUAL(faults != NULL, fabric_cable_ends_here(fabric, w / 2, w % 2));
             CU_ASSERT_EQUAL(faults ? faults->rules : 0, 0);
             CU_ASSERT_FALSE(fabric_port_is_stuck(fabric, w / 2, w % 2));
         }
-    rig_free();
+    fixture_free();
 }
 
 /* No group has states in any switch of any host; then all may again. */
@@ -1284,27 +1288,27 @@ static void fault__of_combine_units_is_known_to_all(void)
     uint32_t nodes[HOSTS];
     int64_t fault, group;
 
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < HOSTS; h++)
         nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
-    fault = befalls(&conn[2], "combine-exhaust switch=any");
+    fault = add_fault(&conn[2], "combine-exhaust switch=any");
     CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) < 0);
     clears(&conn[1], fault);
-    befalls(&conn[2], "combine-stall switch=any");
-    befalls(&conn[2], "combine-flip switch=any rate=0.1");
+    add_fault(&conn[2], "combine-stall switch=any");
+    add_fault(&conn[2], "combine-flip switch=any rate=0.1");
     group = makes(&conn[0], nodes, HOSTS);
     CU_ASSERT_TRUE(group >= 0);
-    rig_end();
+    fixture_end();
     for (uint32_t h = 0; h < HOSTS; h++)
-        for (uint32_t s = 0; s < rig.graph->switches; s++) {
-            CU_ASSERT_FALSE(rig.host[h].fabric->combine[s].exhausted);
-            CU_ASSERT_EQUAL(fabric_combine_faults_of(rig.host[h].fabric, s) != NULL,
-                            rig.of[s] == h);
+        for (uint32_t s = 0; s < fixture.graph->switches; s++) {
+            CU_ASSERT_FALSE(fixture.host[h].fabric->combine[s].exhausted);
+            CU_ASSERT_EQUAL(fabric_combine_faults_of(fixture.host[h].fabric, s) != NULL,
+                            fixture.of[s] == h);
         }
     replicas_agree();
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
-    rig_free();
+    fixture_free();
 }
 
 /* Links of all hosts, and between any two, go down and come up: one manager sees to all. */
@@ -1314,7 +1318,7 @@ static void link_down__is_that_of_all_hosts(void)
     char text[80], where[32];
     int64_t fault;
 
-    rig_start_as("qsnet3");
+    fixture_start_as("qsnet3");
     CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
     connects(&heard, 0);
     json_object_put(asks(&heard, command("subscribe")));
@@ -1322,7 +1326,7 @@ static void link_down__is_that_of_all_hosts(void)
         for (uint32_t b = a; b < HOSTS; b++) {
             cable_between(a, b, where);
             snprintf(text, sizeof text, "link-down %s", where);
-            fault = befalls(&conn, text);
+            fault = add_fault(&conn, text);
             json_object_put(hears(&heard, "tables"));
             clears(&conn, fault);
             hears_link(&heard, "up");
@@ -1330,15 +1334,16 @@ static void link_down__is_that_of_all_hosts(void)
         }
     conn_close(&heard);
     conn_close(&conn);
-    rig_end();
+    fixture_end();
     CU_ASSERT_EQUAL(links_agree(), 0);
     tables_agree();
     for (uint32_t h = 0; h < HOSTS; h++)
-        for (uint32_t s = 0; s < rig.graph->switches; s++)
+        for (uint32_t s = 0; s < fixture.graph->switches; s++)
             for (uint32_t n = 0; n < NODES; n++)
-                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
-                                topo_route_ports(&rig.graph->sw[s].route, n));
-    rig_free();
+                CU_ASSERT_EQUAL(topo_route_ports(&fixture.host[h].fabric->links.routed->sw[s].route,
+                                                 n),
+                                topo_route_ports(&fixture.graph->sw[s].route, n));
+    fixture_free();
 }
 
 /* Whatever befalls at random times: replicas are the same, with links out or not. */
@@ -1357,26 +1362,26 @@ static void faults__leave_replicas_alike(void)
     uint64_t random = test_seed();
     int64_t fault[32];
 
-    rig_start_as("qsnet3");
+    fixture_start_as("qsnet3");
     for (uint32_t h = 0; h < HOSTS; h++)
         nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
     for (uint32_t turn = 0; turn < 40; turn++) {
         uint32_t what = (uint32_t)test_draw(&random, 0, 11), who = turn % HOSTS;
 
         if (what < 8 && count < 32)
-            fault[count++] = befalls(&conn[who], texts[what]);
+            fault[count++] = add_fault(&conn[who], texts[what]);
         else if (what < 10)
             makes(&conn[who], nodes, HOSTS);
         else if (count)
             clears(&conn[who], fault[--count]);
     }
-    rig_end();
+    fixture_end();
     links_agree();
     tables_agree();
     replicas_agree();
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
-    rig_free();
+    fixture_free();
 }
 
 /* The end of a fault does not bring back a cable whose host link is lost. */
@@ -1387,29 +1392,29 @@ static void fault__ends_and_the_lost_stays_lost(void)
     int64_t fault, other;
     uint32_t cable;
 
-    rig_start_as("qsnet3");
+    fixture_start_as("qsnet3");
     CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
     connects(&heard, 0);
     json_object_put(asks(&heard, command("subscribe")));
     cable = cable_between(1, 2, where);
     snprintf(text, sizeof text, "link-down %s", where);
-    fault = befalls(&conn, text);
-    close(rig.link_end);
+    fault = add_fault(&conn, text);
+    close(fixture.link_end);
     json_object_put(hears(&heard, "host_link_lost"));
     clears(&conn, fault);
     cable_between(0, 0, where);
     snprintf(text, sizeof text, "link-down %s", where);
-    other = befalls(&conn, text);
+    other = add_fault(&conn, text);
     clears(&conn, other); /* its link is up later than the other would be */
     hears_link(&heard, "up");
     conn_close(&heard);
     conn_close(&conn);
-    rig_end();
+    fixture_end();
     for (uint32_t h = 0; h < HOSTS; h++)
-        CU_ASSERT_TRUE(fabric_link_is_out(rig.host[h].fabric, cable));
+        CU_ASSERT_TRUE(fabric_link_is_out(fixture.host[h].fabric, cable));
     CU_ASSERT_EQUAL(links_agree(),
-                    fabric_crossings_by(rig.host[0].fabric, 1, 2, 0, 1, (bool[1024]){false}));
-    rig_free();
+                    fabric_crossings_by(fixture.host[0].fabric, 1, 2, 0, 1, (bool[1024]){false}));
+    fixture_free();
 }
 
 static bool has_number(struct json_object *list, int64_t number)
@@ -1421,17 +1426,17 @@ static bool has_number(struct json_object *list, int64_t number)
 }
 
 /* Without acknowledgments: some of what 0 and 2 send each other went by the top switch on 1. */
-static void host_lost__those_who_sent_by_it_are_told(void)
+static void host_lost__those_who_sent_by_it_are_reported(void)
 {
     struct conn conn[HOSTS];
     int64_t node[HOSTS];
 
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < HOSTS; h++)
         node[h] = attaches(&conn[h], h, -1);
-    shutdown(rig.tap[1], SHUT_RDWR);
+    shutdown(fixture.tap[1], SHUT_RDWR);
     for (uint32_t h = 0; h < HOSTS; h += 2) {
-        struct json_object *event = hears(&conn[h], "nodes_parted");
+        struct json_object *event = hears(&conn[h], "nodes_partitioned");
         struct json_object *list = json_object_object_get(event, "nodes");
 
         CU_ASSERT_TRUE(has_number(list, node[2 - h]));
@@ -1439,10 +1444,10 @@ static void host_lost__those_who_sent_by_it_are_told(void)
     }
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
-    host_join(&rig.host[1]);
-    rig_end();
-    CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, 0, 1)); /* by one switch, which is here */
-    rig_free();
+    host_join(&fixture.host[1]);
+    fixture_end();
+    CU_ASSERT_TRUE(fabric_reaches(fixture.host[0].fabric, 0, 1)); /* by one switch, which is here */
+    fixture_free();
 }
 
 /* --- hosts that come back ------------------------------------------------------------------ */
@@ -1461,13 +1466,13 @@ static uint32_t descriptors(void)
 /* Nobody is served any more: what a host has that came back is what all have. */
 static void all_agree(void)
 {
-    const struct fabric *first = rig.host[0].fabric;
+    const struct fabric *first = fixture.host[0].fabric;
 
     replicas_agree();
     tables_agree();
     links_agree();
     for (uint32_t h = 1; h < HOSTS; h++) {
-        const struct fabric *fabric = rig.host[h].fabric;
+        const struct fabric *fabric = fixture.host[h].fabric;
 
         CU_ASSERT_EQUAL(fabric->spare_bufs, first->spare_bufs);
         CU_ASSERT_EQUAL(fabric->combining, first->combining);
@@ -1502,21 +1507,21 @@ static void check_is_right(struct conn *conn)
 static void all_up(struct conn *conn)
 {
     int64_t until_ms = emu_now_ms() + PATIENCE_MS, out = 1;
-    bool parted = true;
+    bool partitioned = true;
 
-    while ((out || parted) && emu_now_ms() < until_ms) {
+    while ((out || partitioned) && emu_now_ms() < until_ms) {
         struct json_object *reply = asks(conn, command("report"));
         struct json_object *links = json_object_object_get(field(reply, "report"), "links");
 
         out = emu_json_number(links, "out_now", 0);
         json_object_put(reply);
         reply = asks(conn, command("check"));
-        parted = emu_json_number(field(reply, "check"), "parted", 0) != 0;
+        partitioned = emu_json_number(field(reply, "check"), "partitioned", 0) != 0;
         json_object_put(reply);
         poll(NULL, 0, 2);
     }
     CU_ASSERT_EQUAL(out, 0);
-    CU_ASSERT_FALSE(parted);
+    CU_ASSERT_FALSE(partitioned);
     check_is_right(conn);
 }
 
@@ -1533,8 +1538,8 @@ static int64_t some_faults(struct conn *conn, const char *profile, uint64_t *ran
     uint32_t which = (uint32_t)test_draw(random, 0, acks ? 4 : 2);
     const char *text = acks ? acknowledged[which] : not [which];
 
-    clears(conn, befalls(conn, text));
-    return befalls(conn, text);
+    clears(conn, add_fault(conn, text));
+    return add_fault(conn, text);
 }
 
 struct comings {
@@ -1565,7 +1570,7 @@ static void comes_and_goes(struct comings *c, uint32_t turn)
     host_loses(1);
     died = hears(&c->stays[1], "node_died");
     CU_ASSERT_EQUAL(emu_json_number(died, "node", 0), 4);
-    CU_ASSERT_EQUAL(emu_json_number(died, "seat", 0), turn + 1); /* of this life */
+    CU_ASSERT_EQUAL(emu_json_number(died, "incarnation", 0), turn + 1); /* of this life */
     json_object_put(died);
     comings_make(c, 0, 2);
     c->fault[c->faults++] = some_faults(&c->stays[1], c->profile, &c->random);
@@ -1586,8 +1591,8 @@ static void comes_back_as(const char *profile, uint32_t times)
     struct comings c = {.profile = profile, .random = test_seed()};
     uint32_t fds = 0;
 
-    rig_make(profile, true);
-    rig_go();
+    fixture_make(profile, true);
+    fixture_go();
     c.nodes[0] = (uint32_t)attaches(&c.stays[0], 0, -1);
     c.nodes[1] = (uint32_t)attaches(&c.stays[1], 2, -1);
     for (uint32_t turn = 0; turn < times; turn++) {
@@ -1600,13 +1605,13 @@ static void comes_back_as(const char *profile, uint32_t times)
         clears(&c.comes, c.fault[--c.faults]);
     all_up(&c.comes);
     CU_ASSERT_TRUE(makes(&c.comes, c.nodes, 3) >= 0);
-    rig_end();
+    fixture_end();
     CU_ASSERT_EQUAL(links_agree(), 0);
     all_agree();
     conn_close(&c.comes);
     conn_close(&c.stays[0]);
     conn_close(&c.stays[1]);
-    rig_free();
+    fixture_free();
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -1624,10 +1629,10 @@ static void host_back__again_and_again(void)
 /* However far its life has come. */
 static void host_dies(uint32_t h)
 {
-    shutdown(rig.tap[h], SHUT_RDWR);
-    host_join(&rig.host[h]);
-    host_free(&rig.host[h]);
-    close(rig.tap[h]);
+    shutdown(fixture.tap[h], SHUT_RDWR);
+    host_join(&fixture.host[h]);
+    host_free(&fixture.host[h]);
+    close(fixture.tap[h]);
 }
 
 /* All hosts are, as @conn is told, and miss no link. */
@@ -1655,8 +1660,8 @@ static void come_back_at_once(const char *profile, uint32_t times)
     uint64_t random = test_seed();
     struct conn conn, comes;
 
-    rig_make(profile, true);
-    rig_go();
+    fixture_make(profile, true);
+    fixture_go();
     CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
     for (uint32_t turn = 0; turn < times; turn++) {
         for (uint32_t h = 1; h < HOSTS; h++)
@@ -1677,10 +1682,10 @@ static void come_back_at_once(const char *profile, uint32_t times)
         CU_ASSERT_EQUAL(attaches(&comes, 2, 8), 8);
         conn_close(&comes);
     }
-    rig_end();
+    fixture_end();
     all_agree();
     conn_close(&conn);
-    rig_free();
+    fixture_free();
 }
 
 static void host_back__two_at_once_and_twice_in_a_row(void)
@@ -1692,10 +1697,10 @@ static void host_back__two_at_once_and_twice_in_a_row(void)
 /* Is a switch of host @h in the group's tree, as the governor has it? */
 static bool goes_through(int64_t id, uint32_t h)
 {
-    const struct fabric_group *group = rig.host[0].fabric->group[id % FABRIC_GROUPS_MAX];
+    const struct fabric_group *group = fixture.host[0].fabric->group[id % FABRIC_GROUPS_MAX];
 
     for (uint32_t i = 0; group && i < group->tree.count; i++)
-        if (rig.of[group->tree.switches[i].sw] == h)
+        if (fixture.of[group->tree.switches[i].sw] == h)
             return true;
     return false;
 }
@@ -1711,8 +1716,8 @@ static void host_lost__what_was_combined_there_is_over(void)
     int64_t group[6];
     bool was[6];
 
-    rig_make_as("qsnet3", "combining=switch", true);
-    rig_go();
+    fixture_make_as("qsnet3", "combining=switch", true);
+    fixture_go();
     nodes[0] = (uint32_t)attaches(&conn[0], 0, -1);
     nodes[1] = (uint32_t)attaches(&conn[1], 2, -1);
     for (uint32_t g = 0; g < 6; g++) {
@@ -1735,9 +1740,9 @@ static void host_lost__what_was_combined_there_is_over(void)
         json_object_put(event);
     }
     host_returns(1);
-    rig_end();
+    fixture_end();
     for (uint32_t g = 0; g < 6; g++) {
-        const struct fabric_group *at = rig.host[1].fabric->group[group[g] % FABRIC_GROUPS_MAX];
+        const struct fabric_group *at = fixture.host[1].fabric->group[group[g] % FABRIC_GROUPS_MAX];
 
         CU_ASSERT_EQUAL_FATAL(at ? (int64_t)at->id : -1, group[g]);
         CU_ASSERT_EQUAL(at->failed, was[g]);
@@ -1745,13 +1750,13 @@ static void host_lost__what_was_combined_there_is_over(void)
     all_agree();
     conn_close(&conn[0]);
     conn_close(&conn[1]);
-    rig_free();
+    fixture_free();
 }
 
 /* Is a cable between these hosts one that leads nowhere, as the governor has it? */
 static bool is_severed(uint32_t a, uint32_t b)
 {
-    const struct fabric *fabric = rig.host[0].fabric;
+    const struct fabric *fabric = fixture.host[0].fabric;
     bool noted[ENDS_MAX] = {false}, severed = false;
 
     CU_ASSERT_TRUE_FATAL(fabric_cable_count(fabric) <= ENDS_MAX);
@@ -1764,23 +1769,23 @@ static bool is_severed(uint32_t a, uint32_t b)
 /* Both come back; between the mending of one's links and that of the other's that one is lost. */
 static void host_back__keeps_its_links_when_another_is_lost(void)
 {
-    rig_make("oq2004", true);
-    rig.loses = 2;
-    rig.hosts.links_mend = mends_and_loses;
-    rig_go();
+    fixture_make("oq2004", true);
+    fixture.loses = 2;
+    fixture.hosts.links_rejoin = mends_and_loses;
+    fixture_go();
     for (uint32_t h = 1; h < HOSTS; h++)
         host_loses(h);
     for (uint32_t h = 1; h < HOSTS; h++)
         host_begins(h);
     is_back(1);
-    host_join(&rig.host[2]);
-    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_LOST);
+    host_join(&fixture.host[2]);
+    CU_ASSERT_EQUAL(fixture.host[2].end, AGENT_LOST);
     close(next_control(2));
-    rig_end();
+    fixture_end();
     CU_ASSERT_FALSE(is_severed(0, 1));
     CU_ASSERT_TRUE(is_severed(0, 2));
     CU_ASSERT_TRUE(is_severed(1, 2));
-    rig_free();
+    fixture_free();
 }
 
 /* It says that it is there, and is gone; it says anything else; then it comes. */
@@ -1794,8 +1799,8 @@ static void host_back__dies_while_it_joins(void)
                                         "{\"here\":1}\nnonsense\n"};
     struct conn conn;
 
-    rig_make("qsnet3", true);
-    rig_go();
+    fixture_make("qsnet3", true);
+    fixture_go();
     CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
     host_loses(1);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -1808,34 +1813,34 @@ static void host_back__dies_while_it_joins(void)
     host_returns(1);
     conn_close(&conn);
     CU_ASSERT_EQUAL(attaches(&conn, 1, 3), 3);
-    rig_end();
+    fixture_end();
     all_agree();
     conn_close(&conn);
-    rig_free();
+    fixture_free();
 }
 
 static void says(uint32_t h, const char *line)
 {
-    CU_ASSERT_EQUAL(send(rig.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+    CU_ASSERT_EQUAL(send(fixture.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
 }
 
 static void host__speaks_of_its_own(void)
 {
     struct json_object *event;
 
-    rig_start();
+    fixture_start();
     says(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
     says(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
     says(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
     says(1, "{\"link_lost\":{\"host\":2,\"number\":1,\"of\":1}}\n");
     says(1, "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":0}}\n{\"cut_off\":3}\n");
-    event = hears(&rig.host[0].owner, "cut_off");
+    event = hears(&fixture.host[0].owner, "cut_off");
     CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), 3);
     json_object_put(event);
-    rig_end();
+    fixture_end();
     for (uint32_t a = 0; a < NODES; a++)
-        CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, a, NODES - 1));
-    rig_free();
+        CU_ASSERT_TRUE(fabric_reaches(fixture.host[0].fabric, a, NODES - 1));
+    fixture_free();
 }
 
 /*
@@ -1851,7 +1856,7 @@ static pid_t attached_process(bool stops)
 
     snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":-1}\n",
              EMU_HOSTIF_VERSION);
-    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    memcpy(to.sun_path, fixture.host[1].path, sizeof fixture.host[1].path);
     fflush(stdout);
     pid = fork();
     if (pid == 0) {
@@ -1874,12 +1879,12 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
     struct json_object *event;
     pid_t pid;
 
-    rig_start();
+    fixture_start();
     CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
     pid = attached_process(true);
     CU_ASSERT_TRUE_FATAL(pid > 0);
     json_object_put(hears(&conn, "node_died"));
-    event = hears(&rig.host[0].owner, "node_died");
+    event = hears(&fixture.host[0].owner, "node_died");
     CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""),
                            "was stopped for too long (--bound stopped)");
@@ -1887,8 +1892,8 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* Is it stopped, and is it not any more, or has it ended? */
@@ -1924,27 +1929,28 @@ static void process__that_is_frozen_goes_on_when_its_host_ends(void)
     pid_t pid;
 
     for (int lost = 0; lost < 2; lost++) {
-        rig_start();
+        fixture_start();
         pid = attached_process(false);
         CU_ASSERT_TRUE_FATAL(pid > 0);
         connects(&conn, 0);
         CU_ASSERT_TRUE(come_to_be(&conn, 1));
-        befalls(&conn, "node-freeze node=3");
+        add_fault(&conn, "node-freeze node=3");
         CU_ASSERT_TRUE(comes_to(pid, true));
-        event = hears(&rig.host[1].owner, "frozen");
+        event = hears(&fixture.host[1].owner, "frozen");
         CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
         json_object_put(event);
         if (lost)
-            shutdown(rig.tap[1], SHUT_RDWR);
+            shutdown(fixture.tap[1], SHUT_RDWR);
         else
-            eventfd_write(rig.host[1].stop_fd, 1);
+            eventfd_write(fixture.host[1].stop_fd, 1);
         CU_ASSERT_TRUE(comes_to(pid, false));
-        shutdown(rig.tap[1], SHUT_RDWR); /* as the end of its process does: nobody waits for it */
+        shutdown(fixture.tap[1],
+                 SHUT_RDWR); /* as the end of its process does: nobody waits for it */
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         conn_close(&conn);
-        rig_end();
-        rig_free();
+        fixture_end();
+        fixture_free();
     }
 }
 
@@ -1984,7 +1990,7 @@ static void connections__of_one_process_leave_some_for_others(void)
     int status = 0;
     pid_t pid;
 
-    rig_start();
+    fixture_start();
     while (!err && count < CONNECTIONS) {
         connects(&conn[count], 1);
         err = says_it_exits(&conn[count++]);
@@ -1998,20 +2004,20 @@ static void connections__of_one_process_leave_some_for_others(void)
     waitpid(pid, NULL, 0);
     while (count)
         conn_close(&conn[--count]);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
     files_limited(before);
 }
 
-static void connections__without_descriptors_are_told(void)
+static void connections__without_descriptors_are_reported(void)
 {
     struct conn first, second;
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd, lowest;
     rlim_t before;
 
-    rig_start();
-    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    fixture_start();
+    memcpy(to.sun_path, fixture.host[1].path, sizeof fixture.host[1].path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     lowest = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     close(lowest);
@@ -2024,8 +2030,8 @@ static void connections__without_descriptors_are_told(void)
     CU_ASSERT_EQUAL(says_it_exits(&second), 0);
     conn_close(&first);
     conn_close(&second);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* It is killed when it has asked for a node, and others get that node. */
@@ -2036,7 +2042,7 @@ static void process__that_dies_before_its_reply_leaves_its_node(void)
     int bytes = snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":4}\n",
                          EMU_HOSTIF_VERSION);
 
-    rig_start();
+    fixture_start();
     for (uint32_t i = 0; i < 20; i++) {
         int64_t node = -1, end_ms = emu_now_ms() + PATIENCE_MS;
 
@@ -2052,8 +2058,8 @@ static void process__that_dies_before_its_reply_leaves_its_node(void)
     connects(&conn, 0);
     CU_ASSERT_TRUE(come_to_be(&conn, 0));
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* The next line that it is told, as an error; -1: the end. */
@@ -2082,7 +2088,7 @@ static void connection__that_is_half_closed_or_malformed_is_answered(void)
     struct conn conn;
 
     memset(longer, 'x', sizeof longer);
-    rig_start();
+    fixture_start();
     for (uint32_t h = 0; h < 2; h++) {
         connects(&conn, h);
         sends(&conn, mixed, sizeof mixed - 1);
@@ -2103,8 +2109,8 @@ static void connection__that_is_half_closed_or_malformed_is_answered(void)
         CU_ASSERT_EQUAL(hears_error(&conn), -1);
         conn_close(&conn);
     }
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* --- who sends much and reads nothing ---------------------------------------------------- */
@@ -2130,7 +2136,7 @@ static void process__that_floods_harms_itself_alone(void)
     unsigned quiet = 0;
     ssize_t got;
 
-    rig_start();
+    fixture_start();
     connects(&flood, 1);
     connects(&other, 1);
     while (quiet < FLOOD_QUIET && sent < FLOOD_MOST) {
@@ -2149,20 +2155,20 @@ static void process__that_floods_harms_itself_alone(void)
     CU_ASSERT_EQUAL(says_it_exits(&other), 0);
     conn_close(&flood);
     conn_close(&other);
-    rig_end();
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
-    rig_free();
+    fixture_end();
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_ENDED);
+    fixture_free();
 }
 
 #define CROWD      40
 #define CROWD_EACH 10
 
 /* The governor of which this test is the only part: it answers each request of @crowd. */
-static uint32_t answers(struct conn *governor, int most_ms)
+static uint32_t answers(struct conn *coordinator, int most_ms)
 {
     struct json_object *message = NULL, *reply;
     uint32_t lines = 0;
-    int err = conn_wait(governor, &message, most_ms);
+    int err = conn_wait(coordinator, &message, most_ms);
 
     CU_ASSERT_TRUE_FATAL(!err || (err == -ETIMEDOUT && !most_ms));
     if (err)
@@ -2171,8 +2177,8 @@ static uint32_t answers(struct conn *governor, int most_ms)
         reply = json_object_new_object();
         json_add_number(reply, "client", (uint64_t)emu_json_number(message, "client", 0));
         json_object_object_add(reply, "line", conn_ok());
-        CU_ASSERT_EQUAL(conn_put(governor, reply), 0);
-        conn_flush(governor);
+        CU_ASSERT_EQUAL(conn_put(coordinator, reply), 0);
+        conn_flush(coordinator);
         lines = 1;
     }
     json_object_put(message);
@@ -2180,48 +2186,48 @@ static uint32_t answers(struct conn *governor, int most_ms)
 }
 
 /* Alone, with a governor that this test plays. */
-static void obeys_alone_set(struct conn *governor, const char *profile, const char *set,
-                            enum emu_clock_mode clock)
+static void start_agent_alone_set(struct conn *coordinator, const char *profile, const char *set,
+                                  enum emu_clock_mode clock)
 {
-    struct node_host *host = &rig.host[1];
+    struct node_host *host = &fixture.host[1];
     int pair[2];
 
-    rig_place(profile);
-    rig.set = set;
-    rig.clock = clock;
-    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    fixture_place(profile);
+    fixture.set = set;
+    fixture.clock = clock;
+    snprintf(fixture.dir, sizeof fixture.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(fixture.dir));
     host_make(1);
     CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     host->control = pair[1];
-    pthread_create(&host->thread, NULL, obeys, host);
-    conn_open(governor, pair[0], CONN_REPLY_MAX);
+    pthread_create(&host->thread, NULL, start_agent, host);
+    conn_open(coordinator, pair[0], CONN_REPLY_MAX);
 }
 
-static void obeys_alone_as(struct conn *governor, const char *profile)
+static void start_agent_alone_as(struct conn *coordinator, const char *profile)
 {
-    obeys_alone_set(governor, profile, NULL, EMU_CLOCK_RAW);
+    start_agent_alone_set(coordinator, profile, NULL, EMU_CLOCK_RAW);
 }
 
-static void obeys_alone(struct conn *governor)
+static void start_agent_alone(struct conn *coordinator)
 {
-    obeys_alone_as(governor, "oq2004");
+    start_agent_alone_as(coordinator, "oq2004");
 }
 
-static void alone_free(struct conn *governor)
+static void alone_free(struct conn *coordinator)
 {
-    struct node_host *host = &rig.host[1];
+    struct node_host *host = &fixture.host[1];
 
     host_join(host);
-    conn_close(governor);
+    conn_close(coordinator);
     conn_close(&host->owner);
     close(host->listen_fd);
     close(host->stop_fd);
     unlink(host->path);
     fabric_stop(host->fabric);
-    rmdir(rig.dir);
-    free(rig.of);
-    topo_free(rig.graph);
+    rmdir(fixture.dir);
+    free(fixture.of);
+    topo_free(fixture.graph);
 }
 
 /* Each sends of its requests what there is room for. Returns bytes. */
@@ -2243,14 +2249,14 @@ static size_t crowd_sends(const struct conn *conn, size_t *sent, const char *lin
 }
 
 /* More than the control channel has room for is sent while the governor reads nothing. */
-static void governor__that_does_not_read_is_waited_for(void)
+static void coordinator__that_does_not_read_is_waited_for(void)
 {
     static char line[65536];
     size_t bytes = padded(line, "exits", 60000), sent[CROWD] = {0}, all = 0;
-    struct conn governor, conn[CROWD];
+    struct conn coordinator, conn[CROWD];
     uint32_t heard = 0, stuck = 0;
 
-    obeys_alone(&governor);
+    start_agent_alone(&coordinator);
     for (uint32_t i = 0; i < CROWD; i++)
         connects(&conn[i], 1);
     while (all < CROWD * CROWD_EACH * bytes) {
@@ -2261,45 +2267,45 @@ static void governor__that_does_not_read_is_waited_for(void)
         if (!more)
             poll(NULL, 0, 5);
         if (stuck > 20) /* it is read from now on */
-            heard += answers(&governor, 0);
+            heard += answers(&coordinator, 0);
     }
     while (heard < CROWD * CROWD_EACH)
-        heard += answers(&governor, PATIENCE_MS);
+        heard += answers(&coordinator, PATIENCE_MS);
     for (uint32_t i = 0; i < CROWD; i++) {
         for (uint32_t n = 0; n < CROWD_EACH; n++)
             CU_ASSERT_EQUAL(hears_error(&conn[i]), 0);
         conn_close(&conn[i]);
     }
-    eventfd_write(rig.host[1].stop_fd, 1);
-    alone_free(&governor);
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
+    eventfd_write(fixture.host[1].stop_fd, 1);
+    alone_free(&coordinator);
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_SIGNALLED);
 }
 
 /* The event for the supervisor of host 1, which ends. The caller puts it. */
-static struct json_object *host_says_end(struct conn *governor, enum obey_end end)
+static struct json_object *host_says_end(struct conn *coordinator, enum agent_end end)
 {
-    struct json_object *event = hears(&rig.host[1].owner, "ended");
+    struct json_object *event = hears(&fixture.host[1].owner, "ended");
 
-    alone_free(governor);
-    CU_ASSERT_EQUAL(rig.host[1].end, end);
-    CU_ASSERT_EQUAL(emu_json_true(event, "in_order"), end == OBEY_ENDED);
+    alone_free(coordinator);
+    CU_ASSERT_EQUAL(fixture.host[1].end, end);
+    CU_ASSERT_EQUAL(emu_json_true(event, "in_order"), end == AGENT_ENDED);
     return event;
 }
 
 /* The host ends in order, unless its governor gives a reason why the fabric has failed. */
-static void obeyer__is_told_why_the_fabric_has_failed(void)
+static void agent__is_reported_why_the_fabric_has_failed(void)
 {
     struct json_object *call, *event;
-    struct conn governor;
+    struct conn coordinator;
 
     for (int failed = 0; failed < 2; failed++) {
-        obeys_alone(&governor);
+        start_agent_alone(&coordinator);
         call = json_add_text(json_add_number(json_object_new_object(), "call", 1), "do", "end");
         if (failed)
             json_add_text(call, "why", "host c: another\033 key\xc2\x9b");
-        CU_ASSERT_EQUAL(conn_put(&governor, call), 0);
-        conn_drain(&governor, PATIENCE_MS);
-        event = host_says_end(&governor, failed ? OBEY_FAILED : OBEY_ENDED);
+        CU_ASSERT_EQUAL(conn_put(&coordinator, call), 0);
+        conn_drain(&coordinator, PATIENCE_MS);
+        event = host_says_end(&coordinator, failed ? AGENT_FAILED : AGENT_ENDED);
         CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
                                failed ? "the fabric has failed: host c: another? key??" : "");
         json_object_put(event);
@@ -2314,16 +2320,16 @@ static bool has_another_key(const void *ctx, char *text, size_t bytes)
 }
 
 /* If the host is stopped while it waits for its governor, it says why it waits. */
-static void obeyer__that_is_stopped_unmet_says_why(void)
+static void agent__that_is_stopped_unmet_says_why(void)
 {
     struct json_object *event;
-    struct conn governor;
+    struct conn coordinator;
 
-    rig_links_why = has_another_key;
-    obeys_alone(&governor);
-    eventfd_write(rig.host[1].stop_fd, 1);
-    event = host_says_end(&governor, OBEY_SIGNALLED);
-    rig_links_why = NULL;
+    fixture_links_why = has_another_key;
+    start_agent_alone(&coordinator);
+    eventfd_write(fixture.host[1].stop_fd, 1);
+    event = host_says_end(&coordinator, AGENT_SIGNALLED);
+    fixture_links_why = NULL;
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
                            "the host that governs the fabric was not met before this one was "
                            "stopped: host a: another key");
@@ -2333,12 +2339,12 @@ static void obeyer__that_is_stopped_unmet_says_why(void)
 #define PIECES 64
 
 /* The next message that has @field, which is a number; -1: none within @most_ms. */
-static int64_t obeyer_says(struct conn *governor, const char *field, int most_ms)
+static int64_t agent_prints(struct conn *coordinator, const char *field, int most_ms)
 {
     struct json_object *message = NULL;
     int64_t ret = -1;
 
-    while (ret < 0 && conn_wait(governor, &message, most_ms) == 0) {
+    while (ret < 0 && conn_wait(coordinator, &message, most_ms) == 0) {
         ret = emu_json_number(message, field, -1);
         json_object_put(message);
     }
@@ -2346,7 +2352,7 @@ static int64_t obeyer_says(struct conn *governor, const char *field, int most_ms
 }
 
 /* A line of PIECES pieces, the next of them. */
-static size_t says_piece(struct conn *governor, int64_t client, uint32_t piece)
+static size_t says_piece(struct conn *coordinator, int64_t client, uint32_t piece)
 {
     static const char begin[] = "{\"x\":\"", end[] = "\"}";
     static char text[HOSTS_PIECE_BYTES + 1];
@@ -2361,7 +2367,7 @@ static size_t says_piece(struct conn *governor, int64_t client, uint32_t piece)
     json_add_text(message, "text", text);
     if (piece < PIECES - 1)
         json_add_number(message, "more", 1);
-    CU_ASSERT_EQUAL(conn_put(governor, message), 0);
+    CU_ASSERT_EQUAL(conn_put(coordinator, message), 0);
     return HOSTS_PIECE_BYTES;
 }
 
@@ -2374,22 +2380,22 @@ static void pieces__are_taken_as_their_process_reads(void)
     size_t under_way = 0, bytes = PIECES * HOSTS_PIECE_BYTES;
     int64_t client, taken, end_ms = emu_now_ms() + PATIENCE_MS;
     struct json_object *line = NULL;
-    struct conn governor, conn;
+    struct conn coordinator, conn;
     uint32_t said = 0;
     bool reads = false;
 
-    obeys_alone(&governor);
+    start_agent_alone(&coordinator);
     connects(&conn, 1);
-    client = obeyer_says(&governor, "client", PATIENCE_MS);
-    under_way += says_piece(&governor, client, said++);
-    conn_drain(&governor, PATIENCE_MS);
+    client = agent_prints(&coordinator, "client", PATIENCE_MS);
+    under_way += says_piece(&coordinator, client, said++);
+    conn_drain(&coordinator, PATIENCE_MS);
     while (!conn.in.bytes && emu_now_ms() < end_ms) /* it is in the middle of the line now */
         CU_ASSERT_EQUAL_FATAL(conn_fill(&conn), 0);
     sends(&conn, "nonsense\n", 9);
-    while ((said < PIECES || under_way >= HOSTS_TAKEN_BYTES) && emu_now_ms() < end_ms) {
-        while (said < PIECES && under_way < HOSTS_UNDER_WAY_MOST)
-            under_way += says_piece(&governor, client, said++);
-        taken = obeyer_says(&governor, "taken", reads ? 1 : 200);
+    while ((said < PIECES || under_way >= HOSTS_ACK_BYTES) && emu_now_ms() < end_ms) {
+        while (said < PIECES && under_way < HOSTS_UNACKED_MOST)
+            under_way += says_piece(&coordinator, client, said++);
+        taken = agent_prints(&coordinator, "taken", reads ? 1 : 200);
         under_way -= taken > 0 ? (size_t)taken : 0;
         reads = reads || taken < 0; /* it is stuck, as it should be */
         CU_ASSERT_EQUAL(reads ? conn_fill(&conn) : 0, 0);
@@ -2401,8 +2407,8 @@ static void pieces__are_taken_as_their_process_reads(void)
     json_object_put(line);
     CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
     conn_close(&conn);
-    eventfd_write(rig.host[1].stop_fd, 1);
-    alone_free(&governor);
+    eventfd_write(fixture.host[1].stop_fd, 1);
+    alone_free(&coordinator);
 }
 
 #define FAULT_CALL(call, fault, text, what)                                      \
@@ -2417,7 +2423,8 @@ static const char *const nonsense[] = {
     "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
     "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
     "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
-    "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
+    "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"incarnation\",\"node\":400}"
+    "\n",
     "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
     "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
     "{\"call\":8,\"do\":\"link\",\"cable\":4000}\n",
@@ -2425,8 +2432,8 @@ static const char *const nonsense[] = {
     "{\"call\":10,\"do\":\"reroute\",\"out\":7}\n",
     "{\"call\":11,\"do\":\"pending\",\"from\":-5}\n",
     "{\"call\":12,\"do\":\"pending\",\"from\":99999999999}\n",
-    "{\"call\":13,\"do\":\"came\",\"group\":4000000000,\"seq\":-1}\n",
-    "{\"call\":14,\"do\":\"clash\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
+    "{\"call\":13,\"do\":\"arrived\",\"group\":4000000000,\"seq\":-1}\n",
+    "{\"call\":14,\"do\":\"mismatch\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
     "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
     "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
     /* links and processes are seen to by others; what it does is none; a switch is not there */
@@ -2435,11 +2442,12 @@ static const char *const nonsense[] = {
     "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
     "\n",
     "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
-    "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
+    "{\"call\":25,\"do\":\"node_no_link\",\"node\":400}\n",
     "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
-    "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
-    "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
-    "{\"call\":31,\"do\":\"life\",\"host\":64,\"life\":1}\n{\"call\":32,\"do\":\"begin\"}\n",
+    "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"unrecoverable\"}\n",
+    "{\"call\":30,\"do\":\"scan\",\"x\":1}\n",
+    "{\"call\":31,\"do\":\"incarnation\",\"host\":64,\"incarnation\":1}\n{\"call\":32,\"do\":"
+    "\"begin\"}\n",
     "{\"call\":33,\"do\":\"begin\",\"nodes\":[0,2],\"down\":[],\"units\":[]}\n",
     /* there is no such node; nobody is here yet */
     "{\"call\":34,\"do\":\"begin\",\"nodes\":[900,2,1],\"down\":[],\"units\":[]}\n",
@@ -2451,7 +2459,7 @@ static const char *const nonsense[] = {
     GROUP_CALL(40, "0", "[0,8]", "[0,0]"), GROUP_CALL(41, "0", "[]", "[0,0,7]"),
     GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
     GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
-    "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
+    "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"rejoin\",\"host\":0}\n",
     GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up */
     GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* not a number */
     GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
@@ -2461,11 +2469,11 @@ static const char *const nonsense[] = {
 };
 #define NONSENSE 51
 
-static void governor__that_says_nonsense_is_lost(void)
+static void coordinator__that_says_nonsense_is_lost(void)
 {
     struct conn conn;
 
-    obeys_alone(&conn);
+    start_agent_alone(&conn);
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
         CU_ASSERT_EQUAL(send(conn.fd, nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
                         (ssize_t)strlen(nonsense[i]));
@@ -2486,7 +2494,7 @@ static void governor__that_says_nonsense_is_lost(void)
     }
     CU_ASSERT_TRUE(send(conn.fd, "nonsense\n", 9, MSG_NOSIGNAL) == 9);
     alone_free(&conn);
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
 }
 
 /* Skip messages until the reply to call @number. Returns the error in it. */
@@ -2504,7 +2512,7 @@ static int64_t replied(struct conn *conn, int64_t number)
     return err;
 }
 
-static void says_as_governor(const struct conn *conn, const char *line)
+static void says_as_coordinator(const struct conn *conn, const char *line)
 {
     CU_ASSERT_EQUAL(send(conn->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
 }
@@ -2520,14 +2528,14 @@ static void fault__ends_as_it_began(void)
     struct conn conn;
     uint64_t stuck = 0;
 
-    obeys_alone(&conn);
-    says_as_governor(&conn, calls);
+    start_agent_alone(&conn);
+    says_as_coordinator(&conn, calls);
     replied(&conn, 3);
     shutdown(conn.fd, SHUT_RDWR);
-    host_join(&rig.host[1]);
-    for (uint32_t s = 0; s < rig.graph->switches; s++)
-        if (rig.host[1].fabric->sw[s])
-            stuck |= rig.host[1].fabric->sw[s]->stuck;
+    host_join(&fixture.host[1]);
+    for (uint32_t s = 0; s < fixture.graph->switches; s++)
+        if (fixture.host[1].fabric->sw[s])
+            stuck |= fixture.host[1].fabric->sw[s]->stuck;
     CU_ASSERT_EQUAL(stuck, 0);
     alone_free(&conn);
 }
@@ -2544,65 +2552,62 @@ static void fault__that_the_network_cannot_have_is_refused(void)
     struct conn conn;
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        obeys_alone_as(&conn, lies[i].profile);
-        says_as_governor(&conn, lies[i].calls);
+        start_agent_alone_as(&conn, lies[i].profile);
+        says_as_coordinator(&conn, lies[i].calls);
         CU_ASSERT(replied(&conn, 1) > 0);
         shutdown(conn.fd, SHUT_RDWR);
         alone_free(&conn);
-        CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+        CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
     }
 }
 
 /* A governor may pass any JSON to a process. */
-static void governor__tells_a_process_anything(void)
+static void coordinator__reports_a_process_anything(void)
 {
     static const char *const lines[] = {"null",
                                         "7",
                                         "[1,2]",
                                         "{\"event\":null}",
                                         "{\"event\":[\"lost\"]}",
-                                        "{\"ok\":3,\"seat\":[]}"};
-    struct conn governor, conn;
+                                        "{\"ok\":3,\"incarnation\":[]}"};
+    struct conn coordinator, conn;
     struct json_object *message = NULL;
     char line[128];
 
-    obeys_alone(&governor);
+    start_agent_alone(&coordinator);
     connects(&conn, 1);
     for (int64_t client = -1; client < 0; json_object_put(message)) {
-        CU_ASSERT_EQUAL_FATAL(conn_wait(&governor, &message, PATIENCE_MS), 0);
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&coordinator, &message, PATIENCE_MS), 0);
         client = emu_json_number(message, "client", -1);
         for (size_t i = 0; client >= 0 && i < sizeof lines / sizeof lines[0]; i++) {
             snprintf(line, sizeof line, "{\"client\":%d,\"line\":%s}\n", (int)client, lines[i]);
-            says_as_governor(&governor, line);
+            says_as_coordinator(&coordinator, line);
             snprintf(line, sizeof line, "{\"client\":%d,\"text\":%s}\n", (int)client, lines[i]);
-            says_as_governor(&governor, line);
+            says_as_coordinator(&coordinator, line);
         }
     }
-    says_as_governor(&governor, "{\"call\":9,\"do\":\"answer\"}\n");
-    replied(&governor, 9);
-    shutdown(governor.fd, SHUT_RDWR);
-    alone_free(&governor);
+    says_as_coordinator(&coordinator, "{\"call\":9,\"do\":\"answer\"}\n");
+    replied(&coordinator, 9);
+    shutdown(coordinator.fd, SHUT_RDWR);
+    alone_free(&coordinator);
     conn_close(&conn);
 }
 
 /* Names of calls, and of their fields. */
-static const char *const call_names[] = {"meet",    "answer",    "attach",  "detach", "seat",
-                                         "linked",  "group",     "leave",   "link",   "reroute",
-                                         "cut_off", "totals",    "comm",    "signal", "mend",
-                                         "sample",  "unsampled", "pending", "came",   "clash",
-                                         "stalls",  "audit",     "life",    "begin",  "groups",
-                                         "fault",   "taken_out", "hits",    "test",   "carry",
-                                         "look",    "alone",     "losses",  "failed", "unit_out",
-                                         "?"};
-static const char *const call_fields[] = {"node",    "dead",   "word",    "linked",   "group",
-                                          "nodes",   "wide",   "cable",   "up",       "fault",
-                                          "out",     "parted", "from",    "client",   "signal",
-                                          "host",    "of",     "anew",    "number",   "from_bytes",
-                                          "seq",     "routes", "life",    "down",     "units",
-                                          "groups",  "id",     "sources", "is",       "tree",
-                                          "text",    "seed",   "what",    "counts",   "cables",
-                                          "packets", "eases",  "drops",   "bound_us", "switch",
-                                          "line",    "end",    "more"};
+static const char *const call_names[] = {
+    "handshake", "answer",       "attach",        "detach",  "incarnation", "linked",
+    "group",     "leave",        "link",          "reroute", "cut_off",     "totals",
+    "comm",      "signal",       "rejoin",        "sample",  "sample_end",  "pending",
+    "arrived",   "mismatch",     "stalls",        "audit",   "incarnation", "begin",
+    "groups",    "fault",        "taken_out",     "hits",    "test",        "reroute_in_flight",
+    "scan",      "node_no_link", "unrecoverable", "failed",  "unit_out",    "?"};
+static const char *const call_fields[] = {
+    "node",  "dead",   "word",   "linked",      "group", "nodes",  "wide",        "cable",
+    "up",    "fault",  "out",    "partitioned", "from",  "client", "signal",      "host",
+    "of",    "anew",   "number", "from_bytes",  "seq",   "routes", "incarnation", "down",
+    "units", "groups", "id",     "sources",     "is",    "tree",   "text",        "seed",
+    "what",  "counts", "cables", "packets",     "eases", "drops",  "bound_us",    "switch",
+    "line",  "end",    "more"};
 
 #define ANYTHING 1000 /* calls */
 
@@ -2643,7 +2648,7 @@ static void asks_for_anything(const char *profile, const char *set, enum emu_clo
                                .lengths = 1};
     struct conn conn;
 
-    obeys_alone_set(&conn, profile, set, clock);
+    start_agent_alone_set(&conn, profile, set, clock);
     for (int64_t call = 1; call <= ANYTHING; call++) {
         struct json_object *with = json_drawn_object(&drawn, 3);
 
@@ -2659,11 +2664,11 @@ static void asks_for_anything(const char *profile, const char *set, enum emu_clo
     }
     shutdown(conn.fd, SHUT_RDWR);
     alone_free(&conn);
-    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
 }
 
 /* Whatever calls the governor sends, the host goes on until the control channel ends. */
-static void governor__that_asks_for_anything_is_answered(void)
+static void coordinator__that_asks_for_anything_is_answered(void)
 {
     asks_for_anything("oq2004", NULL, EMU_CLOCK_RAW);
     asks_for_anything("oq2004", "combine_order=port", EMU_CLOCK_RAW);
@@ -2678,17 +2683,17 @@ static void governor__that_asks_for_anything_is_answered(void)
 struct watched {
     struct conn conn;
     struct telemetry_view view;
-    uint32_t way[HOSTS];
+    uint32_t direction[HOSTS];
     uint64_t segments[HOSTS];
 };
 
 static uint32_t way_of(uint32_t h)
 {
-    const struct fabric *fabric = rig.host[0].fabric;
+    const struct fabric *fabric = fixture.host[0].fabric;
 
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
         if (fabric_cable(fabric, i)->kind == TOPO_END_NODE &&
-            rig.of[fabric_cable(fabric, i)->at.sw] == h)
+            fixture.of[fabric_cable(fabric, i)->at.sw] == h)
             return 2 * i + 1;
     CU_FAIL_FATAL("a cable of each host");
     return 0;
@@ -2697,8 +2702,8 @@ static uint32_t way_of(uint32_t h)
 /* As the switch that sends on it would, which has nothing to do. */
 static void counts(struct watched *w, uint32_t h, uint64_t segments)
 {
-    const struct fabric_cable *cable = fabric_cable(rig.host[h].fabric, w->way[h] / 2);
-    struct switch_dev *sw = rig.host[h].fabric->sw[cable->at.sw];
+    const struct fabric_cable *cable = fabric_cable(fixture.host[h].fabric, w->direction[h] / 2);
+    struct switch_dev *sw = fixture.host[h].fabric->sw[cable->at.sw];
 
     emu_count(&switch_tx(sw, cable->at.port)->counts.segments, segments);
     w->segments[h] += segments;
@@ -2710,7 +2715,7 @@ static void watch_every(struct watched *w, uint32_t asked, uint64_t every_ms)
 
     *w = (struct watched){.view = {.shape = NULL}};
     for (uint32_t h = 0; h < HOSTS; h++)
-        w->way[h] = way_of(h);
+        w->direction[h] = way_of(h);
     connects(&w->conn, asked);
     reply = asks(&w->conn, json_add_number(command("subscribe"), "telemetry", every_ms));
     CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
@@ -2727,10 +2732,10 @@ static bool shows_all(const struct watched *w)
     uint64_t sum = 0;
 
     for (uint32_t h = 0; h < HOSTS; h++) {
-        const struct telemetry_view_cable *cable = &w->view.cable[w->way[h] / 2];
+        const struct telemetry_view_cable *cable = &w->view.cable[w->direction[h] / 2];
 
         sum += w->segments[h];
-        if (cable->way[1].segments != w->segments[h])
+        if (cable->direction[1].segments != w->segments[h])
             return false;
     }
     return w->view.totals.hops == sum;
@@ -2748,14 +2753,14 @@ static void watch_until(struct watched *w)
         CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
         CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
         json_object_put(line);
-        right = w->view.look && shows_all(w);
+        right = w->view.sample && shows_all(w);
     }
     CU_ASSERT_TRUE(right);
 }
 
 static void watch_first(struct watched *w)
 {
-    while (!w->view.look) {
+    while (!w->view.sample) {
         struct json_object *line = NULL;
 
         CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
@@ -2786,8 +2791,8 @@ static void telemetry__is_of_all_hosts(void)
 {
     struct watched w, other;
 
-    rig_make("oq2004", false);
-    rig_go();
+    fixture_make("oq2004", false);
+    fixture_go();
     watch_begin(&w, 0);
     for (uint32_t h = 0; h < HOSTS; h++)
         counts(&w, h, 10 + h);
@@ -2804,8 +2809,8 @@ static void telemetry__is_of_all_hosts(void)
     memcpy(w.segments, other.segments, sizeof w.segments);
     watch_until(&w);
     watch_end(&w);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* On each host one reads whose next snapshot would be due in an hour; the end comes before. */
@@ -2813,22 +2818,22 @@ static void telemetry__ends_with_what_is_so_at_the_end(void)
 {
     struct watched w[HOSTS];
 
-    rig_make("oq2004", false);
-    rig_go();
+    fixture_make("oq2004", false);
+    fixture_go();
     for (uint32_t h = 0; h < HOSTS; h++) {
         watch_every(&w[h], h, 3600000);
         watch_first(&w[h]);
     }
     for (uint32_t h = 0; h < HOSTS; h++)
         counts(&w[0], h, 10 + h);
-    rig_end();
+    fixture_end();
     for (uint32_t h = 0; h < HOSTS; h++) {
         memcpy(w[h].segments, w[0].segments, sizeof w[h].segments);
         watch_last(&w[h]);
         CU_ASSERT_TRUE(shows_all(&w[h]));
         watch_end(&w[h]);
     }
-    rig_free();
+    fixture_free();
 }
 
 /* What a host had counted is not taken back when it is lost, and its next life's is added. */
@@ -2836,8 +2841,8 @@ static void telemetry__counters_of_a_host_that_is_lost_stay(void)
 {
     struct watched w;
 
-    rig_make("oq2004", true);
-    rig_go();
+    fixture_make("oq2004", true);
+    fixture_go();
     watch_begin(&w, 0);
     for (uint32_t h = 0; h < HOSTS; h++)
         counts(&w, h, 10 + h);
@@ -2850,17 +2855,17 @@ static void telemetry__counters_of_a_host_that_is_lost_stay(void)
     counts(&w, 0, 1);
     watch_until(&w);
     watch_end(&w);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* Descriptors do not pass between hosts: who asks elsewhere is told where to ask. */
-static void capture__is_asked_for_on_the_host_that_governs(void)
+static void capture__is_asked_for_on_the_host_that_coordinates(void)
 {
     struct conn conn;
     struct json_object *reply;
 
-    rig_start();
+    fixture_start();
     connects(&conn, 1);
     reply = asks(&conn, command("capture"));
     CU_ASSERT_FALSE(emu_json_true(reply, "ok"));
@@ -2868,76 +2873,76 @@ static void capture__is_asked_for_on_the_host_that_governs(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), names[0]));
     json_object_put(reply);
     conn_close(&conn);
-    rig_end();
-    rig_free();
+    fixture_end();
+    fixture_free();
 }
 
 /* The sampler of host 0, and what host 1 tells it; nobody serves them. */
-static void sampler_open(struct telemetry **telemetry, struct telemetry_part **part)
+static void sampler_open(struct telemetry **telemetry, struct telemetry_agent **part)
 {
     struct telemetry_source source = {.hosts = names}, far = {.hosts = NULL};
 
-    rig_make("oq2004", false);
-    source.fabric = rig.host[0].fabric;
+    fixture_make("oq2004", false);
+    source.fabric = fixture.host[0].fabric;
     source.config = fabric_config_of(source.fabric);
-    far.fabric = rig.host[1].fabric;
+    far.fabric = fixture.host[1].fabric;
     far.config = fabric_config_of(far.fabric);
     CU_ASSERT_EQUAL_FATAL(telemetry_create(telemetry, &source), 0);
-    CU_ASSERT_EQUAL_FATAL(telemetry_part_create(part, &far), 0);
+    CU_ASSERT_EQUAL_FATAL(telemetry_agent_create(part, &far), 0);
 }
 
-static void sampler_close(struct telemetry *telemetry, struct telemetry_part *part)
+static void sampler_close(struct telemetry *telemetry, struct telemetry_agent *part)
 {
-    telemetry_part_destroy(part);
+    telemetry_agent_destroy(part);
     telemetry_destroy(telemetry);
-    rig_go();
-    rig_end();
-    rig_free();
+    fixture_go();
+    fixture_end();
+    fixture_free();
 }
 
 /* What host 1 tells, piece by piece, is what the governor's sampler shows. */
-static void telemetry__is_told_in_pieces_of_any_size(void)
+static void telemetry__is_reported_in_pieces_of_any_size(void)
 {
-    struct telemetry_text bytes = {.at = NULL}, line = {.at = NULL};
+    struct text_buf bytes = {.at = NULL}, line = {.at = NULL};
     struct telemetry *telemetry;
-    struct telemetry_part *part;
+    struct telemetry_agent *part;
     struct watched w = {.view = {.shape = NULL}};
     char wanted[64];
     int more;
 
     sampler_open(&telemetry, &part);
-    w.way[1] = way_of(1);
+    w.direction[1] = way_of(1);
     for (size_t most = 1; most < 5000; most *= 7) {
         counts(&w, 1, UINT64_C(1) << 33);
         do {
-            more = telemetry_part_tell(part, most, &bytes);
+            more = telemetry_agent_report(part, most, &bytes);
             CU_ASSERT_TRUE_FATAL(more >= 0 && (!more || bytes.bytes >= most));
-            CU_ASSERT_TRUE(telemetry_heard(telemetry, 1, bytes.at, bytes.bytes, emu_now_ns()));
+            CU_ASSERT_TRUE(telemetry_receive(telemetry, 1, bytes.at, bytes.bytes, emu_now_ns()));
         } while (more);
-        telemetry_look(telemetry, emu_now_ns());
+        telemetry_sample(telemetry, emu_now_ns());
         telemetry_line(telemetry, 0, 0, &line);
-        telemetry_put(&line, "", 1);
-        snprintf(wanted, sizeof wanted, "\"links\":[[%u,%llu,0,0,0]]", w.way[1],
+        text_put(&line, "", 1);
+        snprintf(wanted, sizeof wanted, "\"links\":[[%u,%llu,0,0,0]]", w.direction[1],
                  (unsigned long long)w.segments[1]);
         CU_ASSERT_PTR_NOT_NULL(strstr(line.at, wanted));
     }
-    telemetry_text_free(&bytes);
-    telemetry_text_free(&line);
+    text_buf_free(&bytes);
+    text_buf_free(&line);
     sampler_close(telemetry, part);
 }
 
 static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t count)
 {
-    return telemetry_heard(telemetry, 1, bytes, count, emu_now_ns());
+    return telemetry_receive(telemetry, 1, bytes, count, emu_now_ns());
 }
 
 #define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
 
 /* Nothing is believed but what is of that host. Records: way, switch, node, finished, sums. */
-static void telemetry__that_no_host_tells_is_refused(void)
+static void telemetry__that_no_host_reports_is_refused(void)
 {
     struct telemetry *telemetry;
-    struct telemetry_part *part;
+    struct telemetry_agent *part;
     uint64_t random = test_seed();
     char bytes[64];
 
@@ -2949,7 +2954,7 @@ static void telemetry__that_no_host_tells_is_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* no such record, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\x7f\1\1\1\1")); /* no such way; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
-    CU_ASSERT_EQUAL_FATAL(rig.of[0], 0);
+    CU_ASSERT_EQUAL_FATAL(fixture.of[0], 0);
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* and nobody's; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
@@ -2964,7 +2969,7 @@ static void telemetry__that_no_host_tells_is_refused(void)
             bytes[b] = (char)(test_random(&random) % (b % 3 ? 8 : 256));
         is_heard(telemetry, bytes, count);
     }
-    telemetry_look(telemetry, emu_now_ns());
+    telemetry_sample(telemetry, emu_now_ns());
     sampler_close(telemetry, part);
 }
 
@@ -2979,12 +2984,12 @@ static void telemetry__that_no_host_tells_is_refused(void)
  */
 static uint64_t finishes(int64_t node, uint64_t first, uint32_t count)
 {
-    struct emu_hostif *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_hostif *hostif = fixture.host[node / (NODES / HOSTS)].fabric->hostif[node];
     uint64_t began_ns = emu_now_ns() - count * TOLD_NS;
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(hostif);
     for (uint32_t i = 0; i < count; i++)
-        emu_finished_write(&edge->shared->finished,
+        emu_finished_write(&hostif->shared->finished,
                            &(struct emu_finished){.first = first + i,
                                                   .began_ns = began_ns + i * TOLD_NS,
                                                   .ended_ns = began_ns + (i + 1) * TOLD_NS,
@@ -3024,9 +3029,9 @@ static int timeline_begins(struct timeline_plan *plan, bool returns)
 {
     *plan = (struct timeline_plan){.fd = memfd_create("timeline", MFD_CLOEXEC),
                                    .most_bytes = TIMELINE_MOST_BYTES};
-    rig_make("oq2004", returns);
-    rig.timeline = plan;
-    rig_go();
+    fixture_make("oq2004", returns);
+    fixture.timeline = plan;
+    fixture_go();
     return plan->fd;
 }
 
@@ -3047,7 +3052,7 @@ static void timeline__has_the_processes_of_all_hosts(void)
         json_object_put(asks(&conn, command("detach")));
         conn_close(&conn);
     }
-    rig_end();
+    fixture_end();
     all = json_of_file(fd);
     for (uint32_t h = 0; h < HOSTS; h++) {
         double error_ns = (double)emu_json_number(file_host(all, h), "clock_error_ns", -1);
@@ -3060,7 +3065,7 @@ static void timeline__has_the_processes_of_all_hosts(void)
     CU_ASSERT_EQUAL(emu_json_number(field(all, "otherData"), "missed", -1), 0);
     json_object_put(all);
     close(fd);
-    rig_free();
+    fixture_free();
 }
 
 /* What it had told stays, the file says that it was lost, and its next life tells, too. */
@@ -3085,7 +3090,7 @@ static void timeline__of_a_host_that_is_lost_opens(void)
     finishes(next, 0, 3);
     json_object_put(asks(&conn, command("detach")));
     conn_close(&conn);
-    rig_end();
+    fixture_end();
     all = json_of_file(fd);
     CU_ASSERT_EQUAL(file_has(all, node, NULL), TOLD_ALL);
     CU_ASSERT_EQUAL(file_has(all, next, NULL), 3);
@@ -3093,7 +3098,7 @@ static void timeline__of_a_host_that_is_lost_opens(void)
         CU_ASSERT_EQUAL(emu_json_number(file_host(all, h), "lost", -1), h == 1);
     json_object_put(all);
     close(fd);
-    rig_free();
+    fixture_free();
 }
 
 #define AHEAD_NS (UINT64_C(1) << 50) /* of host 1's clock */
@@ -3101,8 +3106,8 @@ static void timeline__of_a_host_that_is_lost_opens(void)
 
 /* The file of host 0, and host 1, which tells; nobody serves them. */
 struct teller {
-    struct timeline_part *part;
-    struct telemetry_text bytes;
+    struct timeline_agent *part;
+    struct text_buf bytes;
     struct timeline *timeline;
     struct hostlink_offset clock;
     uint64_t asked_ns;
@@ -3118,10 +3123,10 @@ static void teller_open(struct teller *teller)
 
     *teller =
         (struct teller){.fd = memfd_create("timeline", MFD_CLOEXEC), .asked_ns = emu_now_ns()};
-    rig_make("oq2004", false);
+    fixture_make("oq2004", false);
     config.fd = teller->fd;
     CU_ASSERT_EQUAL_FATAL(timeline_create(&teller->timeline, &config), 0);
-    CU_ASSERT_EQUAL_FATAL(timeline_part_create(&teller->part, rig.host[1].fabric, 0), 0);
+    CU_ASSERT_EQUAL_FATAL(timeline_agent_create(&teller->part, fixture.host[1].fabric, 0), 0);
     hostlink_offset_reset(&teller->clock);
 }
 
@@ -3131,30 +3136,30 @@ static struct json_object *teller_close(struct teller *teller)
     struct json_object *all;
 
     timeline_destroy(teller->timeline);
-    timeline_part_destroy(teller->part);
-    telemetry_text_free(&teller->bytes);
+    timeline_agent_destroy(teller->part);
+    text_buf_free(&teller->bytes);
     all = json_of_file(teller->fd);
     close(teller->fd);
-    rig_go();
-    rig_end();
-    rig_free();
+    fixture_go();
+    fixture_end();
+    fixture_free();
     return all;
 }
 
 static bool teller_heard(struct teller *teller, const void *bytes, size_t count)
 {
-    const struct timeline_heard heard = {.config = fabric_config_of(rig.host[0].fabric),
-                                         .host = 1,
-                                         .bytes = bytes,
-                                         .count = count,
-                                         .asked_ns = teller->asked_ns,
-                                         .now_ns = emu_now_ns()};
+    const struct timeline_received heard = {.config = fabric_config_of(fixture.host[0].fabric),
+                                            .host = 1,
+                                            .bytes = bytes,
+                                            .count = count,
+                                            .asked_ns = teller->asked_ns,
+                                            .now_ns = emu_now_ns()};
 
-    return timeline_heard(teller->timeline, &teller->clock, &heard);
+    return timeline_receive(teller->timeline, &teller->clock, &heard);
 }
 
 /* As if its clock were ahead. Returns how many things the piece has. */
-static uint32_t piece_ahead(struct telemetry_text *bytes)
+static uint32_t piece_ahead(struct text_buf *bytes)
 {
     char *at = bytes->at + sizeof(struct timeline_piece), *end = bytes->at + bytes->bytes;
     struct timeline_record record;
@@ -3173,9 +3178,9 @@ static uint32_t piece_ahead(struct telemetry_text *bytes)
 }
 
 /* Pieces of any size have all that two processes tell, one of which leaves meanwhile. */
-static void timeline__is_told_in_pieces_by_another_clock(void)
+static void timeline__is_reported_in_pieces_by_another_clock(void)
 {
-    struct fabric_seat seat[2];
+    struct fabric_attachment incarnation[2];
     struct fabric *fabric;
     struct teller teller;
     struct json_object *all;
@@ -3186,31 +3191,31 @@ static void timeline__is_told_in_pieces_by_another_clock(void)
     int more = 1;
 
     teller_open(&teller);
-    fabric = rig.host[1].fabric;
+    fabric = fixture.host[1].fabric;
     for (int i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &seat[i]), 0);
-    began_ns = finishes(seat[0].node, 0, 2);
+        CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &incarnation[i]), 0);
+    began_ns = finishes(incarnation[0].node, 0, 2);
     for (size_t most = 1; more; most *= 3) {
         teller.asked_ns = emu_now_ns();
-        more = timeline_part_tell(teller.part, most, &teller.bytes);
+        more = timeline_agent_report(teller.part, most, &teller.bytes);
         CU_ASSERT_TRUE_FATAL(more == 0 || (more == 1 && teller.bytes.bytes >= most));
         told += piece_ahead(&teller.bytes);
         CU_ASSERT_TRUE_FATAL(teller_heard(&teller, teller.bytes.at, teller.bytes.bytes));
         if (most == 1) { /* more than there is room for */
-            finishes(seat[1].node, 0, EMU_FINISHED_SLOTS + TOO_MANY);
-            timeline_part_leaves(teller.part, seat[1].node);
+            finishes(incarnation[1].node, 0, EMU_FINISHED_SLOTS + TOO_MANY);
+            timeline_agent_leaves(teller.part, incarnation[1].node);
         }
     }
     for (int i = 0; i < 2; i++) {
-        fabric_detach(fabric, seat[i].node);
-        fabric_seat_close(&seat[i]);
+        fabric_detach(fabric, incarnation[i].node);
+        fabric_attachment_close(&incarnation[i]);
     }
     all = teller_close(&teller);
     missed = emu_json_number(field(all, "otherData"), "missed", -1);
     CU_ASSERT_EQUAL(told, 2 + EMU_FINISHED_SLOTS + TOO_MANY - missed);
-    CU_ASSERT_EQUAL(file_has(all, seat[1].node, NULL), told - 2);
+    CU_ASSERT_EQUAL(file_has(all, incarnation[1].node, NULL), told - 2);
     CU_ASSERT_TRUE(missed >= TOO_MANY && missed < 2 * TOO_MANY);
-    CU_ASSERT_EQUAL_FATAL(file_has(all, seat[0].node, &us), 2);
+    CU_ASSERT_EQUAL_FATAL(file_has(all, incarnation[0].node, &us), 2);
     error_ns = (double)emu_json_number(file_host(all, 1), "clock_error_ns", 0);
     CU_ASSERT_TRUE(error_ns > 0);
     CU_ASSERT_DOUBLE_EQUAL(us * 1000, (double)began_ns, error_ns + 2);
@@ -3241,7 +3246,7 @@ static void timeline__by_a_clock_that_lies_is_not_ahead(void)
 }
 
 /* Nothing is believed but what is of that host, and is over. */
-static void timeline__that_no_host_tells_is_refused(void)
+static void timeline__that_no_host_reports_is_refused(void)
 {
     struct {
         struct timeline_piece piece;
@@ -3289,7 +3294,7 @@ int main(void)
         CASE(report__adds_up_all_hosts),
         CASE(standstill__is_that_of_all_hosts),
         CASE(standstill__of_who_has_left_is_forgotten),
-        CASE(shelf__of_another_host_is_retired_by_a_death),
+        CASE(mcast_buf__of_another_host_is_retired_by_a_death),
         CASE(check__is_of_all_hosts_and_names_them),
         CASE(still_host__holds_up_only_who_asks),
         CASE(still_host__answers_come_in_order),
@@ -3302,7 +3307,7 @@ int main(void)
         CASE(fault__ends_and_the_lost_stays_lost),
         CASE(host_lost__its_processes_have_died),
         CASE(link_lost__all_go_round_it),
-        CASE(host_lost__those_who_sent_by_it_are_told),
+        CASE(host_lost__those_who_sent_by_it_are_reported),
         CASE(host_lost__what_was_combined_there_is_over),
         CASE(host_back__again_and_again),
         CASE(host_back__two_at_once_and_twice_in_a_row),
@@ -3312,30 +3317,30 @@ int main(void)
         CASE(telemetry__is_of_all_hosts),
         CASE(telemetry__ends_with_what_is_so_at_the_end),
         CASE(telemetry__counters_of_a_host_that_is_lost_stay),
-        CASE(capture__is_asked_for_on_the_host_that_governs),
-        CASE(telemetry__is_told_in_pieces_of_any_size),
-        CASE(telemetry__that_no_host_tells_is_refused),
+        CASE(capture__is_asked_for_on_the_host_that_coordinates),
+        CASE(telemetry__is_reported_in_pieces_of_any_size),
+        CASE(telemetry__that_no_host_reports_is_refused),
         CASE(timeline__has_the_processes_of_all_hosts),
         CASE(timeline__of_a_host_that_is_lost_opens),
-        CASE(timeline__is_told_in_pieces_by_another_clock),
+        CASE(timeline__is_reported_in_pieces_by_another_clock),
         CASE(timeline__by_a_clock_that_lies_is_not_ahead),
-        CASE(timeline__that_no_host_tells_is_refused),
+        CASE(timeline__that_no_host_reports_is_refused),
         CASE(process__that_is_stopped_elsewhere_counts_as_dead),
         CASE(process__that_is_frozen_goes_on_when_its_host_ends),
         CASE(connections__of_one_process_leave_some_for_others),
-        CASE(connections__without_descriptors_are_told),
+        CASE(connections__without_descriptors_are_reported),
         CASE(process__that_dies_before_its_reply_leaves_its_node),
         CASE(connection__that_is_half_closed_or_malformed_is_answered),
         CASE(process__that_floods_harms_itself_alone),
-        CASE(governor__that_does_not_read_is_waited_for),
-        CASE(obeyer__is_told_why_the_fabric_has_failed),
-        CASE(obeyer__that_is_stopped_unmet_says_why),
+        CASE(coordinator__that_does_not_read_is_waited_for),
+        CASE(agent__is_reported_why_the_fabric_has_failed),
+        CASE(agent__that_is_stopped_unmet_says_why),
         CASE(pieces__are_taken_as_their_process_reads),
-        CASE(governor__that_says_nonsense_is_lost),
+        CASE(coordinator__that_says_nonsense_is_lost),
         CASE(fault__ends_as_it_began),
         CASE(fault__that_the_network_cannot_have_is_refused),
-        CASE(governor__tells_a_process_anything),
-        CASE(governor__that_asks_for_anything_is_answered),
+        CASE(coordinator__reports_a_process_anything),
+        CASE(coordinator__that_asks_for_anything_is_answered),
         {NULL, NULL},
     };
 

@@ -26,7 +26,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from kits.seed import seed  # noqa: E402
+from helpers.seed import seed  # noqa: E402
 
 PATIENCE_S = 60
 SILENT = "3s"  # a host that has no core for a second or two is not lost
@@ -210,7 +210,7 @@ class HostLossTest(unittest.TestCase):
                 self.assertIn("ending the run", run.text())
                 self.assertNotEqual(run.child.returncode, 0)
 
-    def test_governor__lost(self):
+    def test_coordinator__lost(self):
         losses = {"fabric killed": lambda _: self.kill(0, True),
                   "fabric stopped": self.stop_for_long,
                   "supervisor killed": lambda _: self.kill(0, False),

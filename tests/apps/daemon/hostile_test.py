@@ -20,9 +20,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from cli_kit import (EDGE_VERSION, Client, FabemuCase, alive, main,  # noqa: E402
+from cli_helpers import (HOSTIF_VERSION, Client, FabemuCase, alive, main,  # noqa: E402
                      stat_of, until)
-from kits.fabric import Listener  # noqa: E402
+from helpers.fabric import Listener  # noqa: E402
 
 NAME = "h"
 PATIENCE_S = 60  # limit for a client to end; its own bounds are 5 to 20 s
@@ -41,10 +41,10 @@ STANDSTILL = {
     "for_ns": 9000000000,
     "collectives": [{
         "group": 3, "name": "c", "number": 1, "kind": "all-reduce", "bytes": 8, "operation": "sum",
-        "type": "int32", "root": 0, "for_ns": 2000000000, "members": 2, "came": [0],
+        "type": "int32", "root": 0, "for_ns": 2000000000, "members": 2, "arrived": [0],
         "missing": [{"node": 1, "begun": 1, "entered": False, "switch": 0, "port": 1}],
         "differ": [{"node": 1, "kind": "barrier"}],
-        "clash": [{"node": 0, "kind": "barrier"}, {"node": 1, "kind": "reduce"}],
+        "mismatch": [{"node": 0, "kind": "barrier"}, {"node": 1, "kind": "reduce"}],
         "gaps": [{"from": 0, "switch": 1, "port": 2, "from_host": "x", "host": "y"}]}],
     "links": [{"switch": 0, "port": 1, "to_switch": 2, "waits_for": "credit", "for_ns": 2**31}],
     "disagreements": [{"group": 3, "name": "c", "number": 1, "mine": {"node": 0, "kind": "barrier"},
@@ -60,7 +60,7 @@ REPORT = {
     "died": [{"node": 0, "pid": 7, "command": "a", "how": "killed"}],
     "faults": [{"fault": 1, "text": "loss", "times": 1, "hits": 2}],
     "links": {"lost": 1, "new_tables": 1, "trees_moved": 1},
-    "losses": {"units_out": 1, "groups_failed": 1},
+    "unrecoverable": {"units_out": 1, "groups_failed": 1},
     "hosts": [{"host": "x", "state": "up", "nodes": 2, "attached": 1, "segments": {"hops": 1},
                "combined": {}, "links": [{"host": "y", "cables": 1, "clock_error_ns": 5}]}],
     "programs": {"on_time": False, "attached_ns": 5, "longest": {"node": 0, "waited_ns": 9}},
@@ -319,7 +319,7 @@ class HostileTest(FabemuCase):
             if cmd == "attach":
                 fabrics[conn] = Client(real)
             fabric = fabrics[conn]
-            fabric.send({"cmd": cmd, "version": EDGE_VERSION, "want": -1, "nodes": [0, 1]})
+            fabric.send({"cmd": cmd, "version": HOSTIF_VERSION, "want": -1, "nodes": [0, 1]})
             line = fabric.next()
             fds, fabric.fds = fabric.fds, []
             passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -361,7 +361,7 @@ class HostileTest(FabemuCase):
             bad.update(cmd="group_create", path=("group",), other=other)
             self.one_line(self.ended([program, "group"], env), 1, "names no group")
         events = [{"event": name, field: other}
-                  for name in ("node_died", "groups_broken", "lost", "nodes_parted", "none")
+                  for name in ("node_died", "groups_broken", "lost", "nodes_partitioned", "none")
                   for field in ("groups", "nodes", "node", "by", "from", "to", "why")
                   for other in VALUES]
         bad.clear()

@@ -199,13 +199,13 @@ static void waits_look__is_what_the_kernel_counts(void)
         CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
     for (int i = 0; i < CHILDREN; i++) {
         uint64_t counted_ns = child_rests(&child[i]) - before_ns[i];
-        struct waits_more more;
+        struct waits_delta more;
 
-        CU_ASSERT_EQUAL(waits_look(waits[i], UINT64_MAX, &more), 0);
+        CU_ASSERT_EQUAL(waits_sample(waits[i], UINT64_MAX, &more), 0);
         CU_ASSERT_EQUAL(more.ns, counted_ns);
         CU_ASSERT_EQUAL(more.over_ns, 0);
         CU_ASSERT_TRUE(counted_ns > 0); /* three on one core */
-        CU_ASSERT_EQUAL(waits_look(waits[i], UINT64_MAX, &more), 0);
+        CU_ASSERT_EQUAL(waits_sample(waits[i], UINT64_MAX, &more), 0);
         CU_ASSERT_EQUAL(more.ns, 0); /* nothing is new */
     }
     for (int i = 0; i < CHILDREN; i++) {
@@ -219,7 +219,7 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
 {
     struct child child[2] = {child_start(), child_start()};
     struct waits *waits;
-    struct waits_more more;
+    struct waits_delta more;
     uint64_t before_ns = child_rests(&child[0]), counted_ns;
 
     child_rests(&child[1]);
@@ -227,7 +227,7 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
     for (int i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
     counted_ns = child_rests(&child[0]) - before_ns;
-    CU_ASSERT_EQUAL(waits_look(waits, 1000, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, 1000, &more), 0);
     CU_ASSERT_EQUAL(more.ns, counted_ns);
     CU_ASSERT_EQUAL(more.over_ns, counted_ns > 1000 ? counted_ns - 1000 : 0);
     waits_close(waits);
@@ -242,7 +242,7 @@ static void waits_look__that_fails_loses_nothing(void)
     uint64_t before_ns = child_rests(&child[0]), counted_ns;
     struct rlimit had, none;
     struct waits *waits;
-    struct waits_more more;
+    struct waits_delta more;
 
     child_rests(&child[1]);
     CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child[0].pid), 0);
@@ -256,11 +256,11 @@ static void waits_look__that_fails_loses_nothing(void)
     close((int)none.rlim_cur);
     for (int spare = 0; spare < 2; spare++, none.rlim_cur++) {
         setrlimit(RLIMIT_NOFILE, &none);
-        CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), -EMFILE);
+        CU_ASSERT_EQUAL(waits_sample(waits, UINT64_MAX, &more), -EMFILE);
         CU_ASSERT_EQUAL(more.ns, 0);
     }
     setrlimit(RLIMIT_NOFILE, &had);
-    CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, UINT64_MAX, &more), 0);
     CU_ASSERT_EQUAL(more.ns, counted_ns);
     waits_close(waits);
     child_stop(&child[0]);
@@ -271,12 +271,12 @@ static void waits_look__says_when_the_process_has_ended(void)
 {
     struct child child = child_start();
     struct waits *waits;
-    struct waits_more more;
+    struct waits_delta more;
 
     child_rests(&child);
     CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child.pid), 0);
     child_stop(&child);
-    CU_ASSERT_EQUAL(waits_look(waits, 1, &more), -ESRCH);
+    CU_ASSERT_EQUAL(waits_sample(waits, 1, &more), -ESRCH);
     CU_ASSERT_EQUAL(more.ns, 0);
     waits_close(waits);
 }
@@ -347,39 +347,39 @@ static void pretend_end(struct pretended *p, struct waits *waits)
  */
 static void waits_look__counts_a_wait_that_has_not_ended(void)
 {
-    struct waits_more more;
+    struct waits_delta more;
     struct pretended p;
     struct waits *waits = pretend_begin(&p);
 
     pretend(&p, 1000, 5000, 3, 'R');
     for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+        CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
         CU_ASSERT_TRUE(more.ns == SECOND_NS && more.starved_ns == SECOND_NS && !more.over_ns);
     }
     pretend(&p, 2000, 5000 + 2 * SECOND_NS + 300, 4, 'R'); /* the wait has ended */
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_TRUE(more.ns == 300 && more.starved_ns == 0);
     pretend(&p, 3000, 5000 + 2 * SECOND_NS + 700, 5, 'R');
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, 400);
     pretend_end(&p, waits);
 }
 
 /* Short waits of threads that share a core do not count; a long wait does. */
-static void waits_look__tells_sharing_from_starving(void)
+static void waits_look__reports_sharing_from_starving(void)
 {
-    struct waits_more more;
+    struct waits_delta more;
     struct pretended p;
     struct waits *waits = pretend_begin(&p);
 
     pretend(&p, 1500, SECOND_NS / 2, 3 + 1, 'R');
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     pretend(&p, 2000, SECOND_NS, 3 + 51, 'R'); /* 50 times 10 ms */
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, SECOND_NS / 2);
     CU_ASSERT_EQUAL(more.starved_ns, 0);
     pretend(&p, 3000, SECOND_NS + SECOND_NS / 2, 3 + 51 + 10, 'R'); /* 10 times 50 ms */
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, SECOND_NS / 2);
     CU_ASSERT_EQUAL(more.starved_ns, SECOND_NS / 2 - 10 * WAITS_SHARED_NS);
     pretend_end(&p, waits);
@@ -392,20 +392,20 @@ static void waits_look__tells_sharing_from_starving(void)
 static void waits_look__takes_nobody_else_for_waiting(void)
 {
     static const char states[] = {'S', 'D', 'T', 't', 'Z'};
-    struct waits_more more;
+    struct waits_delta more;
     struct pretended p;
     struct waits *waits = pretend_begin(&p);
 
     for (size_t i = 0; i < sizeof states; i++) {
         pretend(&p, 1000, 5000, 3, states[i]);
-        CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+        CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
         CU_ASSERT_EQUAL(more.ns, 0);
     }
     pretend(&p, 1000, 5000, 3, 'R');
-    CU_ASSERT_EQUAL(waits_look(waits, 1000000, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, 1000000, &more), 0);
     CU_ASSERT_EQUAL(more.ns, 0);
     pretend(&p, 2000, 5000, 3, 'R');
-    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, 0);
     pretend_end(&p, waits);
 }
@@ -449,14 +449,14 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
  * From when a segment finds no room until the process has taken one; while it waits, until now; and
  * the clock may be rebased meanwhile.
  */
-static void edge_room__counts_how_long_there_was_none(void)
+static void hostif_room__counts_how_long_there_was_none(void)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
     struct emu_profile profile = {.nic_send_ps = 1};
     struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
     struct emu_hostif init = {.nodes = 1, .profile = &profile};
     struct emu_worker *worker;
-    struct emu_hostif *edge;
+    struct emu_hostif *hostif;
     struct emu_dev dev;
     int memfd;
 
@@ -464,29 +464,29 @@ static void edge_room__counts_how_long_there_was_none(void)
     memset(&dev, 0, sizeof dev);
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
-    CU_ASSERT_EQUAL_FATAL(emu_hostif_create(&edge, &init, true, false, &clock, &memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_hostif_create(&hostif, &init, true, false, &clock, &memfd), 0);
     worker->now_ps = EMU_REBASE_BY_PS + 1000000;
-    CU_ASSERT_EQUAL(emu_hostif_room(edge), EMU_HOSTIF_SLOTS);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 0);
-    edge->down_tail = EMU_HOSTIF_SLOTS;
+    CU_ASSERT_EQUAL(emu_hostif_room(hostif), EMU_HOSTIF_SLOTS);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 0);
+    hostif->down_tail = EMU_HOSTIF_SLOTS;
     for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
-        CU_ASSERT_EQUAL(emu_hostif_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, EMU_REBASE_BY_PS), 0); /* read before it began */
-    emu_hostif_rebase(edge, EMU_REBASE_BY_PS);
+        CU_ASSERT_EQUAL(emu_hostif_room(hostif), 0);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, EMU_REBASE_BY_PS), 0); /* read before it began */
+    emu_hostif_rebase(hostif, EMU_REBASE_BY_PS);
     worker->now_ps -= EMU_REBASE_BY_PS;
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps + 1000), 6001);
-    atomic_store(&edge->shared->down_head, 1);
-    CU_ASSERT_EQUAL(emu_hostif_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps + 1000), 6001);
+    atomic_store(&hostif->shared->down_head, 1);
+    CU_ASSERT_EQUAL(emu_hostif_room(hostif), 1);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 6000);
     worker->now_ps += 5000000;
-    CU_ASSERT_EQUAL(emu_hostif_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
-    emu_hostif_rebase(edge, EMU_REBASE_BY_PS); /* nobody waits */
-    edge->down_tail++;
-    CU_ASSERT_EQUAL(emu_hostif_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps + 2000000), 8000);
-    emu_hostif_destroy(edge, &worker->cache);
+    CU_ASSERT_EQUAL(emu_hostif_room(hostif), 1);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 6000);
+    emu_hostif_rebase(hostif, EMU_REBASE_BY_PS); /* nobody waits */
+    hostif->down_tail++;
+    CU_ASSERT_EQUAL(emu_hostif_room(hostif), 0);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps + 2000000), 8000);
+    emu_hostif_destroy(hostif, &worker->cache);
     close(memfd);
     emu_worker_destroy(worker);
     emu_pool_destroy(pool);
@@ -503,10 +503,10 @@ int main(void)
         CASE(waits_look__says_when_the_process_has_ended),
         CASE(waits_look__counts_a_wait_that_has_not_ended),
         CASE(waits_look__takes_nobody_else_for_waiting),
-        CASE(waits_look__tells_sharing_from_starving),
+        CASE(waits_look__reports_sharing_from_starving),
         CASE(starved_ns__leaves_a_part),
         CASE(waits_open__says_what_it_cannot_see),
-        CASE(edge_room__counts_how_long_there_was_none),
+        CASE(hostif_room__counts_how_long_there_was_none),
         {NULL, NULL},
     };
 

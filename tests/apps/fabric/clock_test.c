@@ -11,7 +11,7 @@
 #include "emu/util/combine.h"
 #include "emu/util/now.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 #define NODES    4u
 #define LEAST    60u /* segments of each node */
@@ -21,8 +21,8 @@
 #define LIMIT_NS UINT64_C(20000000000)
 #define DAY_NS   UINT64_C(86400000000000)
 
-struct bed {
-    struct edges e;
+struct clock_fixture {
+    struct hostifs e;
     uint64_t least_ps; /* nothing is on its way for less */
     bool combines;
     uint32_t group;
@@ -35,7 +35,7 @@ struct kind {
     const char *topo, *profile, *set;
 };
 
-static void bed_group(struct bed *b)
+static void clock_fixture_group(struct clock_fixture *b)
 {
     const uint32_t nodes[NODES] = {0, 1, 2, 3};
     char error[256];
@@ -43,7 +43,7 @@ static void bed_group(struct bed *b)
     b->combines = !fabric_group_create(b->e.fabric, nodes, NODES, &b->group, error, sizeof error);
 }
 
-static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
+static void clock_fixture_open(struct clock_fixture *b, const struct kind *kind, uint64_t start_ps)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_REAL,
                                    .threads = 2,
@@ -51,32 +51,33 @@ static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
                                    .seed = test_seed()};
 
     memset(b, 0, sizeof *b);
-    world_profile(&config.profile, kind->profile, kind->set);
+    fixture_profile(&config.profile, kind->profile, kind->set);
     b->least_ps = 2 * config.profile.channel_ps + config.profile.nic_recv_ps;
-    edges_open(&b->e, kind->topo, &config);
-    bed_group(b);
+    hostifs_open(&b->e, kind->topo, &config);
+    clock_fixture_group(b);
 }
 
-static void bed_post(struct bed *b, uint32_t node, const struct emu_hdr *hdr, uint64_t value)
+static void clock_fixture_post(struct clock_fixture *b, uint32_t node, const struct emu_hdr *hdr,
+                               uint64_t value)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
 
     memcpy(payload, &value, sizeof value);
-    CU_ASSERT_TRUE_FATAL(edges_post(&b->e, node, hdr, payload));
+    CU_ASSERT_TRUE_FATAL(hostifs_post(&b->e, node, hdr, payload));
 }
 
 /* To another node; it says when it was posted. */
-static void bed_send(struct bed *b, uint32_t node)
+static void clock_fixture_send(struct clock_fixture *b, uint32_t node)
 {
     struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES,
                           .seq = b->posted,
                           .len = b->posted % 3 ? EMU_PAYLOAD_BYTES : 8};
 
-    bed_post(b, node, &hdr, edges_now(&b->e, node));
+    clock_fixture_post(b, node, &hdr, hostifs_now(&b->e, node));
     b->posted++;
 }
 
-static void bed_sum(struct bed *b, uint32_t node)
+static void clock_fixture_sum(struct clock_fixture *b, uint32_t node)
 {
     struct emu_hdr hdr = {.dst = b->group,
                           .seq = b->sums[node],
@@ -85,10 +86,11 @@ static void bed_sum(struct bed *b, uint32_t node)
                           .op = EMU_SUM,
                           .type = EMU_U64};
 
-    bed_post(b, node, &hdr, node + 1);
+    clock_fixture_post(b, node, &hdr, node + 1);
 }
 
-static void bed_take_one(struct bed *b, uint32_t node, const struct emu_seg *seg, uint64_t now_ps)
+static void clock_fixture_take_one(struct clock_fixture *b, uint32_t node,
+                                   const struct emu_seg *seg, uint64_t now_ps)
 {
     uint64_t value;
 
@@ -100,20 +102,20 @@ static void bed_take_one(struct bed *b, uint32_t node, const struct emu_seg *seg
         b->wrong += seg->hdr.kind != EMU_ALLREDUCE || seg->hdr.seq != b->sums[node] ||
                     value != NODES * (NODES + 1) / 2;
         if (++b->sums[node] < SUMS)
-            bed_sum(b, node);
+            clock_fixture_sum(b, node);
     }
 }
 
-static void bed_take(struct bed *b, uint32_t node)
+static void clock_fixture_take(struct clock_fixture *b, uint32_t node)
 {
-    uint64_t now_ps = edges_now(&b->e, node);
+    uint64_t now_ps = hostifs_now(&b->e, node);
     struct emu_seg seg;
 
-    while (edges_take_by(&b->e, node, now_ps, &seg))
-        bed_take_one(b, node, &seg, now_ps);
+    while (hostifs_take_by(&b->e, node, now_ps, &seg))
+        clock_fixture_take_one(b, node, &seg, now_ps);
 }
 
-static bool bed_over(const struct bed *b, bool enough)
+static bool clock_fixture_over(const struct clock_fixture *b, bool enough)
 {
     bool over = enough && b->got == b->posted;
 
@@ -123,15 +125,15 @@ static bool bed_over(const struct bed *b, bool enough)
 }
 
 /* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been rebased. */
-static void bed_run(struct bed *b, bool turns)
+static void clock_fixture_run(struct clock_fixture *b, bool turns)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.rebased_ps;
     uint32_t after = 0, looks = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
-        bed_sum(b, n);
-    while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
+        clock_fixture_sum(b, n);
+    while (!clock_fixture_over(b, enough) && emu_now_ns() < end_ns) {
         bool turned = b->e.fabric->clock.rebased_ps != before_ps;
         uint32_t got = b->got;
 
@@ -139,54 +141,55 @@ static void bed_run(struct bed *b, bool turns)
         enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
         for (uint32_t n = 0; n < NODES; n++) {
             if (!enough && b->posted - b->got < UNDERWAY)
-                bed_send(b, n);
-            bed_take(b, n);
+                clock_fixture_send(b, n);
+            clock_fixture_take(b, n);
         }
         fabric_clock_tick(b->e.fabric);
         if (b->got == got)
-            edges_pause(looks++);
+            hostifs_pause(looks++);
     }
-    CU_ASSERT_TRUE(bed_over(b, enough));
+    CU_ASSERT_TRUE(clock_fixture_over(b, enough));
     CU_ASSERT_EQUAL(b->e.fabric->clock.rebased_ps - before_ps, turns ? EMU_REBASE_BY_PS : 0);
 }
 
 /* The workers stand still: the host's clock is by @ns further on than it was. */
-static void bed_move_on(struct bed *b, uint64_t ns)
+static void clock_fixture_move_on(struct clock_fixture *b, uint64_t ns)
 {
     b->e.fabric->clock.origin_ns -= ns;
     for (uint32_t w = 0; w < b->e.fabric->workers; w++)
         b->e.fabric->worker[w]->clock.origin_ns -= ns;
     for (uint32_t n = 0; n < NODES; n++)
-        if (b->e.fabric->edge[n])
-            b->e.fabric->edge[n]->shared->origin_ns -= ns;
+        if (b->e.fabric->hostif[n])
+            b->e.fabric->hostif[n]->shared->origin_ns -= ns;
 }
 
-static void bed_hold(struct bed *b, bool hold)
+static void clock_fixture_hold(struct clock_fixture *b, bool hold)
 {
-    hold ? fabric_hold(b->e.fabric) : fabric_go(b->e.fabric);
+    hold ? fabric_pause(b->e.fabric) : fabric_resume(b->e.fabric);
 }
 
 static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
 {
     struct fabric_totals totals;
-    struct bed b;
+    struct clock_fixture b;
 
-    bed_open(&b, kind, start_ps);
-    bed_hold(&b, true);
+    clock_fixture_open(&b, kind, start_ps);
+    clock_fixture_hold(&b, true);
     if (turns)
-        bed_move_on(&b, (EMU_REBASE_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
-    bed_hold(&b, false);
-    bed_run(&b, turns);
+        clock_fixture_move_on(&b,
+                              (EMU_REBASE_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
+    clock_fixture_hold(&b, false);
+    clock_fixture_run(&b, turns);
     fabric_totals_read(b.e.fabric, &totals);
     CU_ASSERT_EQUAL(b.early, 0);
     CU_ASSERT_EQUAL(b.wrong, 0);
     CU_ASSERT_EQUAL(totals.dropped, 0);
     CU_ASSERT_TRUE(totals.real_time_factor <= 1.0);
-    edges_close(&b.e);
+    hostifs_close(&b.e);
 }
 
 /* The workers stand still, and have nothing to do, now or later. */
-static bool bed_rests(const struct bed *b)
+static bool clock_fixture_rests(const struct clock_fixture *b)
 {
     bool rests = true;
 
@@ -197,26 +200,26 @@ static bool bed_rests(const struct bed *b)
 }
 
 /* All detach; when nothing is under way, the host's clock moves by @days, and all attach again. */
-static void bed_idle(struct bed *b, uint64_t days)
+static void clock_fixture_idle(struct clock_fixture *b, uint64_t days)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS;
     bool rests = false;
 
     for (uint32_t n = 0; n < NODES; n++)
-        edges_detach(&b->e, n);
+        hostifs_detach(&b->e, n);
     while (!rests && emu_now_ns() < end_ns) {
-        bed_hold(b, true);
-        rests = bed_rests(b);
+        clock_fixture_hold(b, true);
+        rests = clock_fixture_rests(b);
         if (rests)
-            bed_move_on(b, days * DAY_NS);
-        bed_hold(b, false);
+            clock_fixture_move_on(b, days * DAY_NS);
+        clock_fixture_hold(b, false);
     }
     CU_ASSERT_TRUE_FATAL(rests);
     memset(b->sums, 0, sizeof b->sums);
     b->posted = b->got = 0;
     for (uint32_t n = 0; n < NODES; n++)
-        edges_attach(&b->e, n);
-    bed_group(b);
+        hostifs_attach(&b->e, n);
+    clock_fixture_group(b);
 }
 
 static const struct kind kinds[] = {
@@ -250,18 +253,18 @@ static void clock__is_rebased_under_way(void)
 static void clock__goes_on_after_it_was_not_used(void)
 {
     const uint64_t days[] = {120, 220, 4000};
-    struct bed b;
+    struct clock_fixture b;
 
     for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        bed_open(&b, &kinds[k], 20 * DAY_NS * 1000u);
-        bed_run(&b, false);
+        clock_fixture_open(&b, &kinds[k], 20 * DAY_NS * 1000u);
+        clock_fixture_run(&b, false);
         for (uint32_t d = 0; d < sizeof days / sizeof days[0]; d++) {
-            bed_idle(&b, days[d]);
-            bed_run(&b, false);
+            clock_fixture_idle(&b, days[d]);
+            clock_fixture_run(&b, false);
         }
         CU_ASSERT_EQUAL(b.early, 0);
         CU_ASSERT_EQUAL(b.wrong, 0);
-        edges_close(&b.e);
+        hostifs_close(&b.e);
     }
 }
 

@@ -11,28 +11,28 @@
 #include "apps/fabric/comm.h"
 #include "emu/util/now.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 #define NODES   4u
 #define GROUP   7u
 #define MEMBERS 3u
 
-static void open_stopped(struct edges *e)
+static void open_stopped(struct hostifs *e)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
 
     memset(e, 0, sizeof *e);
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(e, "kary:2,2", &config);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(e, "kary:2,2", &config);
 }
 
-static void sends(struct edges *e, uint32_t from, uint32_t to, uint64_t bytes)
+static void sends(struct hostifs *e, uint32_t from, uint32_t to, uint64_t bytes)
 {
     emu_hostif_sent(e->nic[from].shared, NODES, to, bytes);
 }
 
 /* The pairs are these, in order, and no others. */
-static void pairs_are(struct edges *e, const struct fabric_pair *pair, uint32_t count)
+static void pairs_are(struct hostifs *e, const struct fabric_pair *pair, uint32_t count)
 {
     struct fabric_comm comm;
 
@@ -49,9 +49,9 @@ static void pairs_are(struct edges *e, const struct fabric_pair *pair, uint32_t 
 }
 
 /* A process's messages stay when it goes, and those of its successor are added. */
-static void pairs__are_of_all_lives(void)
+static void pairs__are_of_all_incarnations(void)
 {
-    struct edges e;
+    struct hostifs e;
 
     open_stopped(&e);
     pairs_are(&e, NULL, 0);
@@ -60,29 +60,29 @@ static void pairs__are_of_all_lives(void)
     sends(&e, 1, 3, 1);
     sends(&e, 2, 2, 0);
     pairs_are(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
-    edges_detach(&e, 1);
+    hostifs_detach(&e, 1);
     pairs_are(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
-    edges_attach(&e, 1);
+    hostifs_attach(&e, 1);
     sends(&e, 1, 2, 5);
     sends(&e, 1, 3, 1000);
     pairs_are(&e,
               (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
               4);
-    edges_detach(&e, 1);
+    hostifs_detach(&e, 1);
     pairs_are(&e,
               (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
               4);
-    edges_close(&e);
+    hostifs_close(&e);
 }
 
-static struct emu_comm_cell *cell_of(struct edges *e, uint32_t node)
+static struct emu_comm_cell *cell_of(struct hostifs *e, uint32_t node)
 {
     return &e->nic[node].shared->comm.cell[EMU_COMM_NETWORK][EMU_BARRIER - EMU_MULTICAST][0];
 }
 
 static void cells__are_summed_up(void)
 {
-    struct edges e;
+    struct hostifs e;
     struct fabric_comm comm;
     const struct fabric_comm_cell *sum =
         &comm.cell[EMU_COMM_NETWORK][EMU_BARRIER - EMU_MULTICAST][0];
@@ -92,13 +92,13 @@ static void cells__are_summed_up(void)
     emu_comm_timed(cell_of(&e, 0), 50, 0);
     emu_comm_called(cell_of(&e, 3), 0);
     emu_comm_timed(cell_of(&e, 3), 20, 4);
-    edges_detach(&e, 0);
+    hostifs_detach(&e, 0);
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
     CU_ASSERT_EQUAL(sum->calls, 2);
     CU_ASSERT_EQUAL(sum->ns, 50 + (20 << 4));
     CU_ASSERT_EQUAL(sum->longest_ns, 50);
     fabric_comm_free(&comm);
-    edges_close(&e);
+    hostifs_close(&e);
 }
 
 /* --- what members tell -------------------------------------------------------------- */
@@ -109,8 +109,8 @@ struct part {
     uint64_t began, ended;
 };
 
-static void tell(struct edges *e, uint8_t kind, uint64_t first, uint64_t at_ns, uint8_t told_bits,
-                 const struct part *part)
+static void tell(struct hostifs *e, uint8_t kind, uint64_t first, uint64_t at_ns,
+                 uint8_t report_bits, const struct part *part)
 {
     const struct emu_finished one = {.first = first,
                                      .began_ns = at_ns + part->began,
@@ -120,7 +120,7 @@ static void tell(struct edges *e, uint8_t kind, uint64_t first, uint64_t at_ns, 
                                      .root = 1,
                                      .members = MEMBERS,
                                      .kind = kind,
-                                     .told_bits = told_bits};
+                                     .report_bits = report_bits};
 
     emu_finished_write(&e->nic[part->node].shared->drawn, &one);
 }
@@ -130,28 +130,28 @@ static void splits(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_
                    uint64_t wait_most_ns, uint64_t network_ns, uint64_t network_most_ns)
 {
     uint64_t at_ns = emu_now_ns() - 1000000;
-    const struct fabric_told *told;
+    const struct fabric_comm_sum *told;
     struct fabric_comm comm;
-    struct edges e;
+    struct hostifs e;
 
     open_stopped(&e);
     for (uint32_t i = 0; i < MEMBERS; i++)
         tell(&e, kind, 1, at_ns, 1, &part[i]);
     tell(&e, kind, 2, at_ns, 0, &part[0]); /* not all have done that one */
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
-    told = &comm.told[kind - EMU_MULTICAST][emu_comm_size(kind == EMU_BARRIER ? 0 : 8)];
+    told = &comm.sampled[kind - EMU_MULTICAST][emu_comm_size(kind == EMU_BARRIER ? 0 : 8)];
     CU_ASSERT_EQUAL(told->calls, MEMBERS);
     CU_ASSERT_EQUAL((uint64_t)told->weight, 2 * MEMBERS);
     CU_ASSERT_EQUAL((uint64_t)told->wait_ns, 2 * wait_ns);
     CU_ASSERT_EQUAL((uint64_t)told->network_ns, 2 * network_ns);
     CU_ASSERT_EQUAL(told->wait_most_ns, wait_most_ns);
     CU_ASSERT_EQUAL(told->network_most_ns, network_most_ns);
-    CU_ASSERT_EQUAL(comm.untold, 1);
+    CU_ASSERT_EQUAL(comm.unreported, 1);
     fabric_comm_free(&comm);
-    edges_close(&e);
+    hostifs_close(&e);
 }
 
-static void told__is_split_by_who_came_last(void)
+static void reported__is_split_by_who_came_last(void)
 {
     static const struct part part[MEMBERS] = {{0, 0, 530}, {1, 100, 520}, {2, 500, 540}};
 
@@ -160,7 +160,7 @@ static void told__is_split_by_who_came_last(void)
 }
 
 /* Only the root of a reduction waits; of a broadcast all others, and only for the root. */
-static void told__of_a_root(void)
+static void reported__of_a_root(void)
 {
     static const struct part early[MEMBERS] = {{0, 0, 10}, {1, 100, 520}, {2, 500, 507}};
 
@@ -172,19 +172,19 @@ static void told__of_a_root(void)
 }
 
 /* Who goes before others tell is not lost; what comes twice of one node is not one collective. */
-static void told__waits_for_the_rest(void)
+static void reported__waits_for_the_rest(void)
 {
     static const struct part part[MEMBERS] = {{0, 0, 30}, {1, 10, 20}, {2, 5, 40}};
     uint64_t at_ns = emu_now_ns() - 1000000;
-    const struct fabric_told *told;
+    const struct fabric_comm_sum *told;
     struct fabric_comm comm;
-    struct edges e;
+    struct hostifs e;
 
     open_stopped(&e);
-    told = &comm.told[EMU_BARRIER - EMU_MULTICAST][0];
+    told = &comm.sampled[EMU_BARRIER - EMU_MULTICAST][0];
     tell(&e, EMU_BARRIER, 1, at_ns - 500, 0, &part[0]); /* of a group before, with this address */
     tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[0]);
-    edges_detach(&e, 0);
+    hostifs_detach(&e, 0);
     tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[1]);
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
     CU_ASSERT_EQUAL(told->calls, 0);
@@ -193,9 +193,9 @@ static void told__waits_for_the_rest(void)
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
     CU_ASSERT_EQUAL(told->calls, MEMBERS);
     CU_ASSERT_EQUAL((uint64_t)told->wait_ns, 10 + 5);
-    CU_ASSERT_EQUAL(comm.untold, 1);
+    CU_ASSERT_EQUAL(comm.unreported, 1);
     fabric_comm_free(&comm);
-    edges_close(&e);
+    hostifs_close(&e);
 }
 
 /* The ring is read before it is full, where segments pass: without any no collective ends. */
@@ -204,7 +204,7 @@ static void tick__reads_in_time(void)
     enum { ROUNDS = 3, EACH = EMU_FINISHED_SLOTS / 2 };
     uint64_t at_ns = emu_now_ns() - 1000000;
     struct fabric_comm comm;
-    struct edges e;
+    struct hostifs e;
 
     open_stopped(&e);
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -213,47 +213,47 @@ static void tick__reads_in_time(void)
 
             for (uint32_t i = 0; i < EACH; i++)
                 tell(&e, EMU_BARRIER, round * EACH + i, at_ns, 0, &part);
-            emu_count(node ? &e.fabric->edge[node]->delivered : &e.fabric->edge[node]->sent, 1);
+            emu_count(node ? &e.fabric->hostif[node]->delivered : &e.fabric->hostif[node]->sent, 1);
         }
         fabric_comm_tick(e.fabric);
     }
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
-    CU_ASSERT_EQUAL(comm.told[EMU_BARRIER - EMU_MULTICAST][0].calls, ROUNDS * EACH * MEMBERS);
-    CU_ASSERT_EQUAL(comm.untold, 0);
+    CU_ASSERT_EQUAL(comm.sampled[EMU_BARRIER - EMU_MULTICAST][0].calls, ROUNDS * EACH * MEMBERS);
+    CU_ASSERT_EQUAL(comm.unreported, 0);
     fabric_comm_free(&comm);
-    edges_close(&e);
+    hostifs_close(&e);
 }
 
 /* Nobody ever completes what one member tells for ever: it is bounded, and counted. */
-static void told__is_bounded(void)
+static void reported__is_bounded(void)
 {
-    struct told told = {0};
+    struct comm_samples told = {0};
     struct emu_finished one = {.group = GROUP, .members = 2, .kind = EMU_BARRIER};
     uint64_t count;
 
-    told_open(&told, 2);
+    comm_samples_open(&told, 2);
     count = 3 * (uint64_t)told.most;
     for (uint64_t n = 0; n < count; n++) {
         one.first = n;
-        told_add(&told, 0, &one);
+        comm_samples_add(&told, 0, &one);
     }
-    CU_ASSERT_TRUE(told.room <= 2 * told.most);
-    CU_ASSERT_EQUAL(told.untold + told.count, count);
+    CU_ASSERT_TRUE(told.capacity <= 2 * told.most);
+    CU_ASSERT_EQUAL(told.unreported + told.count, count);
     for (uint32_t node = 0; node < 2; node++) /* it goes on */
-        told_add(&told, node, &one);
-    told_settle(&told);
+        comm_samples_add(&told, node, &one);
+    comm_samples_settle(&told);
     CU_ASSERT_EQUAL(told.sum[EMU_BARRIER - EMU_MULTICAST][0].calls, 2);
-    told_free(&told);
+    comm_samples_free(&told);
 }
 
 static const struct test_case cases[] = {
-    CASE(pairs__are_of_all_lives),
+    CASE(pairs__are_of_all_incarnations),
     CASE(cells__are_summed_up),
-    CASE(told__is_split_by_who_came_last),
-    CASE(told__of_a_root),
-    CASE(told__waits_for_the_rest),
+    CASE(reported__is_split_by_who_came_last),
+    CASE(reported__of_a_root),
+    CASE(reported__waits_for_the_rest),
     CASE(tick__reads_in_time),
-    CASE(told__is_bounded),
+    CASE(reported__is_bounded),
     {0},
 };
 

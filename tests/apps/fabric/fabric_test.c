@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "emu/dev/place.h"
+#include "emu/dev/affinity.h"
 #include "emu/util/combine.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 /* How the fabric of a case is run. */
 struct setting {
@@ -45,30 +45,30 @@ static const struct {
 };
 #define LOSSY (sizeof lossy / sizeof lossy[0])
 
-static void open_with(struct edges *w, const struct setting *set, uint32_t each)
+static void open_with(struct hostifs *w, const struct setting *set, uint32_t each)
 {
-    struct emu_fault_rates rates = world_faults(each);
+    struct emu_fault_rates rates = fixture_faults(each);
     struct fabric_config config = {.clock = set->clock,
                                    .threads = set->threads,
                                    .seed = test_seed(),
                                    .first = UINT32_MAX - 20}; /* it wraps in every test */
 
-    world_profile(&config.profile, "oq2004", NULL);
+    fixture_profile(&config.profile, "oq2004", NULL);
     if (each) {
         config.profile.link_retry = EMU_LINK_RETRY_GO_BACK_N;
         config.faults = &rates;
     }
     config.profile.credit = set->credit;
     config.profile.combine_order = set->order;
-    edges_open(w, set->topo, &config);
+    hostifs_open(w, set->topo, &config);
 }
 
-static void open_in(struct edges *w, const struct setting *set)
+static void open_in(struct hostifs *w, const struct setting *set)
 {
     open_with(w, set, 0);
 }
 
-static struct fabric_totals totals(struct edges *w)
+static struct fabric_totals totals(struct hostifs *w)
 {
     struct fabric_totals t;
 
@@ -77,21 +77,21 @@ static struct fabric_totals totals(struct edges *w)
 }
 
 /* Run one case in every setting. */
-static void in_all_settings(void (*one)(struct edges *w))
+static void in_all_settings(void (*one)(struct hostifs *w))
 {
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct edges w;
+        struct hostifs w;
 
         open_in(&w, &settings[i]);
         one(&w);
-        edges_close(&w);
+        hostifs_close(&w);
     }
     for (size_t i = 0; i < LOSSY; i++) {
-        struct edges w;
+        struct hostifs w;
 
         open_with(&w, &lossy[i].setting, lossy[i].each);
         one(&w);
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
@@ -115,20 +115,20 @@ static bool pair_check(const struct emu_seg *seg, uint32_t at)
 }
 
 /* What the edges have sent, once it is @least: counted at a burst's end, when all may be there. */
-static uint64_t sent_of(struct edges *w, uint64_t least)
+static uint64_t sent_of(struct hostifs *w, uint64_t least)
 {
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(w).sent < least; i++)
-        edges_pause(i);
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && totals(w).sent < least; i++)
+        hostifs_pause(i);
     return totals(w).sent;
 }
 
-static uint32_t drain(struct edges *w, uint32_t *wrong)
+static uint32_t drain(struct hostifs *w, uint32_t *wrong)
 {
     struct emu_seg seg = {0};
     uint32_t got = 0;
 
     for (uint32_t n = 0; n < w->nodes; n++)
-        while (edges_take(w, n, &seg)) {
+        while (hostifs_take(w, n, &seg)) {
             *wrong += !pair_check(&seg, n);
             got++;
         }
@@ -136,14 +136,14 @@ static uint32_t drain(struct edges *w, uint32_t *wrong)
 }
 
 /* All pairs at once, random order and lengths: all arrives once, whole, at the right node. */
-static void unicast_all_pairs(struct edges *w)
+static void unicast_all_pairs(struct hostifs *w)
 {
     uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
     uint32_t total = left;
     uint64_t random = test_seed();
-    uint8_t sent[EDGES_MAX][EDGES_MAX] = {{0}};
+    uint8_t sent[HOSTIFS_MAX][HOSTIFS_MAX] = {{0}};
 
-    while (got < total && idle < EDGES_GIVE_UP) {
+    while (got < total && idle < HOSTIFS_GIVE_UP) {
         uint32_t src = (uint32_t)(test_random(&random) % w->nodes);
         uint32_t dst = (uint32_t)(test_random(&random) % w->nodes);
         uint32_t more = drain(w, &wrong);
@@ -156,7 +156,7 @@ static void unicast_all_pairs(struct edges *w)
 
             hdr.len = (uint8_t)(test_random(&random) % (EMU_PAYLOAD_BYTES + 1));
             pair_payload(payload, src, dst, hdr.seq, hdr.len);
-            if (edges_post(w, src, &hdr, payload))
+            if (hostifs_post(w, src, &hdr, payload))
                 sent[src][dst]++;
         } else if (!more) {
             sched_yield();
@@ -177,26 +177,26 @@ static void unicast__every_pair_delivers_once(void)
 /* --- collectives -------------------------------------------------------------------- */
 
 /* A multicast reaches every member but its source, from any source. */
-static void multicast_each_source(struct edges *w)
+static void multicast_each_source(struct hostifs *w)
 {
-    uint32_t group = world_group_of_first(w->fabric, w->nodes), missing = 0, wrong = 0;
+    uint32_t group = fixture_group_of_first(w->fabric, w->nodes), missing = 0, wrong = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t src = 0; src < w->nodes; src++) {
         struct emu_hdr hdr = {.dst = group, .seq = src, .kind = EMU_MULTICAST, .len = 5};
 
-        CU_ASSERT_TRUE(edges_post(w, src, &hdr, "hello"));
+        CU_ASSERT_TRUE(hostifs_post(w, src, &hdr, "hello"));
         for (uint32_t n = 0; n < w->nodes; n++) {
             if (n == src)
                 continue;
-            missing += !edges_await(w, n, &seg);
+            missing += !hostifs_await(w, n, &seg);
             wrong += seg.hdr.seq != src || seg.hdr.src != src || memcmp(seg.payload, "hello", 5);
         }
     }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     for (uint32_t n = 0; n < w->nodes; n++)
-        CU_ASSERT_FALSE(edges_take(w, n, &seg));
+        CU_ASSERT_FALSE(hostifs_take(w, n, &seg));
     CU_ASSERT_EQUAL(totals(w).delivered, w->nodes * (w->nodes - 1));
 }
 
@@ -206,10 +206,10 @@ static void multicast__reaches_all_members_but_the_source(void)
 }
 
 /* So many all-reduces of a group at once, members in random order: all get all sums. */
-static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
+static void allreduces_at_once(struct hostifs *w, uint32_t group, uint32_t many)
 {
     uint32_t wrong = 0, missing = 0;
-    uint32_t posted[EDGES_MAX] = {0};
+    uint32_t posted[HOSTIFS_MAX] = {0};
     uint64_t random = test_seed();
 
     for (uint32_t left = w->nodes * many; left;) {
@@ -226,7 +226,7 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
             continue;
         for (int i = 0; i < 30; i++)
             value[i] = (int64_t)posted[n] * 1000 + i + n;
-        if (edges_post(w, n, &hdr, value)) {
+        if (hostifs_post(w, n, &hdr, value)) {
             posted[n]++;
             left--;
         } else {
@@ -238,7 +238,7 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
             struct emu_seg seg = {0};
             int64_t value[30] = {0};
 
-            if (!edges_await(w, n, &seg)) {
+            if (!hostifs_await(w, n, &seg)) {
                 missing++;
                 break;
             }
@@ -253,9 +253,9 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
     CU_ASSERT_EQUAL(totals(w).dropped, 0);
 }
 
-static void allreduce_window(struct edges *w)
+static void allreduce_window(struct hostifs *w)
 {
-    allreduces_at_once(w, world_group_of_first(w->fabric, w->nodes), EMU_WINDOW / 2);
+    allreduces_at_once(w, fixture_group_of_first(w->fabric, w->nodes), EMU_WINDOW / 2);
 }
 
 static void allreduce__gives_every_member_every_sum(void)
@@ -266,23 +266,23 @@ static void allreduce__gives_every_member_every_sum(void)
 /* A wide window has a state for each number that may be under way. */
 static void allreduce__fills_a_wide_window(void)
 {
-    uint32_t nodes[EDGES_MAX], group = 0;
+    uint32_t nodes[HOSTIFS_MAX], group = 0;
     char error[256];
-    struct edges w;
+    struct hostifs w;
 
     open_in(&w, &settings[0]);
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, world_nodes(nodes, w.nodes),
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, fixture_nodes(nodes, w.nodes),
                                                    &group, error, sizeof error),
                           0);
     CU_ASSERT_EQUAL(emu_window(group), EMU_WINDOW_WIDE);
     allreduces_at_once(&w, group, EMU_WINDOW_WIDE / 2);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* A reduce comes out at the one member that did not contribute, and nowhere else. */
-static void reduce_each_root(struct edges *w)
+static void reduce_each_root(struct hostifs *w)
 {
-    uint32_t group = world_group_of_first(w->fabric, w->nodes), wrong = 0, missing = 0;
+    uint32_t group = fixture_group_of_first(w->fabric, w->nodes), wrong = 0, missing = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t root = 0; root < w->nodes; root++) {
@@ -300,16 +300,16 @@ static void reduce_each_root(struct edges *w)
             if (n == root)
                 continue;
             want = value > want ? value : want;
-            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(hostifs_post(w, n, &hdr, &value));
         }
-        missing += !edges_await(w, root, &seg);
+        missing += !hostifs_await(w, root, &seg);
         memcpy(&value, seg.payload, 4);
         wrong += value != want || seg.hdr.seq != root;
     }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     for (uint32_t n = 0; n < w->nodes; n++)
-        CU_ASSERT_FALSE(edges_take(w, n, &seg));
+        CU_ASSERT_FALSE(hostifs_take(w, n, &seg));
 }
 
 static void reduce__comes_out_at_the_root_alone(void)
@@ -318,9 +318,9 @@ static void reduce__comes_out_at_the_root_alone(void)
 }
 
 /* No member gets a barrier's result before the last has entered. */
-static void barrier_last_one(struct edges *w)
+static void barrier_last_one(struct hostifs *w)
 {
-    uint32_t group = world_group_of_first(w->fabric, w->nodes), early = 0, missing = 0;
+    uint32_t group = fixture_group_of_first(w->fabric, w->nodes), early = 0, missing = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t last = 0; last < w->nodes; last++) {
@@ -328,15 +328,15 @@ static void barrier_last_one(struct edges *w)
 
         for (uint32_t n = 0; n < w->nodes; n++)
             if (n != last)
-                CU_ASSERT_TRUE(edges_post(w, n, &hdr, NULL));
+                CU_ASSERT_TRUE(hostifs_post(w, n, &hdr, NULL));
         for (uint32_t i = 0; i < 200; i++) {
             for (uint32_t n = 0; n < w->nodes; n++)
-                early += edges_take(w, n, &seg);
+                early += hostifs_take(w, n, &seg);
             sched_yield();
         }
-        CU_ASSERT_TRUE(edges_post(w, last, &hdr, NULL));
+        CU_ASSERT_TRUE(hostifs_post(w, last, &hdr, NULL));
         for (uint32_t n = 0; n < w->nodes; n++)
-            missing += !edges_await(w, n, &seg) || seg.hdr.seq != last;
+            missing += !hostifs_await(w, n, &seg) || seg.hdr.seq != last;
     }
     CU_ASSERT_EQUAL(early, 0);
     CU_ASSERT_EQUAL(missing, 0);
@@ -356,29 +356,29 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     float first = 0;
 
     for (uint32_t round = 0; round < TEST_TRIALS(30u); round++) {
-        struct edges w;
-        uint32_t group, order[EDGES_MAX];
+        struct hostifs w;
+        uint32_t group, order[HOSTIFS_MAX];
         struct emu_seg seg = {0};
         float sum;
 
         open_in(&w, &set);
-        group = world_group_of_first(w.fabric, w.nodes);
-        world_nodes(order, w.nodes);
+        group = fixture_group_of_first(w.fabric, w.nodes);
+        fixture_nodes(order, w.nodes);
         for (uint32_t n = w.nodes; n; n--) {
             struct emu_hdr hdr = {
                 .dst = group, .kind = EMU_ALLREDUCE, .len = 4, .op = EMU_SUM, .type = EMU_F32};
             uint32_t pick = (uint32_t)(test_random(&random) % n);
             float value = 1.0f / (float)(order[pick] + 3) * (order[pick] % 2 ? 1e6f : 1.0f);
 
-            CU_ASSERT_TRUE(edges_post(&w, order[pick], &hdr, &value));
+            CU_ASSERT_TRUE(hostifs_post(&w, order[pick], &hdr, &value));
             order[pick] = order[n - 1];
         }
-        CU_ASSERT_TRUE(edges_await(&w, 0, &seg));
+        CU_ASSERT_TRUE(hostifs_await(&w, 0, &seg));
         memcpy(&sum, seg.payload, 4);
         if (!round)
             first = sum;
         CU_ASSERT_EQUAL(memcmp(&sum, &first, sizeof sum), 0);
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
@@ -398,47 +398,47 @@ static void real__is_never_faster_than_the_profile(void)
     struct emu_hdr hdr = {.dst = 1, .len = EMU_PAYLOAD_BYTES};
     uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
     struct emu_seg seg = {0};
-    struct edges w;
+    struct hostifs w;
     uint64_t began_ps, early = 0;
 
     open_in(&w, &set);
-    began_ps = edges_now(&w, 0);
+    began_ps = hostifs_now(&w, 0);
     for (uint32_t i = 0; i < 600; i++) {
         hdr.seq = i;
-        CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, payload));
+        CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, payload));
     }
     for (uint32_t i = 0; i < 600; i++) {
-        CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
-        early += edges_now(&w, 0) < began_ps + way_ps + (i + 1) * wire_ps;
+        CU_ASSERT_TRUE(hostifs_await(&w, 1, &seg));
+        early += hostifs_now(&w, 0) < began_ps + way_ps + (i + 1) * wire_ps;
     }
     CU_ASSERT_EQUAL(early, 0);
     CU_ASSERT_TRUE(totals(&w).real_time_factor <= 1.0);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /*
  * A process does not take what its edge is full of. That time counts while it goes on, and to its
  * end where the process detaches, or is killed, before it has taken any.
  */
-static void full_edge__counts_until_its_process_is_gone(void)
+static void full_hostif__counts_until_its_process_is_gone(void)
 {
     static const struct setting set = {"kary:4,1", 1, EMU_CLOCK_REAL, EMU_CREDIT_ROW,
                                        EMU_COMBINE_ARRIVAL};
     struct emu_hdr hdr = {.dst = 1};
     uint64_t before_ns, began_ps, full_ns = 0;
-    struct edges w;
+    struct hostifs w;
 
     open_in(&w, &set);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !full_ns; i++) {
-        edges_post(&w, 0, &hdr, NULL);
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !full_ns; i++) {
+        hostifs_post(&w, 0, &hdr, NULL);
         full_ns = fabric_full_ns(w.fabric);
         sched_yield();
     }
     CU_ASSERT_TRUE_FATAL(full_ns > 0);
     for (uint32_t last = 0; last < 2; last++) {
         before_ns = fabric_full_ns(w.fabric);
-        began_ps = edges_now(&w, 0);
-        while (edges_now(&w, 0) < began_ps + 2000000000u)
+        began_ps = hostifs_now(&w, 0);
+        while (hostifs_now(&w, 0) < began_ps + 2000000000u)
             sched_yield();
         if (last)
             fabric_detach(w.fabric, 1);
@@ -446,7 +446,7 @@ static void full_edge__counts_until_its_process_is_gone(void)
         CU_ASSERT_TRUE(full_ns >= before_ns + 2000000u);
     }
     CU_ASSERT_EQUAL(fabric_full_ns(w.fabric), full_ns);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* --- streams within a switch -------------------------------------------------------- */
@@ -454,19 +454,19 @@ static void full_edge__counts_until_its_process_is_gone(void)
 #define STREAM_SEGS 2000u /* of each of three: together more than a ring */
 
 /* Node @n sends node 2 full segments, from number @from on and before @end. */
-static void stream_post(struct edges *w, uint32_t n, uint32_t from, uint32_t end)
+static void stream_post(struct hostifs *w, uint32_t n, uint32_t from, uint32_t end)
 {
     for (uint32_t i = from; i < end; i++) {
         struct emu_hdr hdr = {.dst = 2, .seq = i, .len = EMU_PAYLOAD_BYTES};
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         pair_payload(payload, n, 2, i, EMU_PAYLOAD_BYTES);
-        CU_ASSERT_TRUE_FATAL(edges_post(w, n, &hdr, payload));
+        CU_ASSERT_TRUE_FATAL(hostifs_post(w, n, &hdr, payload));
     }
 }
 
 /* Three do, of which nobody takes anything for now. */
-static void streams_post(struct edges *w, uint32_t from)
+static void streams_post(struct hostifs *w, uint32_t from)
 {
     stream_post(w, 0, from, STREAM_SEGS);
     stream_post(w, 1, 0, STREAM_SEGS);
@@ -474,12 +474,12 @@ static void streams_post(struct edges *w, uint32_t from)
 }
 
 /* What lies at node 2 is taken. @next: by source, the number that is next. Returns how many. */
-static uint32_t streams_take(struct edges *w, uint32_t next[4], uint32_t *wrong)
+static uint32_t streams_take(struct hostifs *w, uint32_t next[4], uint32_t *wrong)
 {
     struct emu_seg seg;
     uint32_t got = 0;
 
-    for (; edges_take(w, 2, &seg); got++)
+    for (; hostifs_take(w, 2, &seg); got++)
         *wrong += !pair_check(&seg, 2) || seg.hdr.seq != next[seg.hdr.src % 4]++;
     return got;
 }
@@ -492,25 +492,25 @@ static void stream__within_a_switch_fills_its_receivers_ring(void)
                                    .start_stopped = true,
                                    .first = UINT32_MAX - 20};
     uint32_t next[4] = {0}, wrong = 0, got = 0;
-    struct edges w;
+    struct hostifs w;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,1", &config);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(&w, "kary:4,1", &config);
     stream_post(&w, 0, 0, 20); /* fewer than a pass moves, and nothing behind them */
-    while (world_fabric_pass(w.fabric))
+    while (fixture_fabric_pass(w.fabric))
         ;
     /* they are not taken: a ring has no room for a whole number of runs then */
     CU_ASSERT_EQUAL(totals(&w).hops, 20);
     streams_post(&w, 20);
-    while (world_fabric_pass(w.fabric))
+    while (fixture_fabric_pass(w.fabric))
         ;
     CU_ASSERT_EQUAL(totals(&w).delivered, EMU_HOSTIF_SLOTS);
-    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
+    CU_ASSERT_TRUE(fixture_fabric_holds(w.fabric, 0));
     for (uint32_t idle = 0; idle < 4; idle++) { /* in one of these what was moved is told */
         uint32_t some = streams_take(&w, next, &wrong);
 
         got += some;
-        if (world_fabric_pass(w.fabric) || some)
+        if (fixture_fabric_pass(w.fabric) || some)
             idle = 0;
     }
     CU_ASSERT_EQUAL(got, 3 * STREAM_SEGS);
@@ -518,8 +518,8 @@ static void stream__within_a_switch_fills_its_receivers_ring(void)
     CU_ASSERT_EQUAL(totals(&w).delivered, got);
     CU_ASSERT_EQUAL(totals(&w).hops, got);
     CU_ASSERT_EQUAL(totals(&w).dropped, 0);
-    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
-    edges_close(&w);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w.fabric, 0));
+    hostifs_close(&w);
 }
 
 /* Who was cut off gets nothing more, and its ring is not written. */
@@ -527,20 +527,20 @@ static void stream__to_who_was_cut_off_is_dropped(void)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
     struct emu_seg seg;
-    struct edges w;
+    struct hostifs w;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,1", &config);
-    atomic_store(&w.fabric->edge[2]->cut, true);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(&w, "kary:4,1", &config);
+    atomic_store(&w.fabric->hostif[2]->cut, true);
     streams_post(&w, 0);
-    while (world_fabric_pass(w.fabric))
+    while (fixture_fabric_pass(w.fabric))
         ;
     CU_ASSERT_EQUAL(totals(&w).dropped_nobody_attached, 3 * STREAM_SEGS);
     CU_ASSERT_EQUAL(totals(&w).delivered, 0);
-    CU_ASSERT_FALSE(edges_take(&w, 2, &seg));
+    CU_ASSERT_FALSE(hostifs_take(&w, 2, &seg));
     CU_ASSERT_EQUAL(w.nic[2].shared->down[0].seg.hdr.len, 0);
-    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
-    edges_close(&w);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w.fabric, 0));
+    hostifs_close(&w);
 }
 
 /* A run ends at what does not go the same way, or is malformed. */
@@ -553,34 +553,34 @@ static void stream__within_a_switch_ends_at_what_differs(void)
                                      {.dst = 3, .len = EMU_PAYLOAD_BYTES}};
     uint32_t next[4] = {0}, wrong = 0;
     struct emu_seg seg;
-    struct edges w;
+    struct hostifs w;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,1", &config);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(&w, "kary:4,1", &config);
     for (uint32_t i = 0; i < 4; i++) {
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         stream_post(&w, 0, 5 * i, 5 * i + 5);
         pair_payload(payload, 0, others[i].dst, 0, EMU_PAYLOAD_BYTES);
-        CU_ASSERT_TRUE_FATAL(edges_post(&w, 0, &others[i], payload));
+        CU_ASSERT_TRUE_FATAL(hostifs_post(&w, 0, &others[i], payload));
     }
-    while (world_fabric_pass(w.fabric))
+    while (fixture_fabric_pass(w.fabric))
         ;
     CU_ASSERT_EQUAL(streams_take(&w, next, &wrong), 20);
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_TRUE(edges_take(&w, 3, &seg) && seg.hdr.dst == 3 && seg.hdr.src == 0);
+    CU_ASSERT_TRUE(hostifs_take(&w, 3, &seg) && seg.hdr.dst == 3 && seg.hdr.src == 0);
     CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 3);
     CU_ASSERT_EQUAL(totals(&w).delivered, 21);
-    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
-    edges_close(&w);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w.fabric, 0));
+    hostifs_close(&w);
 }
 
 /* --- bad company -------------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
-static void combine_ignores_repeats(struct edges *w)
+static void combine_ignores_repeats(struct hostifs *w)
 {
-    uint32_t group = world_group_of_first(w->fabric, w->nodes);
+    uint32_t group = fixture_group_of_first(w->fabric, w->nodes);
     struct emu_hdr hdr = {
         .dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM, .type = EMU_U64};
     struct emu_hdr other = hdr;
@@ -591,15 +591,16 @@ static void combine_ignores_repeats(struct edges *w)
     for (uint32_t n = 0; n < w->nodes; n++) {
         value = n + 1;
         if (n + 1 < w->nodes) {
-            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
-            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
-            CU_ASSERT_TRUE(edges_post(w, n, &other, &value));
+            CU_ASSERT_TRUE(hostifs_post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(hostifs_post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(hostifs_post(w, n, &other, &value));
         }
     }
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(w).dropped_malformed < 2 * (w->nodes - 1); i++)
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && totals(w).dropped_malformed < 2 * (w->nodes - 1);
+         i++)
         sched_yield();
-    CU_ASSERT_TRUE(edges_post(w, w->nodes - 1, &hdr, &value));
-    CU_ASSERT_TRUE(edges_await(w, 0, &seg));
+    CU_ASSERT_TRUE(hostifs_post(w, w->nodes - 1, &hdr, &value));
+    CU_ASSERT_TRUE(hostifs_await(w, 0, &seg));
     memcpy(&value, seg.payload, 8);
     CU_ASSERT_EQUAL(value, (uint64_t)w->nodes * (w->nodes + 1) / 2);
     CU_ASSERT_EQUAL(totals(w).dropped_malformed, 2 * (w->nodes - 1));
@@ -609,40 +610,40 @@ static void combine__ignores_repeated_and_foreign_contributions(void)
 {
     static const struct setting one = {"kary:4,1", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW,
                                        EMU_COMBINE_ARRIVAL};
-    struct edges w;
+    struct hostifs w;
 
     open_in(&w, &one);
     combine_ignores_repeats(&w);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* A process that is no member cannot speak to a group. */
 static void multicast__from_outside_the_group_is_dropped(void)
 {
-    struct edges w;
+    struct hostifs w;
     uint32_t group;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
     struct emu_seg seg = {0};
 
     open_in(&w, &settings[0]);
-    group = world_group_of_first(w.fabric, 2);
+    group = fixture_group_of_first(w.fabric, 2);
     hdr.dst = group;
-    CU_ASSERT_TRUE(edges_post(&w, 3, &hdr, "x"));
+    CU_ASSERT_TRUE(hostifs_post(&w, 3, &hdr, "x"));
     hdr.dst = group + 1;
-    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
+    CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, "x"));
     for (uint32_t i = 0;
-         i < EDGES_GIVE_UP && totals(&w).dropped_malformed + totals(&w).dropped_groups_over < 2;
+         i < HOSTIFS_GIVE_UP && totals(&w).dropped_malformed + totals(&w).dropped_groups_over < 2;
          i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 1);
     /* the switch cannot tell it from one that is over */
     CU_ASSERT_EQUAL(totals(&w).dropped_groups_over, 1);
-    CU_ASSERT_FALSE(edges_take(&w, 0, &seg));
-    CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
-    edges_close(&w);
+    CU_ASSERT_FALSE(hostifs_take(&w, 0, &seg));
+    CU_ASSERT_FALSE(hostifs_take(&w, 1, &seg));
+    hostifs_close(&w);
 }
 
-static void scribble(struct edges *w, uint32_t node, uint64_t *random)
+static void scribble(struct hostifs *w, uint32_t node, uint64_t *random)
 {
     struct emu_hostif_shared *shared = w->nic[node].shared;
 
@@ -657,7 +658,7 @@ static void scribble(struct edges *w, uint32_t node, uint64_t *random)
 }
 
 /* One process fills its edge with noise and wild indexes; the others do not notice. */
-static void garbage_harms_its_author(struct edges *w)
+static void garbage_harms_its_author(struct hostifs *w)
 {
     uint64_t random = test_seed();
     uint32_t bad = w->nodes - 1, wrong = 0, missing = 0;
@@ -674,9 +675,9 @@ static void garbage_harms_its_author(struct edges *w)
             atomic_store(&shared->up_tail, (uint32_t)test_random(&random));
         atomic_store(&shared->down_head, (uint32_t)test_random(&random));
         pair_payload(payload, 0, 1, round, hdr.len);
-        CU_ASSERT_TRUE(edges_post(w, 0, &hdr, payload));
+        CU_ASSERT_TRUE(hostifs_post(w, 0, &hdr, payload));
         do { /* what the noise happened to address to node 1 is not from node 0 */
-            if (!edges_await(w, 1, &seg)) {
+            if (!hostifs_await(w, 1, &seg)) {
                 missing++;
                 break;
             }
@@ -686,39 +687,39 @@ static void garbage_harms_its_author(struct edges *w)
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang before */
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(w).dropped_malformed; i++)
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !totals(w).dropped_malformed; i++)
         sched_yield();
     CU_ASSERT_TRUE(totals(w).dropped_malformed > 0);
 }
 
-static void edge__garbage_is_counted_and_harms_nobody_else(void)
+static void hostif__garbage_is_counted_and_harms_nobody_else(void)
 {
     in_all_settings(garbage_harms_its_author);
 }
 
 /* A ring full of malformed segments is emptied, and what follows gets through. */
-static void edge__malformed_segments_do_not_wedge_the_ring(void)
+static void hostif__malformed_segments_do_not_wedge_the_ring(void)
 {
-    struct edges w;
+    struct hostifs w;
     struct emu_hdr bad = {.dst = 1, .kind = 0xff};
     struct emu_hdr good = {.dst = 1, .seq = 7, .len = 8};
     uint8_t payload[EMU_PAYLOAD_BYTES];
     struct emu_seg seg = {0};
 
     open_in(&w, &settings[0]);
-    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_HOSTIF_SLOTS && i < EDGES_GIVE_UP; i++) {
-        if (edges_post(&w, 0, &bad, NULL))
+    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_HOSTIF_SLOTS && i < HOSTIFS_GIVE_UP; i++) {
+        if (hostifs_post(&w, 0, &bad, NULL))
             posted++;
         else
             sched_yield();
     }
     pair_payload(payload, 0, 1, 7, 8);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !edges_post(&w, 0, &good, payload); i++)
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !hostifs_post(&w, 0, &good, payload); i++)
         sched_yield();
-    CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
+    CU_ASSERT_TRUE(hostifs_await(&w, 1, &seg));
     CU_ASSERT_TRUE(pair_check(&seg, 1));
     CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 3 * EMU_HOSTIF_SLOTS);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 struct flood {
@@ -740,9 +741,9 @@ static void *flood_main(void *arg)
 }
 
 /* It cannot hold the worker: others get through, and the manager can take it off. */
-static void edge__endless_rubbish_does_not_hold_the_worker(void)
+static void hostif__endless_rubbish_does_not_hold_the_worker(void)
 {
-    struct edges w;
+    struct hostifs w;
     struct flood flood = {0};
     uint32_t wrong = 0;
     pthread_t thread;
@@ -752,7 +753,7 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
     for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(&w).dropped_malformed; i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !totals(&w).dropped_malformed; i++) {
         eventfd_write(w.nic[3].bell, 1); /* the flood does not ring, and the worker may sleep */
         sched_yield();
     }
@@ -762,19 +763,19 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
         struct emu_seg seg = {0};
 
         pair_payload(payload, 0, 1, i, 16);
-        CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, payload));
-        wrong += !edges_await(&w, 1, &seg) || !pair_check(&seg, 1);
+        CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, payload));
+        wrong += !hostifs_await(&w, 1, &seg) || !pair_check(&seg, 1);
     }
     fabric_detach(w.fabric, 3);
     atomic_store(&flood.stop, true);
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_TRUE(totals(&w).dropped_malformed > 0);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* Processes come and go under load; credits and buffers do not get lost. */
-static void detach_under_load(struct edges *w)
+static void detach_under_load(struct hostifs *w)
 {
     uint64_t random = test_seed();
     uint32_t victim = w->nodes - 1, wrong = 0;
@@ -785,21 +786,21 @@ static void detach_under_load(struct edges *w)
             struct emu_hdr hdr = {.dst = victim, .len = 100};
             uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
 
-            edges_post(w, (uint32_t)(test_random(&random) % victim), &hdr, payload);
-            edges_post(w, victim, &hdr, payload);
+            hostifs_post(w, (uint32_t)(test_random(&random) % victim), &hdr, payload);
+            hostifs_post(w, victim, &hdr, payload);
         }
-        edges_detach(w, victim);
-        edges_attach(w, victim);
+        hostifs_detach(w, victim);
+        hostifs_attach(w, victim);
     }
     for (uint32_t i = 0; i < 500; i++) {
         struct emu_hdr hdr = {.dst = victim, .seq = i, .len = 64};
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         pair_payload(payload, 0, victim, i, 64);
-        for (uint32_t t = 0; t < EDGES_GIVE_UP && !edges_post(w, 0, &hdr, payload); t++)
+        for (uint32_t t = 0; t < HOSTIFS_GIVE_UP && !hostifs_post(w, 0, &hdr, payload); t++)
             sched_yield(); /* its ring is still full of the load */
         do {               /* the load's own segments are 100 bytes long */
-            wrong += !edges_await(w, victim, &seg);
+            wrong += !hostifs_await(w, victim, &seg);
         } while (!wrong && seg.hdr.len == 100);
         wrong += seg.hdr.seq != i || !pair_check(&seg, victim);
     }
@@ -814,23 +815,23 @@ static void detach__under_load_loses_no_credit(void)
 /* A process that takes nothing is cut off; what waits for it no longer blocks others. */
 static void tick__cuts_off_who_does_not_take(void)
 {
-    struct edges w;
-    uint32_t cut[EDGES_MAX], count = 0, posted = 0, wrong = 0;
+    struct hostifs w;
+    uint32_t cut[HOSTIFS_MAX], count = 0, posted = 0, wrong = 0;
     struct emu_seg seg = {0};
 
     open_in(&w, &settings[0]);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && posted < 2 * EMU_HOSTIF_SLOTS; i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && posted < 2 * EMU_HOSTIF_SLOTS; i++) {
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
-        posted += edges_post(&w, 0, &hdr, "x");
+        posted += hostifs_post(&w, 0, &hdr, "x");
         if (i % 1000 == 999 && posted > EMU_HOSTIF_SLOTS + 64)
             break; /* the network is full up to the sender */
         sched_yield();
     }
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !count; i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !count; i++) {
         /* the worker may not have got there yet */
         atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* claims that cannot be */
-        count = fabric_tick(w.fabric, cut, EDGES_MAX);
+        count = fabric_tick(w.fabric, cut, HOSTIFS_MAX);
         sched_yield();
     }
     CU_ASSERT_EQUAL_FATAL(count, 1);
@@ -841,32 +842,32 @@ static void tick__cuts_off_who_does_not_take(void)
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         pair_payload(payload, 0, 1, i, 8);
-        for (uint32_t t = 0; t < EDGES_GIVE_UP && !edges_post(&w, 0, &hdr, payload); t++)
+        for (uint32_t t = 0; t < HOSTIFS_GIVE_UP && !hostifs_post(&w, 0, &hdr, payload); t++)
             sched_yield();
-        wrong += !edges_await(&w, 1, &seg) || !pair_check(&seg, 1);
+        wrong += !hostifs_await(&w, 1, &seg) || !pair_check(&seg, 1);
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_EQUAL(fabric_tick(w.fabric, cut, EDGES_MAX), 0);
-    edges_close(&w);
+    CU_ASSERT_EQUAL(fabric_tick(w.fabric, cut, HOSTIFS_MAX), 0);
+    hostifs_close(&w);
 }
 
 /*
  * Node 2 takes @count of what 0 sends it; then its ring is full again, and the next one waits for
  * it.
  */
-static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
+static bool take_and_fill(struct hostifs *w, uint64_t *taken, uint32_t count)
 {
     struct emu_seg seg;
 
     for (*taken += count; count; count--)
-        if (!edges_await(w, 2, &seg))
+        if (!hostifs_await(w, 2, &seg))
             return false;
-    for (uint32_t i = 0; i < EDGES_GIVE_UP; i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP; i++) {
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
-        edges_post(w, 0, &hdr, "x");
+        hostifs_post(w, 0, &hdr, "x");
         if (totals(w).delivered == *taken + EMU_HOSTIF_SLOTS &&
-            atomic_load(&w->fabric->edge[2]->stuck))
+            atomic_load(&w->fabric->hostif[2]->stuck))
             return true;
         sched_yield();
     }
@@ -885,19 +886,19 @@ static void tick__cuts_off_who_takes_hardly_any(void)
     } c[] = {{1, true}, {12, true}, {13, false}, {64, false}};
 
     for (unsigned i = 0; i < sizeof c / sizeof c[0]; i++) {
-        uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;
+        uint32_t nodes[HOSTIFS_MAX], ticks = 0, count = 0;
         uint64_t taken = 0;
-        struct edges w;
+        struct hostifs w;
 
         open_in(&w, &settings[0]);
         CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
         for (; !count && ticks < 20; ticks++) {
             CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, c[i].each));
-            count = fabric_tick(w.fabric, nodes, EDGES_MAX);
+            count = fabric_tick(w.fabric, nodes, HOSTIFS_MAX);
         }
         CU_ASSERT_EQUAL(count, c[i].cut);
         CU_ASSERT_TRUE(!c[i].cut || ticks <= 7);
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
@@ -907,45 +908,45 @@ static void tick__cuts_off_within_the_bound(void)
     static const uint64_t bounds_ms[] = {1, EMU_BOUND_OFF};
 
     for (unsigned i = 0; i < 2; i++) {
-        uint32_t nodes[EDGES_MAX], count = 0;
+        uint32_t nodes[HOSTIFS_MAX], count = 0;
         uint64_t taken = 0;
-        struct edges w;
+        struct hostifs w;
 
         open_in(&w, &settings[0]);
         w.fabric->config.bounds.cut_off_ms = bounds_ms[i];
         CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
-        fabric_tick(w.fabric, nodes, EDGES_MAX); /* sees what was taken so far */
+        fabric_tick(w.fabric, nodes, HOSTIFS_MAX); /* sees what was taken so far */
         for (unsigned ticks = 0; ticks < (i ? 100u : 1u); ticks++)
-            count += fabric_tick(w.fabric, nodes, EDGES_MAX);
+            count += fabric_tick(w.fabric, nodes, HOSTIFS_MAX);
         CU_ASSERT_EQUAL(count, i ? 0 : 1);
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
 /* Of ticks in which processes had no core only a part counts: a starved process is not cut off. */
 static void tick__counts_no_time_without_a_core(void)
 {
-    uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;
+    uint32_t nodes[HOSTIFS_MAX], ticks = 0, count = 0;
     uint64_t taken = 0;
-    struct edges w;
+    struct hostifs w;
 
     open_in(&w, &settings[0]);
     w.fabric->config.bounds.cut_off_ms = 5000;
     CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
-    fabric_tick(w.fabric, nodes, EDGES_MAX); /* sees what was taken so far */
+    fabric_tick(w.fabric, nodes, HOSTIFS_MAX); /* sees what was taken so far */
     for (; !count && ticks < 1000; ticks++) {
         fabric_starved(w.fabric, UINT64_C(1000000000), 1);
-        count = fabric_tick(w.fabric, nodes, EDGES_MAX);
+        count = fabric_tick(w.fabric, nodes, HOSTIFS_MAX);
     }
     CU_ASSERT_EQUAL(count, 1);
     CU_ASSERT_EQUAL(ticks, (5000 + 30) / 31); /* 31 ms each */
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* Groups: bad members are refused, states run out with an error, and come back. */
 static void group_create__refuses_and_recovers(void)
 {
-    struct edges w;
+    struct hostifs w;
     uint32_t twice[2] = {1, 1}, far[2] = {0, 99}, pair[2] = {0, 1};
     uint32_t group[2000], made = 0;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
@@ -975,18 +976,18 @@ static void group_create__refuses_and_recovers(void)
     CU_ASSERT_EQUAL(group[1] % 1024, group[0] % 1024);
     CU_ASSERT_NOT_EQUAL(group[1], group[0]);
     hdr.dst = group[0];
-    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
+    CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, "x"));
     hdr.kind = EMU_BARRIER; /* what an adapter sends last, by itself */
     hdr.len = 0;
     hdr.seq = EMU_WINDOW / 2 - 1;
-    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, NULL));
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_groups_over < 2; i++)
+    CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, NULL));
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && totals(&w).dropped_groups_over < 2; i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_groups_over,
                     2); /* late for the old group, not taken for the new */
     CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 0); /* nor its sender's fault */
-    CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
-    edges_close(&w);
+    CU_ASSERT_FALSE(hostifs_take(&w, 1, &seg));
+    hostifs_close(&w);
 }
 
 /* Wide windows take half of what there is and no more; what they give back serves either kind. */
@@ -994,7 +995,7 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
 {
     uint32_t pair[2] = {0, 1}, wide[1024], narrow, made = 0;
     char error[256];
-    struct edges w;
+    struct hostifs w;
 
     open_in(&w, &settings[0]);
     for (uint32_t round = 0; round < 3; round++) {
@@ -1011,7 +1012,7 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
             CU_ASSERT_TRUE(!fabric_group_leave(w.fabric, wide[i], 0) &&
                            !fabric_group_leave(w.fabric, wide[i], 1));
     }
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* The most adapters that one of @count nodes has below it, in a tree of their group. */
@@ -1025,8 +1026,8 @@ static uint32_t tree_widest(const char *topo, const char *set, uint32_t count, b
     struct fabric *fabric;
     char error[256];
 
-    world_profile(&config.profile, "qsnet3", set);
-    config.graph = world_graph(topo, 128);
+    fixture_profile(&config.profile, "qsnet3", set);
+    config.graph = fixture_graph(topo, 128);
     config.start_stopped = true;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&fabric, &config, error, sizeof error), 0);
     for (uint32_t n = 0; n < count; n++)
@@ -1066,23 +1067,23 @@ static void cores__are_those_that_it_may_use(void)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
     cpu_set_t all, one;
-    struct edges w;
+    struct hostifs w;
 
     CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof all, &all), 0);
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     CU_ASSERT_EQUAL_FATAL(sched_setaffinity(0, sizeof one, &one), 0);
-    CU_ASSERT_EQUAL(emu_place_cores(), 1);
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:2,1", &config); /* with two processes */
+    CU_ASSERT_EQUAL(emu_affinity_cores(), 1);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(&w, "kary:2,1", &config); /* with two processes */
     CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
-    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 1);
-    edges_detach(&w, 1);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->sole_oversubscribed), 1);
+    hostifs_detach(&w, 1);
     CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
-    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 1);
-    edges_detach(&w, 0);
-    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 0);
-    edges_close(&w);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->sole_oversubscribed), 1);
+    hostifs_detach(&w, 0);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->sole_oversubscribed), 0);
+    hostifs_close(&w);
     CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
@@ -1097,7 +1098,7 @@ static void cables__are_fused_within_a_worker(void)
 
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t fused = 0, others = 0, wrong = 0;
-        struct edges w;
+        struct hostifs w;
 
         open_in(&w, &sets[i]);
         for (uint32_t s = 0; s < w.graph->switches; s++)
@@ -1106,14 +1107,14 @@ static void cables__are_fused_within_a_worker(void)
 
                 if (w.graph->sw[s].end[p].kind != TOPO_END_SWITCH)
                     continue;
-                wrong += tx->fused != (i && tx->far == tx->owner->worker);
+                wrong += tx->fused != (i && tx->remote == tx->owner->worker);
                 fused += tx->fused;
                 others += !tx->fused;
             }
         CU_ASSERT_EQUAL(wrong, 0);
         CU_ASSERT_EQUAL(fused > 0, i > 0);
         CU_ASSERT_EQUAL(others > 0, i != 1);
-        edges_close(&w);
+        hostifs_close(&w);
     }
 }
 
@@ -1136,18 +1137,18 @@ int main(void)
         {"allreduce__in_port_order_gives_the_same_bits",
          allreduce__in_port_order_gives_the_same_bits},
         {"real__is_never_faster_than_the_profile", real__is_never_faster_than_the_profile},
-        {"full_edge__counts_until_its_process_is_gone",
-         full_edge__counts_until_its_process_is_gone},
+        {"full_hostif__counts_until_its_process_is_gone",
+         full_hostif__counts_until_its_process_is_gone},
         {"combine__ignores_repeated_and_foreign_contributions",
          combine__ignores_repeated_and_foreign_contributions},
         {"multicast__from_outside_the_group_is_dropped",
          multicast__from_outside_the_group_is_dropped},
-        {"edge__garbage_is_counted_and_harms_nobody_else",
-         edge__garbage_is_counted_and_harms_nobody_else},
-        {"edge__malformed_segments_do_not_wedge_the_ring",
-         edge__malformed_segments_do_not_wedge_the_ring},
-        {"edge__endless_rubbish_does_not_hold_the_worker",
-         edge__endless_rubbish_does_not_hold_the_worker},
+        {"hostif__garbage_is_counted_and_harms_nobody_else",
+         hostif__garbage_is_counted_and_harms_nobody_else},
+        {"hostif__malformed_segments_do_not_wedge_the_ring",
+         hostif__malformed_segments_do_not_wedge_the_ring},
+        {"hostif__endless_rubbish_does_not_hold_the_worker",
+         hostif__endless_rubbish_does_not_hold_the_worker},
         {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"tick__cuts_off_who_takes_hardly_any", tick__cuts_off_who_takes_hardly_any},

@@ -8,37 +8,37 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 #define LEAVER 0u
 #define LOOKS  4000000u /* empty passes before a case is failed */
 
-struct rig {
-    struct edges w;
+struct fixture {
+    struct hostifs w;
     bool routed[64];
     uint32_t group, seq;
 };
 
 static const uint32_t members[] = {LEAVER, 1, 3};
 
-static void rig_open(struct rig *r, const char *profile, const char *set)
+static void fixture_open(struct fixture *r, const char *profile, const char *set)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
 
-    *r = (struct rig){.seq = 0};
-    world_profile(&config.profile, profile, set);
-    edges_open(&r->w, "kary:2,2", &config);
+    *r = (struct fixture){.seq = 0};
+    fixture_profile(&config.profile, profile, set);
+    hostifs_open(&r->w, "kary:2,2", &config);
     CU_ASSERT_FATAL(fabric_cable_count(r->w.fabric) <= sizeof r->routed / sizeof r->routed[0]);
     for (uint32_t i = 0; i < fabric_cable_count(r->w.fabric); i++)
         r->routed[i] = true;
-    r->group = world_group(r->w.fabric, members, 3);
+    r->group = fixture_group(r->w.fabric, members, 3);
 }
 
-static void rig_close(struct rig *r)
+static void fixture_close(struct fixture *r)
 {
-    world_group_end(r->w.fabric, r->group);
-    CU_ASSERT_TRUE(world_fabric_holds(r->w.fabric, 0));
-    edges_close(&r->w);
+    fixture_group_end(r->w.fabric, r->group);
+    CU_ASSERT_TRUE(fixture_fabric_holds(r->w.fabric, 0));
+    hostifs_close(&r->w);
 }
 
 static void treeless(void *ctx, uint32_t group)
@@ -49,7 +49,7 @@ static void treeless(void *ctx, uint32_t group)
 }
 
 /* The cable's signal goes, or is there again; and then tables and trees are as it is. */
-static void signal_of(struct rig *r, uint32_t cable, bool on)
+static void signal_of(struct fixture *r, uint32_t cable, bool on)
 {
     uint32_t hit;
 
@@ -58,7 +58,7 @@ static void signal_of(struct rig *r, uint32_t cable, bool on)
     r->routed[cable] = on;
 }
 
-static void reroute(struct rig *r)
+static void reroute(struct fixture *r)
 {
     uint64_t parted;
 
@@ -68,36 +68,36 @@ static void reroute(struct rig *r)
 }
 
 /* A broadcast of the member that leaves at once, as it may. */
-static void post_and_leave(struct rig *r)
+static void post_and_leave(struct fixture *r)
 {
     const struct emu_hdr hdr = {
         .dst = r->group, .src = LEAVER, .seq = r->seq, .kind = EMU_MULTICAST, .len = sizeof r->seq};
 
-    CU_ASSERT_TRUE(edges_post(&r->w, LEAVER, &hdr, &r->seq));
+    CU_ASSERT_TRUE(hostifs_post(&r->w, LEAVER, &hdr, &r->seq));
     CU_ASSERT_EQUAL(fabric_group_leave(r->w.fabric, r->group, LEAVER), 0);
 }
 
-static bool comes(struct rig *r, uint32_t node)
+static bool comes(struct fixture *r, uint32_t node)
 {
     struct emu_seg seg;
 
     for (uint32_t looks = 0; looks < LOOKS; looks++) {
-        world_fabric_pass(r->w.fabric);
-        if (edges_take(&r->w, node, &seg))
+        fixture_fabric_pass(r->w.fabric);
+        if (hostifs_take(&r->w, node, &seg))
             return seg.hdr.dst == r->group && seg.hdr.kind == EMU_MULTICAST;
-        edges_pause(looks);
+        hostifs_pause(looks);
     }
     return false;
 }
 
-static void others_get_it(struct rig *r)
+static void others_get_it(struct fixture *r)
 {
     CU_ASSERT_TRUE(comes(r, 1));
     CU_ASSERT_TRUE(comes(r, 3));
 }
 
 /* A cable of the group's tree between switches. */
-static uint32_t tree_cable(const struct rig *r)
+static uint32_t tree_cable(const struct fixture *r)
 {
     const struct topo_tree *tree = &fabric_group_at(r->w.fabric, r->group)->tree;
 
@@ -110,10 +110,10 @@ static void leaver__is_in_the_tree_that_grows_anew(void)
     static const char *const profiles[][2] = {{"qsnet3", ""}, {"oq2004", "link_retry=go_back_n"}};
 
     for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
-        struct rig r;
+        struct fixture r;
         uint32_t cable;
 
-        rig_open(&r, profiles[i][0], profiles[i][1]);
+        fixture_open(&r, profiles[i][0], profiles[i][1]);
         cable = tree_cable(&r);
         post_and_leave(&r);
         signal_of(&r, cable, false);
@@ -124,7 +124,7 @@ static void leaver__is_in_the_tree_that_grows_anew(void)
         signal_of(&r, cable, true);
         reroute(&r);
         CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
-        rig_close(&r);
+        fixture_close(&r);
     }
 }
 
@@ -134,24 +134,24 @@ static void leaver__is_in_the_tree_that_grows_anew(void)
  */
 static void leaver__that_is_back_is_in_the_tree_again(void)
 {
-    struct rig r;
+    struct fixture r;
     uint32_t cable;
 
-    rig_open(&r, "qsnet3", "");
+    fixture_open(&r, "qsnet3", "");
     cable = fabric_cable_of(r.w.fabric, LEAVER, 0);
     signal_of(&r, cable, false);
     post_and_leave(&r);
     reroute(&r);
     CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
     for (uint32_t i = 0; i < 100; i++)
-        world_fabric_pass(r.w.fabric);
+        fixture_fabric_pass(r.w.fabric);
     signal_of(&r, cable, true);
     for (uint32_t i = 0; i < 100; i++) /* refused: tables are not there yet */
-        world_fabric_pass(r.w.fabric);
+        fixture_fabric_pass(r.w.fabric);
     reroute(&r);
     CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 2);
     others_get_it(&r);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 /*
@@ -161,16 +161,16 @@ static void leaver__that_is_back_is_in_the_tree_again(void)
 static void leaver__holds_nobody_at_its_switch(void)
 {
     for (int posted = 0; posted < 2; posted++) {
-        struct rig r;
+        struct fixture r;
         uint32_t sw;
 
-        rig_open(&r, "oq2004", "");
+        fixture_open(&r, "oq2004", "");
         sw = topo_first_link(r.w.graph, 3)->sw;
         CU_ASSERT_NOT_EQUAL(topo_first_link(r.w.graph, 1)->sw, sw);
         if (posted) {
             const struct emu_hdr hdr = {.dst = 1, .src = 3, .kind = EMU_UNICAST, .len = sizeof sw};
 
-            CU_ASSERT_TRUE(edges_post(&r.w, 3, &hdr, &sw));
+            CU_ASSERT_TRUE(hostifs_post(&r.w, 3, &hdr, &sw));
         }
         CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3), 0);
         CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3), -ENOENT);
@@ -181,9 +181,9 @@ static void leaver__holds_nobody_at_its_switch(void)
                                            fabric_now_ps(r.w.fabric)),
                         !posted);
         CU_ASSERT_EQUAL(fabric_group_at(r.w.fabric, r.group)->tree.count, posted ? 3 : 1);
-        while (posted && !edges_take(&r.w, 1, &(struct emu_seg){0}))
-            world_fabric_pass(r.w.fabric);
-        rig_close(&r);
+        while (posted && !hostifs_take(&r.w, 1, &(struct emu_seg){0}))
+            fixture_fabric_pass(r.w.fabric);
+        fixture_close(&r);
     }
 }
 

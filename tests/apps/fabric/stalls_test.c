@@ -13,12 +13,12 @@
 #include "emu/buffer/combiner.h"
 #include "emu/util/now.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 #define NODES 4u
 #define S_NS  UINT64_C(1000000000)
 
-static void open_stopped_on(struct edges *w, const char *profile, enum emu_clock_mode clock,
+static void open_stopped_on(struct hostifs *w, const char *profile, enum emu_clock_mode clock,
                             uint32_t threads)
 {
     struct fabric_config config = {.threads = threads,
@@ -26,17 +26,17 @@ static void open_stopped_on(struct edges *w, const char *profile, enum emu_clock
                                    .clock = clock,
                                    .start_stopped = true};
 
-    world_profile(&config.profile, profile, NULL);
-    edges_open(w, "kary:2,2", &config);
+    fixture_profile(&config.profile, profile, NULL);
+    hostifs_open(w, "kary:2,2", &config);
     CU_ASSERT_EQUAL_FATAL(w->nodes, NODES);
 }
 
-static void open_stopped(struct edges *w, const char *profile, uint32_t threads)
+static void open_stopped(struct hostifs *w, const char *profile, uint32_t threads)
 {
     open_stopped_on(w, profile, EMU_CLOCK_RAW, threads);
 }
 
-static void post(struct edges *w, uint32_t node, uint32_t group, uint8_t kind, uint8_t len)
+static void post(struct hostifs *w, uint32_t node, uint32_t group, uint8_t kind, uint8_t len)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
     struct emu_hdr hdr = {
@@ -44,23 +44,23 @@ static void post(struct edges *w, uint32_t node, uint32_t group, uint8_t kind, u
 
     if (kind == EMU_BARRIER)
         hdr.op = hdr.type = 0;
-    CU_ASSERT_TRUE_FATAL(edges_post(w, node, &hdr, payload));
+    CU_ASSERT_TRUE_FATAL(hostifs_post(w, node, &hdr, payload));
 }
 
-static void settle(struct edges *w)
+static void settle(struct hostifs *w)
 {
     for (uint32_t pass = 0; pass < 1000; pass++)
-        world_fabric_pass(w->fabric);
+        fixture_fabric_pass(w->fabric);
 }
 
 /* A conditional rests between two questions, by the host's clock: passes alone do not end that. */
-static bool settle_until_taken(struct edges *w, uint32_t node, struct emu_seg *seg)
+static bool settle_until_taken(struct hostifs *w, uint32_t node, struct emu_seg *seg)
 {
     uint64_t end_ns = emu_now_ns() + 20 * S_NS;
 
     while (emu_now_ns() < end_ns) {
         settle(w);
-        if (edges_take(w, node, seg))
+        if (hostifs_take(w, node, seg))
             return true;
     }
     return false;
@@ -70,29 +70,29 @@ static bool settle_until_taken(struct edges *w, uint32_t node, struct emu_seg *s
 
 static void parts_name_the_missing(const char *profile, bool at_switch)
 {
-    struct edges w;
-    struct fabric_part part[NODES];
+    struct hostifs w;
+    struct fabric_contribution part[NODES];
     struct emu_seg seg;
     uint32_t group;
 
     open_stopped(&w, profile, 1);
-    group = world_group_of_first(w.fabric, NODES);
+    group = fixture_group_of_first(w.fabric, NODES);
     for (uint32_t node = 0; node < 3; node++)
         post(&w, node, group, EMU_BARRIER, 0);
     settle(&w);
-    CU_ASSERT_EQUAL_FATAL(fabric_parts(w.fabric, group, 0, part, NODES), NODES);
+    CU_ASSERT_EQUAL_FATAL(fabric_contributions(w.fabric, group, 0, part, NODES), NODES);
     for (uint32_t i = 0; i < NODES; i++) {
         CU_ASSERT_EQUAL(part[i].node, i);
         CU_ASSERT_TRUE(part[i].known);
-        CU_ASSERT_EQUAL(part[i].came, i < 3);
+        CU_ASSERT_EQUAL(part[i].arrived, i < 3);
         CU_ASSERT_EQUAL(part[i].sw, at_switch ? w.graph->node[i].link[0].sw : TOPO_NONE);
     }
-    CU_ASSERT_PTR_NULL(fabric_clash(w.fabric, group));
+    CU_ASSERT_PTR_NULL(fabric_mismatch(w.fabric, group));
     post(&w, 3, group, EMU_BARRIER, 0);
     CU_ASSERT_TRUE(settle_until_taken(&w, 0, &seg));
-    CU_ASSERT_EQUAL_FATAL(fabric_parts(w.fabric, group, 0, part, NODES), NODES);
-    CU_ASSERT_TRUE(part[3].came);
-    edges_close(&w);
+    CU_ASSERT_EQUAL_FATAL(fabric_contributions(w.fabric, group, 0, part, NODES), NODES);
+    CU_ASSERT_TRUE(part[3].arrived);
+    hostifs_close(&w);
 }
 
 static void parts__name_the_missing(void)
@@ -102,44 +102,44 @@ static void parts__name_the_missing(void)
 }
 
 /* Four bytes of one, and eight of the other. */
-static void clash_is_kept(const char *profile)
+static void mismatch_is_kept(const char *profile)
 {
-    struct edges w;
-    const struct emu_clash *clash;
+    struct hostifs w;
+    const struct emu_mismatch *mismatch;
     uint32_t group;
 
     open_stopped(&w, profile, 1);
-    group = world_group_of_first(w.fabric, NODES);
+    group = fixture_group_of_first(w.fabric, NODES);
     post(&w, 0, group, EMU_ALLREDUCE, 4);
     settle(&w);
-    CU_ASSERT_PTR_NULL(fabric_clash(w.fabric, group));
+    CU_ASSERT_PTR_NULL(fabric_mismatch(w.fabric, group));
     for (uint32_t node = 1; node < NODES; node++)
         post(&w, node, group, EMU_ALLREDUCE, 8);
     settle(&w);
-    clash = fabric_clash(w.fabric, group);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(clash);
-    CU_ASSERT_EQUAL(clash->first.len + clash->other.len, 12);
-    CU_ASSERT_EQUAL(clash->first.kind, EMU_ALLREDUCE);
-    CU_ASSERT_EQUAL(clash->first.len == 4 ? clash->first.src : clash->other.src, 0);
-    edges_close(&w);
+    mismatch = fabric_mismatch(w.fabric, group);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mismatch);
+    CU_ASSERT_EQUAL(mismatch->first.len + mismatch->other.len, 12);
+    CU_ASSERT_EQUAL(mismatch->first.kind, EMU_ALLREDUCE);
+    CU_ASSERT_EQUAL(mismatch->first.len == 4 ? mismatch->first.src : mismatch->other.src, 0);
+    hostifs_close(&w);
 }
 
-static void clash__is_kept(void)
+static void mismatch__is_kept(void)
 {
-    clash_is_kept("oq2004");
-    clash_is_kept("qsnet3");
+    mismatch_is_kept("oq2004");
+    mismatch_is_kept("qsnet3");
 }
 
 /* Below the tree's top all has come; only the switch there is stepped. */
 static void gaps__are_between_switches(void)
 {
-    struct edges w;
+    struct hostifs w;
     struct fabric_gap gap;
     struct emu_dev *dev;
     uint32_t group, leaf;
 
     open_stopped(&w, "oq2004", FABRIC_THREADS_DEVICE);
-    group = world_group_of_first(w.fabric, NODES);
+    group = fixture_group_of_first(w.fabric, NODES);
     leaf = w.graph->node[0].link[0].sw;
     dev = switch_emu_dev(w.fabric->sw[leaf]);
     for (uint32_t node = 0; node < 2; node++) {
@@ -154,7 +154,7 @@ static void gaps__are_between_switches(void)
     CU_ASSERT_EQUAL(w.graph->sw[gap.sw].end[gap.port].id, leaf);
     settle(&w);
     CU_ASSERT_EQUAL(fabric_gaps(w.fabric, group, 0, &gap, 1), 0);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 /* --- links -------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static void gaps__are_between_switches(void)
 /* The ports of a cable are stuck: they are named, and nobody else. */
 static void port_is_named(const char *profile, uint32_t node)
 {
-    struct edges w;
+    struct hostifs w;
     struct fabric_stall stall[64];
     struct emu_hdr hdr = {.dst = 0, .kind = EMU_UNICAST, .len = 8};
     uint64_t payload = 0;
@@ -175,17 +175,17 @@ static void port_is_named(const char *profile, uint32_t node)
         fabric_port_stick(w.fabric, cable, out, true, 0);
     for (hdr.src = 2; hdr.src < 4; hdr.src++)
         for (uint32_t i = 0; i < 2; i++) {
-            CU_ASSERT_TRUE_FATAL(edges_post(&w, hdr.src, &hdr, &payload));
+            CU_ASSERT_TRUE_FATAL(hostifs_post(&w, hdr.src, &hdr, &payload));
             settle(&w);
         }
-    fabric_stalls_look(w.fabric, 10 * S_NS);
-    fabric_stalls_look(w.fabric, 12 * S_NS);
+    fabric_stalls_sample(w.fabric, 10 * S_NS);
+    fabric_stalls_sample(w.fabric, 12 * S_NS);
     CU_ASSERT_EQUAL_FATAL(fabric_stalls(w.fabric, 12 * S_NS, stall, 64), 1);
     CU_ASSERT_EQUAL(stall[0].wait, FABRIC_WAITS_PORT);
     CU_ASSERT_EQUAL(stall[0].node, node);
     if (node == TOPO_NONE)
         CU_ASSERT(stall[0].sw == 2 && stall[0].port == 0);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 static void stalls__name_ports_that_do_not_send(void)
@@ -197,7 +197,7 @@ static void stalls__name_ports_that_do_not_send(void)
 /* Node 3 takes nothing. Its edge fills, and what leads there waits for it. */
 static void waits_are_named(enum emu_clock_mode clock)
 {
-    struct edges w;
+    struct hostifs w;
     struct fabric_stall stall[64];
     struct emu_hdr hdr = {.dst = 3, .kind = EMU_UNICAST, .len = 8};
     uint64_t payload = 0;
@@ -207,13 +207,13 @@ static void waits_are_named(enum emu_clock_mode clock)
     CU_ASSERT_EQUAL(fabric_stalls(w.fabric, S_NS, stall, 64), 0); /* nobody has looked */
     for (uint32_t round = 0; round < EMU_HOSTIF_SLOTS + 2000; round++) {
         hdr.src = round % 3;
-        edges_post(&w, hdr.src, &hdr, &payload);
-        world_fabric_pass(w.fabric);
+        hostifs_post(&w, hdr.src, &hdr, &payload);
+        fixture_fabric_pass(w.fabric);
     }
     settle(&w);
-    CU_ASSERT_EQUAL(fabric_stalls_look(w.fabric, 10 * S_NS), 0);
+    CU_ASSERT_EQUAL(fabric_stalls_sample(w.fabric, 10 * S_NS), 0);
     CU_ASSERT_EQUAL(fabric_stalls(w.fabric, 10 * S_NS, stall, 64), 0); /* may have moved */
-    CU_ASSERT_EQUAL(fabric_stalls_look(w.fabric, 12 * S_NS), 0);
+    CU_ASSERT_EQUAL(fabric_stalls_sample(w.fabric, 12 * S_NS), 0);
     count = fabric_stalls(w.fabric, 12 * S_NS, stall, 64);
     for (uint32_t i = 0; i < count; i++) {
         CU_ASSERT_EQUAL(stall[i].since_ns, 10 * S_NS);
@@ -223,7 +223,7 @@ static void waits_are_named(enum emu_clock_mode clock)
     }
     CU_ASSERT_EQUAL(process, 1);
     CU_ASSERT_TRUE(credit > 0);
-    edges_close(&w);
+    hostifs_close(&w);
 }
 
 static void stalls__name_links_that_wait(void)
@@ -234,7 +234,7 @@ static void stalls__name_links_that_wait(void)
 
 static const struct test_case cases[] = {
     CASE(parts__name_the_missing),
-    CASE(clash__is_kept),
+    CASE(mismatch__is_kept),
     CASE(gaps__are_between_switches),
     CASE(stalls__name_links_that_wait),
     CASE(stalls__name_ports_that_do_not_send),

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault_network_test.c - faults and networks: what is befallen, what is not there, the scenarios.
+ * fault_network_test.c - faults and networks: what is agent_faults, what is not there, the
+ * scenarios.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "apps/fault/fault.h"
 #include "tests/test.h"
-#include "tests/world/graphs.h"
-#include "tests/world/parsed.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/graphs.h"
+#include "tests/fixtures/parsed.h"
+#include "tests/fixtures/fixture.h"
 
 static struct fault_targets found(const struct topo_graph *graph, const char *text, uint64_t seed)
 {
@@ -30,7 +31,7 @@ static bool same(const struct fault_targets *a, const struct fault_targets *b)
            memcmp(a->target, b->target, a->count * sizeof a->target[0]) == 0;
 }
 
-/* --- what is befallen ----------------------------------------------------------------- */
+/* --- what is agent_faults ----------------------------------------------------------------- */
 
 /* kary:4,2: 16 nodes; switches 0 to 3 below with nodes at ports 0 to 3, 4 to 7 above. */
 static void targets__are_as_many_as_the_place_has(void)
@@ -74,7 +75,7 @@ static void targets__of_a_node_are_seen_from_its_switch(void)
 {
     static const struct {
         const char *text;
-        enum fault_way way;
+        enum fault_direction direction;
     } rows[] = {{"link-down link=n6", FAULT_BOTH},
                 {"link-down link=n6>", FAULT_IN},
                 {"link-down link=n6<", FAULT_OUT},
@@ -86,7 +87,7 @@ static void targets__of_a_node_are_seen_from_its_switch(void)
         struct fault_targets targets = found(graph, rows[i].text, 1);
         CU_ASSERT_EQUAL(targets.target[0].id, 1);
         CU_ASSERT_EQUAL(targets.target[0].port, 2);
-        CU_ASSERT_EQUAL(targets.target[0].way, rows[i].way);
+        CU_ASSERT_EQUAL(targets.target[0].direction, rows[i].direction);
         fault_targets_release(&targets);
     }
     topo_free(graph);
@@ -184,7 +185,7 @@ static void check_odd(const struct odd *row, enum emu_clock_mode clock)
     struct fault fault = parsed(row->text);
     char text[FAULT_ERROR_BYTES] = "";
 
-    world_profile(&profile, row->profile, row->set);
+    fixture_profile(&profile, row->profile, row->set);
     struct fault_network network = {graph, &profile, clock};
     int err = fault_check(&fault, &network, text, sizeof text);
     if ((!row->wrong && *text) || (row->wrong && !strstr(text, row->wrong)) ||
@@ -301,7 +302,7 @@ static void fault_check__knows_the_clock(void)
 }
 
 /* An accepted fault with a surprising effect has a note. */
-static void fault_check__says_what_will_not_be_mended(void)
+static void fault_check__says_what_will_not_be_repaired(void)
 {
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never returns"},
@@ -326,8 +327,8 @@ static void scenarios__fit_a_network(void)
     struct emu_profile profiles[2];
     const struct fault_scenario *scenario;
 
-    world_profile(&profiles[0], "oq2004", NULL);
-    world_profile(&profiles[1], "qsnet3", NULL);
+    fixture_profile(&profiles[0], "oq2004", NULL);
+    fixture_profile(&profiles[1], "qsnet3", NULL);
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++) {
         struct fault_schedule schedule;
         char error[FAULT_ERROR_BYTES + 128];
@@ -382,7 +383,7 @@ static const struct test_case cases[] = {
     CASE(fault_check__says_what_a_profile_does_not_have),
     CASE(fault_check__refuses_what_cannot_be_carried_out),
     CASE(fault_check__knows_the_clock),
-    CASE(fault_check__says_what_will_not_be_mended),
+    CASE(fault_check__says_what_will_not_be_repaired),
     CASE(scenarios__fit_a_network),
     CASE(scenarios__show_every_kind),
     {NULL, NULL},

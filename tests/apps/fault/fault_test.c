@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tests/world/parsed.h"
+#include "tests/fixtures/parsed.h"
 
 #define ROUND_TRIPS 20000
 #define MUTATIONS   40000
@@ -48,7 +48,7 @@ static void fault_parse__fills_what_the_text_says(void)
     CU_ASSERT_EQUAL(f.where.place, FAULT_AT_LINK);
     CU_ASSERT_EQUAL(f.where.port.sw, 4);
     CU_ASSERT_EQUAL(f.where.port.port, 5);
-    CU_ASSERT_EQUAL(f.where.port.way, FAULT_OUT);
+    CU_ASSERT_EQUAL(f.where.port.direction, FAULT_OUT);
     CU_ASSERT_EQUAL(f.rule.what, EMU_FAULT_LOSE);
     CU_ASSERT_EQUAL(f.rule.aim.packets, EMU_FAULT_ACK | EMU_FAULT_NACK);
     CU_ASSERT_EQUAL(f.rule.aim.kinds, 1u << EMU_REDUCE);
@@ -74,7 +74,7 @@ static void fault_parse__aims_at_all_where_the_text_says_nothing(void)
     CU_ASSERT_EQUAL(f.rule.what, EMU_FAULT_DOUBLE);
     CU_ASSERT_EQUAL(f.rule.aim.packets, EMU_FAULT_CREDIT);
     CU_ASSERT_EQUAL(f.where.link.link, 1);
-    CU_ASSERT_EQUAL(f.where.link.way, FAULT_IN);
+    CU_ASSERT_EQUAL(f.where.link.direction, FAULT_IN);
     f = parsed("combine-flip switch=any");
     CU_ASSERT_EQUAL(f.rule.aim.kinds, 1u << EMU_REDUCE | 1u << EMU_ALLREDUCE);
 }
@@ -184,12 +184,12 @@ static void random_links(uint64_t *random, struct fault_where *where)
     case FAULT_AT_LINK:
         where->port = (struct fault_port){(uint32_t)test_draw(random, 0, UINT32_MAX - 1),
                                           (uint32_t)test_draw(random, 0, 255),
-                                          (enum fault_way)test_draw(random, 0, 2)};
+                                          (enum fault_direction)test_draw(random, 0, 2)};
         return;
     case FAULT_AT_NODE_LINK:
         where->link = (struct fault_node_link){(uint32_t)test_draw(random, 0, TOPO_NODES_MAX - 1),
                                                (uint32_t)test_draw(random, 0, 255),
-                                               (enum fault_way)test_draw(random, 0, 2)};
+                                               (enum fault_direction)test_draw(random, 0, 2)};
         if (where->link.link == 255)
             where->link.link = EMU_FAULT_ANY;
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * manager_test.c - links come and go under the traffic of tests/world/engine/transport_run.h, which
- * knows of each message whether it came, once and whole.
+ * manager_test.c - links come and go under the traffic of tests/fixtures/engine/transport_run.h,
+ * which knows of each message whether it came, once and whole.
  */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "apps/manager/manager.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
-#include "tests/world/engine/transport_run.h"
-#include "tests/world/fabric.h"
+#include "tests/fixtures/engine/transport_run.h"
+#include "tests/fixtures/fabric.h"
 
 #define CABLES_MAX 512u
 
@@ -29,59 +29,59 @@ struct weather {
 
     struct manager *manager;
     struct fabric *fabric;
-    bool dark[CABLES_MAX];
+    bool link_down[CABLES_MAX];
     uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
     uint32_t stuck, traps, isolated, cut; /* this cable has no signal between two looks; 0: none */
     uint64_t trapped_at, trapped_for;     /* switches, and nodes */
-    uint64_t parted, hit;
-    struct topo_at far;
+    uint64_t partitioned, hit;
+    struct topo_at peer;
 };
 
 static void hear(void *ctx, const struct manager_event *event)
 {
     struct weather *w = ctx;
 
-    w->lost += event->what == MANAGER_SAYS_LOST;
-    w->ups += event->what == MANAGER_SAYS_UP;
-    w->tables += event->what == MANAGER_SAYS_TABLES;
-    w->swapped += event->what == MANAGER_SAYS_SWAPPED;
-    w->failed += event->what == MANAGER_SAYS_FAILED;
-    w->out += event->what == MANAGER_SAYS_OUT;
-    w->alone += event->what == MANAGER_SAYS_ALONE;
-    w->stuck += event->what == MANAGER_SAYS_STUCK;
-    w->treeless += event->what == MANAGER_SAYS_TREELESS;
-    w->traps += event->what == MANAGER_SAYS_TRAP;
-    if (event->what == MANAGER_SAYS_TRAP) {
+    w->lost += event->what == MANAGER_EVENT_LOST;
+    w->ups += event->what == MANAGER_EVENT_UP;
+    w->tables += event->what == MANAGER_EVENT_TABLES;
+    w->swapped += event->what == MANAGER_EVENT_SWAPPED;
+    w->failed += event->what == MANAGER_EVENT_FAILED;
+    w->out += event->what == MANAGER_EVENT_OUT;
+    w->alone += event->what == MANAGER_EVENT_NO_LINK;
+    w->stuck += event->what == MANAGER_EVENT_STUCK;
+    w->treeless += event->what == MANAGER_EVENT_TREELESS;
+    w->traps += event->what == MANAGER_EVENT_TRAP;
+    if (event->what == MANAGER_EVENT_TRAP) {
         w->isolated += event->isolated;
         w->trapped_at |= emu_bit(event->sw);
         w->trapped_for |= emu_bit(event->to);
     }
-    if (event->what == MANAGER_SAYS_TABLES)
-        w->parted = event->parted;
-    if (event->what == MANAGER_SAYS_SWAPPED)
-        w->far = event->far;
+    if (event->what == MANAGER_EVENT_TABLES)
+        w->partitioned = event->partitioned;
+    if (event->what == MANAGER_EVENT_SWAPPED)
+        w->peer = event->peer;
 }
 
 static void weather_open(struct weather *w, struct fabric *fabric, uint64_t now_ps)
 {
     w->fabric = fabric;
     w->began_ps = now_ps;
-    w->calm_ps = now_ps + w->set.alone_ps / 4;
+    w->calm_ps = now_ps + w->set.no_link_ps / 4;
     w->set.event = hear;
     w->set.ctx = w;
     CU_ASSERT_FATAL(fabric_cable_count(fabric) <= CABLES_MAX);
     CU_ASSERT_EQUAL_FATAL(manager_create(&w->manager, fabric, &w->set), 0);
 }
 
-static void turn(struct weather *w, uint32_t cable, bool dark, uint64_t now_ps)
+static void turn(struct weather *w, uint32_t cable, bool link_down, uint64_t now_ps)
 {
     uint32_t hit;
 
-    if (w->dark[cable] == dark)
+    if (w->link_down[cable] == link_down)
         return;
-    w->dark[cable] = dark;
-    w->darks += dark ? 1 : UINT32_MAX;
-    CU_ASSERT_EQUAL(manager_signal(w->manager, cable, !dark, 0, now_ps, &hit), 0);
+    w->link_down[cable] = link_down;
+    w->darks += link_down ? 1 : UINT32_MAX;
+    CU_ASSERT_EQUAL(manager_signal(w->manager, cable, !link_down, 0, now_ps, &hit), 0);
     w->hit += hit;
 }
 
@@ -111,27 +111,27 @@ static void flap(struct weather *w, uint64_t now_ps)
     for (uint32_t i = 0; now_ps >= w->calm_ps && i < fabric_cable_count(w->fabric); i++)
         turn(w, i, false, now_ps);
     if (now_ps >= w->calm_ps) {
-        w->calm_ps = now_ps + w->set.alone_ps / 4;
+        w->calm_ps = now_ps + w->set.no_link_ps / 4;
         return;
     }
     do {
         uint32_t i = (uint32_t)(test_random(&w->random) % fabric_cable_count(w->fabric));
 
         if (test_random(&w->random) % 4)
-            turn(w, i, w->darks < w->most && may_go(w, i) && !w->dark[i], now_ps);
+            turn(w, i, w->darks < w->most && may_go(w, i) && !w->link_down[i], now_ps);
     } while (!w->looks && !w->darks);
 }
 
 static void top_dies(struct weather *w, uint64_t now_ps)
 {
     uint64_t at_ps = now_ps - w->began_ps;
-    bool dark = at_ps >= w->dies_ps && at_ps < w->lives_ps;
+    bool link_down = at_ps >= w->dies_ps && at_ps < w->lives_ps;
 
     for (uint32_t p = 0; w->top != TOPO_NONE && p < w->fabric->config.graph->ports; p++) {
         uint32_t i = fabric_cable_at(w->fabric, w->top, p);
 
         if (i != TOPO_NONE)
-            turn(w, i, dark, now_ps);
+            turn(w, i, link_down, now_ps);
     }
 }
 
@@ -140,12 +140,12 @@ static void gag(struct weather *w, uint64_t now_ps)
 {
     uint32_t cable = fabric_cable_of(w->fabric, w->lone, 0);
 
-    fabric_hold(w->fabric);
+    fabric_pause(w->fabric);
     for (uint32_t out = 0; out < 2; out++) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(w->fabric, cable, out));
         fabric_port_stick(w->fabric, cable, out, true, now_ps);
     }
-    fabric_go(w->fabric);
+    fabric_resume(w->fabric);
 }
 
 static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
@@ -296,8 +296,8 @@ static void node_is_told(bool gagged)
         struct transport_result result;
 
         w.set = quick();
-        w.set.alone_ps = 100000000;
-        w.set.look_ps = 5000000;
+        w.set.no_link_ps = 100000000;
+        w.set.scan_ps = 5000000;
         w.set.stuck_ps = 50000000;
         result = blown(&w, &config);
         CU_ASSERT(result.counts.failed > 0);
@@ -306,12 +306,12 @@ static void node_is_told(bool gagged)
     }
 }
 
-static void node__that_is_alone_is_told(void)
+static void node__that_is_alone_is_reported(void)
 {
     node_is_told(false);
 }
 
-static void node__whose_port_is_stuck_is_told(void)
+static void node__whose_port_is_stuck_is_reported(void)
 {
     node_is_told(true);
 }
@@ -320,7 +320,7 @@ static void node__whose_port_is_stuck_is_told(void)
  * A top switch that has lost a way down says so, and never more often than it is looked at. As the
  * profile has it, its links go down; when the lost one is back, all are.
  */
-static void trap__is_told_and_isolates_if_it_is_to(void)
+static void trap__is_reported_and_isolates_if_it_is_to(void)
 {
     for (uint32_t isolates = 0; isolates < 2; isolates++) {
         struct weather w = {.random = test_seed(), .top = TOPO_NONE, .look = 40, .cut = 2};
@@ -334,7 +334,7 @@ static void trap__is_told_and_isolates_if_it_is_to(void)
 
         w.set = quick();
         w.set.reroute = false; /* so that the neighbours go on sending */
-        w.set.look_ps = 20000000;
+        w.set.scan_ps = 20000000;
         blown(&w, &config);
         CU_ASSERT_EQUAL(w.lost, 1);
         CU_ASSERT_EQUAL(w.trapped_at, emu_bit(2));
@@ -402,7 +402,7 @@ static void signal_of(struct still *s, uint32_t cable, bool on)
 }
 
 /* How many candidates switch @sw has for node @node. */
-static int ways(const struct still *s, uint32_t sw, uint32_t node)
+static int directions(const struct still *s, uint32_t sw, uint32_t node)
 {
     return __builtin_popcountll(topo_route_ports(&s->w.fabric->links.routed->sw[sw].route, node));
 }
@@ -415,12 +415,12 @@ static void link__is_in_the_tables_only_when_it_is_up(void)
 
     still_open(&s, "kary:2,2", NULL);
     cable = fabric_cable_at(s.w.fabric, 0, 2);
-    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    CU_ASSERT_EQUAL(directions(&s, 0, 3), 2);
     signal_of(&s, cable, false);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_LOST);
-    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    CU_ASSERT_EQUAL(directions(&s, 0, 3), 2);
     still_for(&s, s.w.set.reaction_ps);
-    CU_ASSERT_EQUAL(ways(&s, 0, 3), 1);
+    CU_ASSERT_EQUAL(directions(&s, 0, 3), 1);
     signal_of(&s, cable, true);
     still_for(&s, 2 * s.w.set.step_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_TESTS);
@@ -428,7 +428,7 @@ static void link__is_in_the_tables_only_when_it_is_up(void)
     still_for(&s, s.w.set.step_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_UP);
     still_for(&s, s.w.set.reaction_ps);
-    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    CU_ASSERT_EQUAL(directions(&s, 0, 3), 2);
     CU_ASSERT_EQUAL(s.w.tables, 2);
     still_close(&s);
 }
@@ -443,15 +443,15 @@ static void link__that_is_swapped_is_found_out(void)
 
     still_open(&s, "kary:2,2", NULL);
     cable = fabric_cable_at(s.w.fabric, 0, 2);
-    right = fabric_cable(s.w.fabric, cable)->far;
+    right = fabric_cable(s.w.fabric, cable)->peer;
     signal_of(&s, cable, false);
     manager_plug(s.w.manager, cable, &wrong);
     signal_of(&s, cable, true);
     still_for(&s, 10 * s.w.set.reaction_ps);
     CU_ASSERT_EQUAL(s.w.swapped, 1);
-    CU_ASSERT(s.w.far.sw == wrong.sw && s.w.far.port == wrong.port);
+    CU_ASSERT(s.w.peer.sw == wrong.sw && s.w.peer.port == wrong.port);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_SWAPPED);
-    CU_ASSERT_EQUAL(ways(&s, 0, 3), 1);
+    CU_ASSERT_EQUAL(directions(&s, 0, 3), 1);
     signal_of(&s, cable, false);
     manager_plug(s.w.manager, cable, &right);
     signal_of(&s, cable, true);
@@ -489,7 +489,7 @@ static bool stays_up(struct still *s, uint32_t cable, uint64_t packets, uint64_t
 
     emu_count(&faults->counts.seen, packets);
     emu_count(&faults->counts.damaged, errors);
-    still_for(s, s->w.set.look_ps);
+    still_for(s, s->w.set.scan_ps);
     return manager_link_state(s->w.manager, cable) == MANAGER_UP;
 }
 
@@ -544,18 +544,18 @@ static void piece__that_is_cut_off_for_long_has_few_tries(void)
     struct still s;
 
     still_open(&s, "kary:2,2", NULL);
-    both = world_multicast(s.w.fabric, all, 4);
-    half = world_multicast(s.w.fabric, mine, 2);
+    both = fixture_multicast(s.w.fabric, all, 4);
+    half = fixture_multicast(s.w.fabric, mine, 2);
     ways_up(&s, 0, false);
-    still_for(&s, s.w.set.alone_ps / 2);
+    still_for(&s, s.w.set.no_link_ps / 2);
     ways_up(&s, 0, true);
-    still_for(&s, 2 * s.w.set.alone_ps);
+    still_for(&s, 2 * s.w.set.no_link_ps);
     CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 0);
     CU_ASSERT_FALSE(is_cut(&s, 0, 2));
     ways_up(&s, 0, false);
-    still_for(&s, s.w.set.alone_ps / 2);
+    still_for(&s, s.w.set.no_link_ps / 2);
     CU_ASSERT_FALSE(is_cut(&s, 0, 2));
-    still_for(&s, s.w.set.alone_ps);
+    still_for(&s, s.w.set.no_link_ps);
     for (uint32_t a = 0; a < 4; a++)
         for (uint32_t b = 0; b < 4; b++)
             CU_ASSERT_EQUAL(is_cut(&s, a, b), a / 2 != b / 2);
@@ -580,12 +580,12 @@ static void late__manager_gives_up_only_whom_nothing_comes_back_to(void)
         signal_of(&s, node, false);
         ways_up(&s, 0, false);
         still_for(&s, 2 * s.w.set.reaction_ps);
-        s.now_ps += 3 * s.w.set.alone_ps;
+        s.now_ps += 3 * s.w.set.no_link_ps;
         if (back) {
             signal_of(&s, node, true);
             ways_up(&s, 0, true);
         }
-        still_for(&s, s.w.set.alone_ps);
+        still_for(&s, s.w.set.no_link_ps);
         CU_ASSERT_EQUAL(s.w.alone != 0, !back);
         CU_ASSERT_EQUAL(is_cut(&s, 0, 2), !back);
         CU_ASSERT_EQUAL(manager_links_out(s.w.manager), back ? 0 : 3);
@@ -599,9 +599,9 @@ int main(void)
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_under_threads),
         CASE_ALONE(top__dies_and_comes_back),
-        CASE(node__that_is_alone_is_told),
-        CASE(node__whose_port_is_stuck_is_told),
-        CASE_ALONE(trap__is_told_and_isolates_if_it_is_to),
+        CASE(node__that_is_alone_is_reported),
+        CASE(node__whose_port_is_stuck_is_reported),
+        CASE_ALONE(trap__is_reported_and_isolates_if_it_is_to),
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),

@@ -13,8 +13,8 @@
 #include "emu/util/now.h"
 #include "switch/common/crossbar.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
-#include "tests/world/switch/trial.h"
+#include "tests/fixtures/hostifs.h"
+#include "tests/fixtures/switch/trial.h"
 
 #define FOREVER_PS (UINT64_C(1) << 36) /* 68 ms */
 #define FLAPS      TEST_TRIALS(40u)
@@ -22,38 +22,39 @@
 /* What the manager has said. */
 struct heard {
     uint32_t lost, ups, tables, treeless, stuck, failed, told;
-    uint64_t parted;
+    uint64_t partitioned;
 };
 
 static void hear(void *ctx, const struct manager_event *event)
 {
     struct heard *heard = ctx;
 
-    heard->lost += event->what == MANAGER_SAYS_LOST;
-    heard->ups += event->what == MANAGER_SAYS_UP;
-    heard->tables += event->what == MANAGER_SAYS_TABLES;
-    heard->treeless += event->what == MANAGER_SAYS_TREELESS;
-    heard->told += event->what == MANAGER_SAYS_PARTED;
-    heard->stuck += event->what == MANAGER_SAYS_STUCK;
-    heard->failed += event->what == MANAGER_SAYS_FAILED;
-    if (event->what == MANAGER_SAYS_TABLES)
-        heard->parted = event->parted;
+    heard->lost += event->what == MANAGER_EVENT_LOST;
+    heard->ups += event->what == MANAGER_EVENT_UP;
+    heard->tables += event->what == MANAGER_EVENT_TABLES;
+    heard->treeless += event->what == MANAGER_EVENT_TREELESS;
+    heard->told += event->what == MANAGER_EVENT_PARTITIONED;
+    heard->stuck += event->what == MANAGER_EVENT_STUCK;
+    heard->failed += event->what == MANAGER_EVENT_FAILED;
+    if (event->what == MANAGER_EVENT_TABLES)
+        heard->partitioned = event->partitioned;
 }
 
-/* @alone_ps: that nodes may be parted. */
-static struct manager *manager_within(struct fabric *fabric, struct heard *heard, uint64_t alone_ps)
+/* @no_link_ps: that nodes may be parted. */
+static struct manager *manager_within(struct fabric *fabric, struct heard *heard,
+                                      uint64_t no_link_ps)
 {
     struct manager_config config = manager_defaults();
     struct manager *manager;
 
     config.step_ps = 1000000;
     config.reaction_ps = 3000000;
-    config.carry_ps = 1000000;
-    config.carry_last_ps = 8000000;
+    config.in_flight_ps = 1000000;
+    config.in_flight_last_ps = 8000000;
     config.again_ps = 50000000;
-    config.look_ps = 5000000;
+    config.scan_ps = 5000000;
     config.stuck_ps = 20000000;
-    config.alone_ps = alone_ps;
+    config.no_link_ps = no_link_ps;
     config.event = hear;
     config.ctx = heard;
     CU_ASSERT_EQUAL_FATAL(manager_create(&manager, fabric, &config), 0);
@@ -70,16 +71,16 @@ static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
 /* To @until_ps, or until nothing is left to happen; the manager is stepped when it is due. */
 static void advance(struct sim *w, struct manager *manager, uint64_t until_ps, bool drains)
 {
-    uint64_t carried = manager_carried(manager);
+    uint64_t carried = manager_rerouted(manager);
     uint32_t idle = 0;
 
     while (w->now_ps < until_ps) {
         uint64_t due_ps = manager_due_ps(manager);
-        bool still = carried == manager_carried(manager) && fabric_idle(w->fabric) &&
+        bool still = carried == manager_rerouted(manager) && fabric_idle(w->fabric) &&
                      !manager_is_busy(manager);
 
         idle = still ? idle + 1 : 0;
-        carried = manager_carried(manager);
+        carried = manager_rerouted(manager);
         if (drains && still && (idle == 4 || due_ps == EMU_NEVER))
             return; /* nothing is left to carry either */
         sim_advance(w, due_ps < until_ps ? due_ps : until_ps);
@@ -148,7 +149,7 @@ static uint64_t weather(struct trial t, struct heard *heard, uint64_t *carried, 
         CU_FAIL_FATAL("not everything has arrived");
     }
     digest = sim_digest(&w);
-    *carried = manager_carried(manager);
+    *carried = manager_rerouted(manager);
     manager_destroy(manager);
     sim_close(&w);
     CU_ASSERT_EQUAL(heard->stuck, 0);
@@ -238,7 +239,7 @@ static uint64_t waiting(const struct sim *w)
  * and nothing waits behind it; it takes no credit and no buffer with it, and in the end all links
  * are used.
  */
-static void parted__nodes_hold_nothing_up(void)
+static void partitioned__nodes_hold_nothing_up(void)
 {
     uint64_t seed = test_seed(), dropped = 0;
 
@@ -253,12 +254,12 @@ static void parted__nodes_hold_nothing_up(void)
         advance(&w, manager, w.now_ps + test_draw(&seed, 1, 10000000), false);
         part(&w, manager, true);
         advance(&w, manager, w.now_ps + 20000000, false);
-        CU_ASSERT_EQUAL(fabric_parted(w.fabric) + heard.told, 0);
+        CU_ASSERT_EQUAL(fabric_dropped_unreachable(w.fabric) + heard.told, 0);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
         CU_ASSERT(heard.told > 1); /* again and again */
         CU_ASSERT_EQUAL(waiting(&w), 0);
         CU_ASSERT_TRUE(sim_holds(&w));
-        dropped += fabric_parted(w.fabric);
+        dropped += fabric_dropped_unreachable(w.fabric);
         part(&w, manager, false);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
         CU_ASSERT_EQUAL(manager_links_out(manager), 0);
@@ -274,12 +275,12 @@ static void parted__nodes_hold_nothing_up(void)
 
 static void stick(struct fabric *fabric, uint32_t cable, bool stuck, uint64_t at_ps)
 {
-    fabric_hold(fabric);
+    fabric_pause(fabric);
     for (uint32_t out = 0; out < 2; out++) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(fabric, cable, out));
         fabric_port_stick(fabric, cable, out, stuck, at_ps);
     }
-    fabric_go(fabric);
+    fabric_resume(fabric);
 }
 
 static uint32_t cable_inside(const struct fabric *fabric, uint64_t *random)
@@ -349,7 +350,7 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
 
 /* A fabric without traffic, a manager, and a port between switches. */
 struct lone_port {
-    struct edges w;
+    struct hostifs w;
     struct heard heard;
     struct manager *manager;
     struct switch_dev *sw;
@@ -362,8 +363,8 @@ static void lone_port_open(struct lone_port *l)
     uint32_t cable = 0;
 
     l->heard = (struct heard){0};
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&l->w, "kary:2,2", &config);
+    fixture_profile(&config.profile, "oq2004", NULL);
+    hostifs_open(&l->w, "kary:2,2", &config);
     l->manager = manager_for(l->w.fabric, &l->heard);
     while (!is_inside(l->w.fabric, cable))
         cable++;
@@ -375,7 +376,7 @@ static void lone_port_open(struct lone_port *l)
 static void lone_port_close(struct lone_port *l)
 {
     manager_destroy(l->manager);
-    edges_close(&l->w);
+    hostifs_close(&l->w);
 }
 
 /* What the manager sees @now_ps: does something wait for the port? */
@@ -387,7 +388,7 @@ static void lone_port_look(struct lone_port *l, uint64_t now_ps, bool waits)
     CU_ASSERT_TRUE(switch_is_ready(l->sw, l->port) == waits);
     CU_ASSERT_EQUAL(manager_step(l->manager, now_ps), 0);
     out->waiting = 0;
-    world_fabric_pass(l->w.fabric);
+    fixture_fabric_pass(l->w.fabric);
 }
 
 #define LOOK_PS  UINT64_C(5000000)
@@ -397,7 +398,7 @@ static void lone_port_look(struct lone_port *l, uint64_t now_ps, bool waits)
  * Something waits for a port at two looks that are farther apart than the bound, and in between
  * nothing does, or it waits for room. What waited first need not have been sent, but given up.
  */
-static void port__that_could_not_send_between_two_looks_is_not_stuck(void)
+static void port__that_could_not_send_between_two_samples_is_not_stuck(void)
 {
     struct lone_port l;
 
@@ -432,7 +433,7 @@ static void port__is_not_stuck_for_a_look_that_is_late(void)
 
 /* All processes of a run: what each has posted and got. */
 struct crowd {
-    struct edges w;
+    struct hostifs w;
     struct manager *manager;
     struct heard heard;
     uint64_t random;
@@ -441,8 +442,8 @@ struct crowd {
     uint32_t all, sums; /* groups of all nodes: multicasts, all-reduces */
     uint8_t *seen;      /* unicasts, by source and number */
     uint32_t got, casts, wrong;
-    uint32_t added[EDGES_MAX];  /* contributions of each node, */
-    uint32_t result[EDGES_MAX]; /* and results that it has */
+    uint32_t added[HOSTIFS_MAX];  /* contributions of each node, */
+    uint32_t result[HOSTIFS_MAX]; /* and results that it has */
 };
 
 static uint64_t now_ps(void)
@@ -456,7 +457,7 @@ static void crowd_take(struct crowd *c)
     int64_t is;
 
     for (uint32_t n = 0; n < c->w.nodes; n++)
-        while (edges_take(&c->w, n, &seg)) {
+        while (hostifs_take(&c->w, n, &seg)) {
             memcpy(&is, seg.payload, sizeof is);
             if (seg.hdr.kind == EMU_UNICAST) {
                 c->got++;
@@ -482,9 +483,9 @@ static void crowd_flap(struct crowd *c)
 
     if (is_inside(c->w.fabric, cable))
         CU_ASSERT_EQUAL(manager_signal(c->manager, cable, on, 0, now_ps(), &hit), 0);
-    fabric_hold(c->w.fabric);
-    CU_ASSERT_TRUE(world_fabric_holds(c->w.fabric, 0));
-    fabric_go(c->w.fabric);
+    fabric_pause(c->w.fabric);
+    CU_ASSERT_TRUE(fixture_fabric_holds(c->w.fabric, 0));
+    fabric_resume(c->w.fabric);
 }
 
 /* The manager does what is due; while @flaps a cable comes or goes now and then. */
@@ -502,10 +503,10 @@ static void crowd_step(struct crowd *c)
 static void crowd_post(struct crowd *c, uint32_t src, struct emu_hdr hdr, int64_t is)
 {
     hdr.len = sizeof is;
-    for (uint32_t i = 0; !edges_post(&c->w, src, &hdr, &is); i++) {
-        CU_ASSERT_FATAL(i < EDGES_GIVE_UP);
+    for (uint32_t i = 0; !hostifs_post(&c->w, src, &hdr, &is); i++) {
+        CU_ASSERT_FATAL(i < HOSTIFS_GIVE_UP);
         crowd_step(c);
-        edges_pause(i);
+        hostifs_pause(i);
     }
 }
 
@@ -551,13 +552,13 @@ static void crowd_open(struct crowd *c, const char *topo, const char *set, uint3
                        enum emu_link_retry retry, uint64_t seed)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = threads, .seed = seed};
-    uint32_t nodes[EDGES_MAX];
+    uint32_t nodes[HOSTIFS_MAX];
     char error[256];
 
     *c = (struct crowd){.got = 0};
-    world_profile(&config.profile, "oq2004", set);
+    fixture_profile(&config.profile, "oq2004", set);
     config.profile.link_retry = retry;
-    edges_open(&c->w, topo, &config);
+    hostifs_open(&c->w, topo, &config);
     c->seen = calloc(c->w.nodes, POSTS);
     for (uint32_t n = 0; n < c->w.nodes; n++)
         nodes[n] = n;
@@ -574,7 +575,7 @@ static void crowd_open(struct crowd *c, const char *topo, const char *set, uint3
 static void crowd_close(struct crowd *c)
 {
     manager_destroy(c->manager);
-    edges_close(&c->w);
+    hostifs_close(&c->w);
     free(c->seen);
 }
 
@@ -598,11 +599,11 @@ static void crowd_run(struct crowd *c)
     }
     if (c->flaps)
         crowd_settle(c);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !crowd_is_done(c); i++) {
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !crowd_is_done(c); i++) {
         for (uint32_t n = 0; n < c->w.nodes; n++)
             crowd_add(c, n, 4);
         crowd_step(c);
-        edges_pause(i);
+        hostifs_pause(i);
     }
     CU_ASSERT_TRUE(crowd_is_done(c));
     CU_ASSERT_EQUAL(c->wrong, 0);
@@ -659,19 +660,20 @@ static void port__that_waits_for_room_is_not_stuck(void)
         struct crowd c;
 
         crowd_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
-        fabric_hold(c.w.fabric);
+        fabric_pause(c.w.fabric);
         CU_ASSERT_PTR_NOT_NULL_FATAL(
             fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random), true));
-        fabric_go(c.w.fabric);
+        fabric_resume(c.w.fabric);
         for (uint32_t n = 1, idle = 0; idle < 100; idle++)
-            for (; edges_post(&c.w, n, &(struct emu_hdr){.dst = 0}, NULL); n = 1 + n % 3, idle = 0)
+            for (; hostifs_post(&c.w, n, &(struct emu_hdr){.dst = 0}, NULL);
+                 n = 1 + n % 3, idle = 0)
                 posted++;
         for (uint32_t look = 0; look < 100; look++) {
             due_ps = manager_due_ps(c.manager);
             CU_ASSERT_EQUAL(manager_step(c.manager, due_ps), 0);
         }
         CU_ASSERT_EQUAL(c.heard.stuck, 0);
-        for (; got < posted && edges_await(&c.w, 0, &seg); got++)
+        for (; got < posted && hostifs_await(&c.w, 0, &seg); got++)
             ;
         CU_ASSERT_EQUAL(got, posted);
         crowd_close(&c);
@@ -684,9 +686,9 @@ int main(void)
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__that_come_back_do_not_keep_each_other_down),
         CASE(links__flap_the_same_on_any_number_of_workers),
-        CASE(parted__nodes_hold_nothing_up),
+        CASE(partitioned__nodes_hold_nothing_up),
         CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
-        CASE(port__that_could_not_send_between_two_looks_is_not_stuck),
+        CASE(port__that_could_not_send_between_two_samples_is_not_stuck),
         CASE(port__is_not_stuck_for_a_look_that_is_late),
         CASE(links__flap_under_threads),
         CASE(port__is_stuck_under_threads),

@@ -12,16 +12,16 @@
 #include "apps/telemetry/telemetry.h"
 #include "emu/util/json.h"
 #include "emu/util/now.h"
-#include "tests/apps/telemetry/lines.h"
+#include "tests/apps/telemetry/snapshot.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 /* --- a sampler, and a reader -------------------------------------------------------- */
 
 struct watch {
-    struct edges e;
+    struct hostifs e;
     struct telemetry *telemetry;
-    struct telemetry_text text;
+    struct text_buf text;
 };
 
 static void watch_open(struct watch *w, const char *topo, const char *profile, bool stopped)
@@ -30,8 +30,8 @@ static void watch_open(struct watch *w, const char *topo, const char *profile, b
     struct telemetry_source source;
 
     memset(w, 0, sizeof *w);
-    world_profile(&config.profile, profile, NULL);
-    edges_open(&w->e, topo, &config);
+    fixture_profile(&config.profile, profile, NULL);
+    hostifs_open(&w->e, topo, &config);
     source = (struct telemetry_source){.fabric = w->e.fabric, .config = &w->e.fabric->config};
     CU_ASSERT_EQUAL_FATAL(telemetry_create(&w->telemetry, &source), 0);
 }
@@ -39,8 +39,8 @@ static void watch_open(struct watch *w, const char *topo, const char *profile, b
 static void watch_close(struct watch *w)
 {
     telemetry_destroy(w->telemetry);
-    telemetry_text_free(&w->text);
-    edges_close(&w->e);
+    text_buf_free(&w->text);
+    hostifs_close(&w->e);
 }
 
 /* The next line for a reader who has seen @since. */
@@ -52,7 +52,7 @@ static struct json_object *line_after(struct watch *w, uint64_t since)
 
 static struct json_object *look(struct watch *w, uint64_t since)
 {
-    telemetry_look(w->telemetry, emu_now_ns());
+    telemetry_sample(w->telemetry, emu_now_ns());
     return line_after(w, since);
 }
 
@@ -108,13 +108,13 @@ static bool post(struct watch *w, uint32_t from, uint8_t kind, uint32_t to)
     uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
     struct emu_hdr hdr = {.dst = to, .src = from, .kind = kind, .len = kind == EMU_UNICAST};
 
-    return edges_post(&w->e, from, &hdr, payload);
+    return hostifs_post(&w->e, from, &hdr, payload);
 }
 
 static void settle(struct watch *w)
 {
     for (uint32_t pass = 0; pass < 1000; pass++)
-        world_fabric_pass(w->e.fabric);
+        fixture_fabric_pass(w->e.fabric);
 }
 
 static uint32_t take_all(struct watch *w, uint32_t node)
@@ -122,7 +122,7 @@ static uint32_t take_all(struct watch *w, uint32_t node)
     struct emu_seg seg;
     uint32_t taken = 0;
 
-    while (edges_take(&w->e, node, &seg))
+    while (hostifs_take(&w->e, node, &seg))
         taken++;
     return taken;
 }
@@ -152,7 +152,7 @@ static void adds_up(const char *profile)
     uint32_t group;
 
     watch_open(&w, "kary:2,2", profile, true);
-    group = world_group_of_first(w.e.fabric, 4);
+    group = fixture_group_of_first(w.e.fabric, 4);
     for (uint32_t node = 0; node < 4; node++) {
         CU_ASSERT_TRUE_FATAL(post(&w, node, EMU_UNICAST, (node + 1) % 4));
         CU_ASSERT_TRUE_FATAL(post(&w, node, EMU_BARRIER, group));
@@ -172,7 +172,7 @@ static void adds_up(const char *profile)
     CU_ASSERT_TRUE(totals.contributions > 0);
     CU_ASSERT_EQUAL(sum(line, "switches", 3), totals.multicasts);
     json_object_put(line);
-    world_group_end(w.e.fabric, group);
+    fixture_group_end(w.e.fabric, group);
     watch_close(&w);
 }
 
@@ -192,7 +192,7 @@ static void waits_add_up(const char *profile)
     for (uint32_t pass = 0; pass < 4 * EMU_HOSTIF_SLOTS; pass++) {
         post(&w, 0, EMU_UNICAST, 1);
         post(&w, 2, EMU_UNICAST, 1);
-        world_fabric_pass(w.e.fabric);
+        fixture_fabric_pass(w.e.fabric);
     }
     fabric_totals_read(w.e.fabric, &totals);
     line = look(&w, 0);
@@ -213,7 +213,7 @@ static void snapshot__adds_up_what_ports_have_waited(void)
 }
 
 /* One message from node 0 to node 1, which are at one switch: that row and no other. */
-static void snapshot__tells_what_has_changed_and_no_more(void)
+static void snapshot__reports_what_has_changed_and_no_more(void)
 {
     struct watch w;
     struct json_object *line;
@@ -272,27 +272,27 @@ static void queue__shows_what_waits_behind_a_process(void)
     struct watch w;
     struct json_object *line;
     const struct topo_link *port;
-    int64_t queue, way;
+    int64_t queue, direction;
 
     watch_open(&w, "kary:2,2", "oq2004", true);
     for (uint32_t pass = 0; pass < 4 * EMU_HOSTIF_SLOTS; pass++) {
         post(&w, 0, EMU_UNICAST, 1);
         post(&w, 2, EMU_UNICAST, 1);
-        world_fabric_pass(w.e.fabric);
+        fixture_fabric_pass(w.e.fabric);
     }
     line = look(&w, 0);
     port = &w.e.graph->node[1].link[0];
-    way = 2 * (int64_t)fabric_cable_at(w.e.fabric, port->sw, port->port) + 1;
-    queue = at(row_of(line, "links", way), 3);
+    direction = 2 * (int64_t)fabric_cable_at(w.e.fabric, port->sw, port->port) + 1;
+    queue = at(row_of(line, "links", direction), 3);
     CU_ASSERT_TRUE(queue > 0);
-    CU_ASSERT_TRUE(at(row_of(line, "links", way), 2) > 0);
+    CU_ASSERT_TRUE(at(row_of(line, "links", direction), 2) > 0);
     CU_ASSERT_EQUAL(at(row_of(line, "nodes", 1), 4), EMU_HOSTIF_SLOTS);
     CU_ASSERT_TRUE(at(row_of(line, "nodes", 0), 3) > 0);
     json_object_put(line);
     while (take_all(&w, 1))
         settle(&w);
     line = look(&w, 1);
-    CU_ASSERT_EQUAL(at(row_of(line, "links", way), 3), 0);
+    CU_ASSERT_EQUAL(at(row_of(line, "links", direction), 3), 0);
     CU_ASSERT_EQUAL(at(row_of(line, "nodes", 1), 4), 0);
     CU_ASSERT_EQUAL(at(row_of(line, "nodes", 0), 3), 0);
     json_object_put(line);
@@ -333,13 +333,13 @@ static void looks_beside_workers(const char *profile)
         CU_ASSERT_TRUE(hops_of(&w, line) >= hops);
         hops = hops_of(&w, line);
     }
-    fabric_hold(w.e.fabric);
+    fabric_pause(w.e.fabric);
     json_object_put(line);
     line = look(&w, 0);
     fabric_totals_read(w.e.fabric, &totals);
     CU_ASSERT_EQUAL(hops_of(&w, line), totals.hops);
     CU_ASSERT_EQUAL(sum(line, "nodes", 2), to_send);
-    fabric_go(w.e.fabric);
+    fabric_resume(w.e.fabric);
     json_object_put(line);
     watch_close(&w);
 }
@@ -384,30 +384,30 @@ static void text__has_every_number(void)
 {
     static const uint64_t numbers[] = {0,   9,    10,   99,   100,       101,
                                        999, 1000, 1001, 9999, 123456789, UINT64_MAX};
-    struct telemetry_text text = {0};
+    struct text_buf text = {0};
     char digits[32];
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        telemetry_text_clear(&text);
-        telemetry_number(&text, numbers[i]);
+        text_buf_clear(&text);
+        text_number(&text, numbers[i]);
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)numbers[i]);
         CU_ASSERT_EQUAL(text.bytes, strlen(digits));
         CU_ASSERT_EQUAL(memcmp(text.at, digits, text.bytes), 0);
     }
-    telemetry_text_clear(&text);
-    telemetry_row(&text, (const int64_t[]){INT64_MIN, -1, INT64_MAX}, 3);
-    telemetry_row(&text, (const int64_t[]){0}, 1);
-    telemetry_string(&text, "a\"\\\n\x80");
+    text_buf_clear(&text);
+    text_row(&text, (const int64_t[]){INT64_MIN, -1, INT64_MAX}, 3);
+    text_row(&text, (const int64_t[]){0}, 1);
+    text_string(&text, "a\"\\\n\x80");
     snprintf(digits, sizeof digits, "%lld", (long long)INT64_MIN);
     CU_ASSERT_EQUAL(memcmp(text.at + 1, digits, strlen(digits)), 0);
     CU_ASSERT_EQUAL(memcmp(text.at + text.bytes - 14, "],[0]\"a\\\"\\\\??\"", 14), 0);
-    telemetry_text_free(&text);
+    text_buf_free(&text);
 }
 
 static const struct test_case cases[] = {
     CASE(snapshot__adds_up_to_the_report),
     CASE(snapshot__adds_up_what_ports_have_waited),
-    CASE(snapshot__tells_what_has_changed_and_no_more),
+    CASE(snapshot__reports_what_has_changed_and_no_more),
     CASE(snapshot__is_whole_for_who_missed_some),
     CASE(queue__shows_what_waits_behind_a_process),
     CASE(queue__of_a_process_that_lies_is_nothing),

@@ -16,7 +16,7 @@
 #include "apps/timeline/timeline.h"
 #include "emu/util/random.h"
 #include "tests/test.h"
-#include "tests/world/json.h"
+#include "tests/fixtures/json.h"
 
 #define NODES     3u
 #define ORIGIN_NS UINT64_C(1000000)

@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from cli_kit import FabemuCase, main, until  # noqa: E402
+from cli_helpers import FabemuCase, main, until  # noqa: E402
 
 NODES = 4
 

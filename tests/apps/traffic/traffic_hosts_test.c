@@ -18,7 +18,7 @@
 #include "apps/traffic/run.h"
 #include "tests/apps/traffic/draw.h"
 #include "tests/test.h"
-#include "tests/world/hostlink/lane.h"
+#include "tests/fixtures/hostlink/lane.h"
 
 #define HOSTS_MOST 3u
 #define PATIENCE   UINT64_C(60000000000) /* of the hosts' clock: nobody is silent for so long */
@@ -33,10 +33,10 @@
 
 static const char *const names[HOSTS_MOST] = {"red", "green", "blue"};
 
-struct rig;
+struct fixture;
 
 struct node_host {
-    struct rig *rig;
+    struct fixture *fixture;
     uint32_t self;
     pthread_t thread;
     struct traffic_config config;
@@ -53,7 +53,7 @@ struct node_host {
     _Atomic bool ended;
 };
 
-struct rig {
+struct fixture {
     uint32_t hosts;
     uint64_t silent_ns;
     size_t most_bytes;                         /* emu_barrier_config.most_bytes */
@@ -70,7 +70,7 @@ static uint64_t host_now(void *ctx)
     struct node_host *host = ctx;
 
     atomic_fetch_add_explicit(&host->looks, 1, memory_order_relaxed);
-    return atomic_load_explicit(&host->rig->now_ns, memory_order_relaxed);
+    return atomic_load_explicit(&host->fixture->now_ns, memory_order_relaxed);
 }
 
 static bool has_ended(const struct node_host *host)
@@ -91,84 +91,84 @@ static void host_looks(struct node_host *host)
 }
 
 /* The clock goes on until all hosts have ended. */
-static void rig_tick(struct rig *rig)
+static void fixture_tick(struct fixture *fixture)
 {
     bool all = false;
 
     while (!all) {
         all = true;
-        for (uint32_t h = 0; h < rig->hosts; h++)
-            host_looks(&rig->host[h]);
-        for (uint32_t h = 0; h < rig->hosts; h++)
-            all &= has_ended(&rig->host[h]);
-        atomic_fetch_add_explicit(&rig->now_ns, TICK_NS, memory_order_relaxed);
+        for (uint32_t h = 0; h < fixture->hosts; h++)
+            host_looks(&fixture->host[h]);
+        for (uint32_t h = 0; h < fixture->hosts; h++)
+            all &= has_ended(&fixture->host[h]);
+        atomic_fetch_add_explicit(&fixture->now_ns, TICK_NS, memory_order_relaxed);
         usleep(TICK_US);
     }
 }
 
 /* --- hosts ---------------------------------------------------------------------------- */
 
-static void rig_make(struct rig *rig, uint32_t hosts, const struct topo_graph *graph,
-                     uint64_t *seed)
+static void fixture_make(struct fixture *fixture, uint32_t hosts, const struct topo_graph *graph,
+                         uint64_t *seed)
 {
-    *rig = (struct rig){.hosts = hosts, .silent_ns = PATIENCE, .now_ns = TICK_NS};
-    rig->of = calloc(graph->switches, sizeof rig->of[0]);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(rig->of);
+    *fixture = (struct fixture){.hosts = hosts, .silent_ns = PATIENCE, .now_ns = TICK_NS};
+    fixture->of = calloc(graph->switches, sizeof fixture->of[0]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fixture->of);
     CU_ASSERT_FATAL(graph->switches >= hosts);
     for (uint32_t s = 0; s < graph->switches; s++) /* each has one at least */
-        rig->of[s] = s < hosts ? s : (uint32_t)(test_random(seed) % hosts);
+        fixture->of[s] = s < hosts ? s : (uint32_t)(test_random(seed) % hosts);
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
-            rig->lane[a][b] = lane_create(FRAMES, FRAME_MOST);
-            CU_ASSERT_PTR_NOT_NULL_FATAL(rig->lane[a][b]);
+            fixture->lane[a][b] = lane_create(FRAMES, FRAME_MOST);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(fixture->lane[a][b]);
         }
 }
 
-static void rig_free(struct rig *rig)
+static void fixture_free(struct fixture *fixture)
 {
-    for (uint32_t a = 0; a < rig->hosts; a++)
-        for (uint32_t b = a + 1; b < rig->hosts; b++)
-            lane_destroy(rig->lane[a][b]);
-    free(rig->of);
+    for (uint32_t a = 0; a < fixture->hosts; a++)
+        for (uint32_t b = a + 1; b < fixture->hosts; b++)
+            lane_destroy(fixture->lane[a][b]);
+    free(fixture->of);
 }
 
 /* What is sent between two of them is lost at such a rate. */
-static void rig_lose(struct rig *rig, uint32_t rate, uint64_t seed)
+static void fixture_lose(struct fixture *fixture, uint32_t rate, uint64_t seed)
 {
-    for (uint32_t a = 0; a < rig->hosts; a++)
-        for (uint32_t b = a + 1; b < rig->hosts; b++)
-            lane_lose(rig->lane[a][b], rate, seed + 2 * (HOSTS_MOST * a + b));
+    for (uint32_t a = 0; a < fixture->hosts; a++)
+        for (uint32_t b = a + 1; b < fixture->hosts; b++)
+            lane_lose(fixture->lane[a][b], rate, seed + 2 * (HOSTS_MOST * a + b));
 }
 
 static int host_barrier(struct node_host *host, struct emu_barrier **ret)
 {
-    struct rig *rig = host->rig;
+    struct fixture *fixture = host->fixture;
     struct emu_hostport *port[HOSTS_MOST];
     struct emu_barrier_peer peer[HOSTS_MOST] = {{0}};
     struct emu_barrier_config config = {.self = host->self,
-                                        .hosts = rig->hosts,
+                                        .hosts = fixture->hosts,
                                         .name = names,
                                         .port = port,
                                         .peer = peer,
                                         .oversubscribed =
                                             true, /* a thread each, and more than cores */
-                                        .most_bytes = rig->most_bytes,
+                                        .most_bytes = fixture->most_bytes,
                                         .stops = host->stops,
                                         .stops_ctx = host,
                                         .now_ns = host_now,
                                         .now_ctx = host};
 
-    for (uint32_t h = 0; h < rig->hosts; h++) {
+    for (uint32_t h = 0; h < fixture->hosts; h++) {
         if (h == host->self)
             continue;
-        port[config.ports] = h < host->self ? lane_port(rig->lane[h][host->self], 1)
-                                            : lane_port(rig->lane[host->self][h], 0);
+        port[config.ports] = h < host->self ? lane_port(fixture->lane[h][host->self], 1)
+                                            : lane_port(fixture->lane[host->self][h], 0);
         peer[config.peers].host = h;
         peer[config.peers].port = config.ports++;
         peer[config.peers++].session = (struct emu_session_config){.fabric = 7,
                                                                    .host = (uint16_t)host->self,
                                                                    .peer = (uint16_t)h,
-                                                                   .silent_ns = rig->silent_ns,
+                                                                   .silent_ns = fixture->silent_ns,
                                                                    .window = 64};
     }
     return emu_barrier_create(ret, &config);
@@ -209,9 +209,9 @@ static void *host_main(void *arg)
 
     host->err = host_barrier(host, &barrier);
     if (!host->err)
-        host->err = emu_barrier_meet(barrier, PATIENCE);
+        host->err = emu_barrier_connect(barrier, PATIENCE);
     if (!host->err) {
-        traffic_hosts_init(&hosts, barrier, host->config.fabric.graph, host->rig->of);
+        traffic_hosts_init(&hosts, barrier, host->config.fabric.graph, host->fixture->of);
         host->config.hosts = &hosts;
         if (host->lie)
             liar_is(host, &hosts);
@@ -223,43 +223,45 @@ static void *host_main(void *arg)
 }
 
 /* Each host does @body, until all have. */
-static void rig_go(struct rig *rig, void *(*body)(void *))
+static void fixture_go(struct fixture *fixture, void *(*body)(void *))
 {
-    for (uint32_t h = 0; h < rig->hosts; h++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig->host[h].thread, NULL, body, &rig->host[h]), 0);
-    rig_tick(rig);
-    for (uint32_t h = 0; h < rig->hosts; h++)
-        pthread_join(rig->host[h].thread, NULL);
+    for (uint32_t h = 0; h < fixture->hosts; h++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&fixture->host[h].thread, NULL, body,
+                                             &fixture->host[h]),
+                              0);
+    fixture_tick(fixture);
+    for (uint32_t h = 0; h < fixture->hosts; h++)
+        pthread_join(fixture->host[h].thread, NULL);
 }
 
 /* All of them run @config; @each may change one's. */
-static void rig_run(struct rig *rig, const struct traffic_config *config,
-                    void (*each)(struct node_host *host))
+static void fixture_run(struct fixture *fixture, const struct traffic_config *config,
+                        void (*each)(struct node_host *host))
 {
-    for (uint32_t h = 0; h < rig->hosts; h++) {
-        struct node_host *host = &rig->host[h];
+    for (uint32_t h = 0; h < fixture->hosts; h++) {
+        struct node_host *host = &fixture->host[h];
 
-        host->rig = rig;
+        host->fixture = fixture;
         host->self = h;
         host->config = *config;
         if (each)
             each(host);
     }
-    rig_go(rig, host_main);
+    fixture_go(fixture, host_main);
 }
 
 /* Did all hosts measure what one host did? */
-static bool rig_is_same(struct rig *rig, const struct traffic_result *alone)
+static bool fixture_is_same(struct fixture *fixture, const struct traffic_result *alone)
 {
     bool same = true;
 
-    for (uint32_t h = 0; h < rig->hosts; h++) {
-        struct node_host *host = &rig->host[h];
+    for (uint32_t h = 0; h < fixture->hosts; h++) {
+        struct node_host *host = &fixture->host[h];
 
         if (host->err)
             printf("\n    %s: %s\n    ", names[h], host->error);
         same &= !host->err && draw_same_result(&host->result, alone) &&
-                host->result.hosts == rig->hosts;
+                host->result.hosts == fixture->hosts;
         if (!host->err)
             traffic_result_release(&host->result);
     }
@@ -280,14 +282,14 @@ static void other_threads(struct node_host *host)
 static bool same_on(uint32_t hosts, const struct traffic_config *config,
                     const struct traffic_result *alone, uint32_t lost, uint64_t *seed)
 {
-    struct rig rig;
+    struct fixture fixture;
     bool same;
 
-    rig_make(&rig, hosts, config->fabric.graph, seed);
-    rig_lose(&rig, lost, *seed);
-    rig_run(&rig, config, other_threads);
-    same = rig_is_same(&rig, alone);
-    rig_free(&rig);
+    fixture_make(&fixture, hosts, config->fabric.graph, seed);
+    fixture_lose(&fixture, lost, *seed);
+    fixture_run(&fixture, config, other_threads);
+    same = fixture_is_same(&fixture, alone);
+    fixture_free(&fixture);
     return same;
 }
 
@@ -348,12 +350,12 @@ static struct traffic_config a_run(void)
     return a_run_of("uniform");
 }
 
-static void rig_a_run(struct rig *rig, struct traffic_config *config)
+static void fixture_a_run(struct fixture *fixture, struct traffic_config *config)
 {
     uint64_t seed = test_seed();
 
     *config = a_run();
-    rig_make(rig, HOSTS_MOST, config->fabric.graph, &seed);
+    fixture_make(fixture, HOSTS_MOST, config->fabric.graph, &seed);
 }
 
 static bool stops(void *ctx, double done)
@@ -371,26 +373,26 @@ static void green_stops(struct node_host *host)
 static void traffic_run__that_one_host_ends_is_over_on_all(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig_run(&rig, &config, green_stops);
-    CU_ASSERT_EQUAL(rig.host[1].err, -EINTR);
+    fixture_a_run(&fixture, &config);
+    fixture_run(&fixture, &config, green_stops);
+    CU_ASSERT_EQUAL(fixture.host[1].err, -EINTR);
     for (uint32_t h = 0; h < HOSTS_MOST; h += 2) {
-        CU_ASSERT_EQUAL(rig.host[h].err, -ECONNABORTED);
-        CU_ASSERT_STRING_EQUAL(rig.host[h].error, "host green: interrupted");
+        CU_ASSERT_EQUAL(fixture.host[h].err, -ECONNABORTED);
+        CU_ASSERT_STRING_EQUAL(fixture.host[h].error, "host green: interrupted");
     }
-    rig_free(&rig);
+    fixture_free(&fixture);
 }
 
 static bool cuts(void *ctx, double done)
 {
     struct node_host *host = ctx;
-    struct rig *rig = host->rig;
+    struct fixture *fixture = host->fixture;
 
     if (done >= 0.1) {
-        lane_lose(rig->lane[0][2], LANE_UNIT, 0);
-        lane_lose(rig->lane[1][2], LANE_UNIT, 0);
+        lane_lose(fixture->lane[0][2], LANE_UNIT, 0);
+        lane_lose(fixture->lane[1][2], LANE_UNIT, 0);
     }
     return true;
 }
@@ -405,28 +407,29 @@ static void blue_is_cut_off(struct node_host *host)
 static void traffic_run__that_loses_a_host_is_over_on_all(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig.silent_ns = SILENT_NS;
-    rig_run(&rig, &config, blue_is_cut_off);
+    fixture_a_run(&fixture, &config);
+    fixture.silent_ns = SILENT_NS;
+    fixture_run(&fixture, &config, blue_is_cut_off);
     for (uint32_t h = 0; h < HOSTS_MOST; h++) {
-        CU_ASSERT(rig.host[h].err == -EHOSTDOWN || rig.host[h].err == -ECONNABORTED);
-        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "was lost"));
+        CU_ASSERT(fixture.host[h].err == -EHOSTDOWN || fixture.host[h].err == -ECONNABORTED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "was lost"));
     }
-    CU_ASSERT_EQUAL(rig.host[2].err, -EHOSTDOWN); /* nobody can have told it */
-    rig_free(&rig);
+    CU_ASSERT_EQUAL(fixture.host[2].err, -EHOSTDOWN); /* nobody can have told it */
+    fixture_free(&fixture);
 }
 
 static bool has_dawdled;
 
 static bool dawdles(void *ctx, double done)
 {
-    struct rig *rig = ctx;
-    uint64_t until_ns = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) + 4 * SILENT_NS;
+    struct fixture *fixture = ctx;
+    uint64_t until_ns = atomic_load_explicit(&fixture->now_ns, memory_order_relaxed) +
+                        4 * SILENT_NS;
 
     for (uint32_t i = 0; i < HANG_LOOKS && done > 0.1 && !has_dawdled; i++) {
-        has_dawdled = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) >= until_ns;
+        has_dawdled = atomic_load_explicit(&fixture->now_ns, memory_order_relaxed) >= until_ns;
         usleep(TICK_US);
     }
     return true;
@@ -437,7 +440,7 @@ static void red_dawdles(struct node_host *host)
     if (host->self)
         return;
     host->config.progress = dawdles;
-    host->config.context = host->rig;
+    host->config.context = host->fixture;
 }
 
 /* A host at work says nothing for as long as a window takes, and is not lost. */
@@ -446,17 +449,17 @@ static void traffic_run__waits_for_a_host_that_is_slow(void)
     struct traffic_result alone;
     struct traffic_config config;
     char error[640] = "";
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig.silent_ns = SILENT_NS;
+    fixture_a_run(&fixture, &config);
+    fixture.silent_ns = SILENT_NS;
     CU_ASSERT_EQUAL(traffic_run(&alone, &config, error, sizeof error), 0);
     has_dawdled = false;
-    rig_run(&rig, &config, red_dawdles);
+    fixture_run(&fixture, &config, red_dawdles);
     CU_ASSERT_TRUE(has_dawdled);
-    CU_ASSERT_TRUE(rig_is_same(&rig, &alone));
+    CU_ASSERT_TRUE(fixture_is_same(&fixture, &alone));
     traffic_result_release(&alone);
-    rig_free(&rig);
+    fixture_free(&fixture);
 }
 
 static void blue_has_more(struct node_host *host)
@@ -467,13 +470,13 @@ static void blue_has_more(struct node_host *host)
 static void traffic_run__of_different_traffic_is_refused(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig_run(&rig, &config, blue_has_more);
+    fixture_a_run(&fixture, &config);
+    fixture_run(&fixture, &config, blue_has_more);
     for (uint32_t h = 0; h < HOSTS_MOST; h++)
-        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "was given other traffic"));
-    rig_free(&rig);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "was given other traffic"));
+    fixture_free(&fixture);
 }
 
 /* --- supersteps ------------------------------------------------------------------------- */
@@ -507,10 +510,10 @@ static void *talk_main(void *arg)
 
     host->err = host_barrier(host, &barrier);
     if (!host->err)
-        host->err = emu_barrier_meet(barrier, PATIENCE);
+        host->err = emu_barrier_connect(barrier, PATIENCE);
     for (uint32_t step = 0; !host->err && step < STEPS; step++) {
         host->err = emu_barrier_sync(barrier, mine, said(mine, host->self, step));
-        for (uint32_t h = 0; !host->err && h < host->rig->hosts; h++)
+        for (uint32_t h = 0; !host->err && h < host->fixture->hosts; h++)
             if (h != host->self && !heard(barrier, h, step))
                 host->err = -EBADMSG;
     }
@@ -522,16 +525,16 @@ static void *talk_main(void *arg)
 static void barrier_sync__gives_all_what_each_has_said(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig_lose(&rig, LANE_UNIT / 50, test_seed());
+    fixture_a_run(&fixture, &config);
+    fixture_lose(&fixture, LANE_UNIT / 50, test_seed());
     for (uint32_t h = 0; h < HOSTS_MOST; h++)
-        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
-    rig_go(&rig, talk_main);
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, talk_main);
     for (uint32_t h = 0; h < HOSTS_MOST; h++)
-        CU_ASSERT_EQUAL(rig.host[h].err, 0);
-    rig_free(&rig);
+        CU_ASSERT_EQUAL(fixture.host[h].err, 0);
+    fixture_free(&fixture);
 }
 
 /* It says what is of no cable, and then what is malformed. */
@@ -545,7 +548,7 @@ static void *liar_main(void *arg)
 
     host->err = host_barrier(host, &barrier);
     if (!host->err)
-        host->err = emu_barrier_meet(barrier, PATIENCE);
+        host->err = emu_barrier_connect(barrier, PATIENCE);
     if (!host->err && host->self)
         host->err = emu_barrier_put(barrier, 0, &credit);
     if (!host->err)
@@ -561,19 +564,19 @@ static void *liar_main(void *arg)
 static void barrier_sync__with_a_host_that_breaks_the_rules_ends(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig.hosts = 2;
+    fixture_a_run(&fixture, &config);
+    fixture.hosts = 2;
     for (uint32_t h = 0; h < 2; h++)
-        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
-    rig_go(&rig, liar_main);
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, liar_main);
     for (uint32_t h = 0; h < 2; h++)
-        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "broke the rules"));
-    CU_ASSERT_EQUAL(rig.host[0].err, -EPROTO);
-    CU_ASSERT_EQUAL(rig.host[1].err, -ECONNABORTED);
-    rig.hosts = HOSTS_MOST;
-    rig_free(&rig);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "broke the rules"));
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EPROTO);
+    CU_ASSERT_EQUAL(fixture.host[1].err, -ECONNABORTED);
+    fixture.hosts = HOSTS_MOST;
+    fixture_free(&fixture);
 }
 
 /*
@@ -589,7 +592,7 @@ static void put_until_it_is_lost(struct node_host *host, struct emu_barrier *bar
 
     while (emu_barrier_host(barrier, blue) != 2)
         blue++;
-    lane_lose(host->rig->lane[0][2], LANE_UNIT, 0);
+    lane_lose(host->fixture->lane[0][2], LANE_UNIT, 0);
     while (!host->err)
         host->err = emu_barrier_put(barrier, blue, &credit);
 }
@@ -601,13 +604,13 @@ static void *parted_main(void *arg)
 
     host->err = host_barrier(host, &barrier);
     if (!host->err)
-        host->err = emu_barrier_meet(barrier, PATIENCE);
+        host->err = emu_barrier_connect(barrier, PATIENCE);
     if (!host->err && host->self == 0)
         put_until_it_is_lost(host, barrier);
     if (!host->err && host->self == 1)
         host->err = emu_barrier_sync(barrier, NULL, 0);
     for (uint32_t i = 0; i < HANG_LOOKS && host->self == 2 &&
-                         !atomic_load_explicit(&host->rig->host[1].ended, memory_order_relaxed);
+                         !atomic_load_explicit(&host->fixture->host[1].ended, memory_order_relaxed);
          i++)
         usleep(TICK_US);
     snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
@@ -616,20 +619,20 @@ static void *parted_main(void *arg)
     return NULL;
 }
 
-static void barrier_put__that_finds_a_host_lost_tells_the_others(void)
+static void barrier_put__that_finds_a_host_lost_reports_the_others(void)
 {
     struct traffic_config config;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_a_run(&rig, &config);
-    rig.silent_ns = SILENT_NS;
+    fixture_a_run(&fixture, &config);
+    fixture.silent_ns = SILENT_NS;
     for (uint32_t h = 0; h < HOSTS_MOST; h++)
-        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
-    rig_go(&rig, parted_main);
-    CU_ASSERT_EQUAL(rig.host[0].err, -EHOSTDOWN);
-    CU_ASSERT_EQUAL(rig.host[1].err, -ECONNABORTED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[1].error, "host red: host blue was lost"));
-    rig_free(&rig);
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, parted_main);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EHOSTDOWN);
+    CU_ASSERT_EQUAL(fixture.host[1].err, -ECONNABORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[1].error, "host red: host blue was lost"));
+    fixture_free(&fixture);
 }
 
 /* --- lies --------------------------------------------------------------------------------- */
@@ -742,17 +745,17 @@ static void traffic_run__with_a_host_that_lies_ends(void)
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct traffic_config config = a_run_of(lies[i].pattern);
         uint64_t seed = 2; /* red and green have a cable 0, which is in the group's tree */
-        struct rig rig;
+        struct fixture fixture;
 
-        rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
-        rig.host[1].lie = lies[i].lie;
-        rig.most_bytes = KEPT_MOST;
-        rig_run(&rig, &config, NULL);
-        CU_ASSERT_NOT_EQUAL(rig.host[0].err, 0);
-        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[0].error, lies[i].why));
+        fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+        fixture.host[1].lie = lies[i].lie;
+        fixture.most_bytes = KEPT_MOST;
+        fixture_run(&fixture, &config, NULL);
+        CU_ASSERT_NOT_EQUAL(fixture.host[0].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[0].error, lies[i].why));
         for (uint32_t h = 0; h < HOSTS_MOST; h++)
-            CU_ASSERT_NOT_EQUAL(rig.host[h].err, 0);
-        rig_free(&rig);
+            CU_ASSERT_NOT_EQUAL(fixture.host[h].err, 0);
+        fixture_free(&fixture);
     }
 }
 
@@ -786,13 +789,13 @@ static void traffic_run__with_a_host_that_is_never_idle_can_be_ended(void)
 {
     struct traffic_config config = a_run_of("barrier");
     uint64_t seed = 1;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
-    rig.host[1].lie = is_never_idle;
-    rig_run(&rig, &config, red_stops_behind_the_end);
-    CU_ASSERT_EQUAL(rig.host[0].err, -EINTR);
-    rig_free(&rig);
+    fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+    fixture.host[1].lie = is_never_idle;
+    fixture_run(&fixture, &config, red_stops_behind_the_end);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EINTR);
+    fixture_free(&fixture);
 }
 
 /* It lives, and never ends the superstep that the others wait for. */
@@ -821,16 +824,16 @@ static void traffic_run__that_waits_for_another_host_can_be_ended(void)
 {
     struct traffic_config config = a_run_of("uniform");
     uint64_t seed = 1;
-    struct rig rig;
+    struct fixture fixture;
 
-    rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
-    rig.host[1].lie = never_ends_a_superstep;
-    liar.red = &rig.host[0];
-    rig_run(&rig, &config, red_can_be_stopped);
-    CU_ASSERT_EQUAL(rig.host[0].err, -EINTR);
-    CU_ASSERT_EQUAL(rig.host[2].err, -ECONNABORTED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[2].error, "host red: interrupted"));
-    rig_free(&rig);
+    fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+    fixture.host[1].lie = never_ends_a_superstep;
+    liar.red = &fixture.host[0];
+    fixture_run(&fixture, &config, red_can_be_stopped);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EINTR);
+    CU_ASSERT_EQUAL(fixture.host[2].err, -ECONNABORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[2].error, "host red: interrupted"));
+    fixture_free(&fixture);
 }
 
 /* --- lies in logs -------------------------------------------------------------------------- */
@@ -888,19 +891,19 @@ static void traffic_run__whose_operations_only_a_liar_has_completed_fails(void)
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct traffic_config config = a_run_of("allreduce");
         uint64_t seed = 2;
-        struct rig rig;
+        struct fixture fixture;
 
         config.operations = 1;
         config.members = 8;
         config.groups = 1;
-        rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
-        rig.host[1].lie = ignores_all;
-        rig.host[1].lies_at = 1;
+        fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+        fixture.host[1].lie = ignores_all;
+        fixture.host[1].lies_at = 1;
         logs_all(lies[i].at_ps);
-        rig_run(&rig, &config, NULL);
-        CU_ASSERT_NOT_EQUAL(rig.host[0].err, 0);
-        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[0].error, lies[i].why));
-        rig_free(&rig);
+        fixture_run(&fixture, &config, NULL);
+        CU_ASSERT_NOT_EQUAL(fixture.host[0].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[0].error, lies[i].why));
+        fixture_free(&fixture);
     }
 }
 
@@ -909,7 +912,7 @@ int main(void)
     const struct test_case cases[] = {
         CASE(barrier_sync__gives_all_what_each_has_said),
         CASE(barrier_sync__with_a_host_that_breaks_the_rules_ends),
-        CASE(barrier_put__that_finds_a_host_lost_tells_the_others),
+        CASE(barrier_put__that_finds_a_host_lost_reports_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__over_wires_that_lose_frames_is_the_same),

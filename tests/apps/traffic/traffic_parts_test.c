@@ -575,7 +575,7 @@ static void traffic_relay_room__keeps_the_order(void)
     uint32_t first = 0;
 
     for (uint32_t round = 0; round < 10; round++) {
-        CU_ASSERT_EQUAL_FATAL(traffic_relay_room(&relay, 100), 0);
+        CU_ASSERT_EQUAL_FATAL(traffic_relay_reserve(&relay, 100), 0);
         for (uint32_t i = 0; i < 100; i++, item.set++)
             traffic_relay_add(&relay, &item);
         for (uint32_t i = 0; i < 70; i++, first++) {
@@ -611,7 +611,7 @@ static void traffic_pending_arrive__finds_the_last(void)
             open[at].src = (uint32_t)i;
             open[at].of = open[at].left = (uint32_t)(test_random(&seed) % 5 + 1);
             open[at].last_ps = 0;
-            CU_ASSERT_EQUAL(traffic_pending_room(&pending, 1), 0);
+            CU_ASSERT_EQUAL(traffic_pending_reserve(&pending, 1), 0);
         }
         struct traffic_part part = {open[at].birth_ps, time_ps, open[at].src, open[at].of};
         bool whole = traffic_pending_arrive(&pending, &part, &last_ps);

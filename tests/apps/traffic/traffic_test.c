@@ -203,7 +203,7 @@ static bool stop_at_once(void *context, double done)
     return false;
 }
 
-static void traffic_run__ends_when_it_is_told_to(void)
+static void traffic_run__ends_when_it_is_reported_to(void)
 {
     static const char *const patterns[] = {"uniform", "barrier"};
 
@@ -355,7 +355,7 @@ static void traffic_run__trees_saturate(void)
 /* --- by source ---------------------------------------------------------------------- */
 
 /* Two senders into one node share its link; a third has a way of its own. */
-static void traffic_run__tells_sources_apart(void)
+static void traffic_run__reports_sources_apart(void)
 {
     struct traffic_config config = draw_config_of("kary:4,1", "neighbour");
     struct traffic_result result;
@@ -752,7 +752,7 @@ int main(void)
          traffic_run__phases_may_be_shorter_than_a_latency},
         {"traffic_run__rare_messages_end_with_the_measurement",
          traffic_run__rare_messages_end_with_the_measurement},
-        {"traffic_run__ends_when_it_is_told_to", traffic_run__ends_when_it_is_told_to},
+        {"traffic_run__ends_when_it_is_reported_to", traffic_run__ends_when_it_is_reported_to},
         CASE_ALONE(traffic_coll_post__does_not_depend_on_windows),
         {"traffic_run__multicast_takes_no_longer_than_a_message",
          traffic_run__multicast_takes_no_longer_than_a_message},
@@ -763,7 +763,7 @@ int main(void)
         {"traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there},
         CASE_ALONE(traffic_run__trees_pass_on_before_a_switch_would),
         CASE_ALONE(traffic_run__trees_saturate),
-        {"traffic_run__tells_sources_apart", traffic_run__tells_sources_apart},
+        {"traffic_run__reports_sources_apart", traffic_run__reports_sources_apart},
         {"traffic_run__zero_load_latency_is_exact_with_packets",
          traffic_run__zero_load_latency_is_exact_with_packets},
         {"traffic_run__a_pair_fills_its_links", traffic_run__a_pair_fills_its_links},

@@ -201,7 +201,7 @@ static void open__says_what_is_wrong(void)
     static const struct {
         const char *device;
         int err;
-        const char *says;
+        const char *signature;
     } wrong[] = {
         {"", -EINVAL, "no name"},
         {",iface=lo", -EINVAL, "no name"},
@@ -225,10 +225,10 @@ static void open__says_what_is_wrong(void)
         return;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         int err = emu_hostport_open(&none, wrong[i].device, &few, error, sizeof error);
-        if (err != wrong[i].err || !strstr(error, wrong[i].says))
+        if (err != wrong[i].err || !strstr(error, wrong[i].signature))
             printf("\"%s\": %d, %s\n", wrong[i].device, err, error);
         CU_ASSERT_EQUAL(err, wrong[i].err);
-        CU_ASSERT_PTR_NOT_NULL(strstr(error, wrong[i].says));
+        CU_ASSERT_PTR_NOT_NULL(strstr(error, wrong[i].signature));
         CU_ASSERT_PTR_NULL(strchr(error, '\n'));
         CU_ASSERT_PTR_NULL(none);
     }

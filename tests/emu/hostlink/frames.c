@@ -172,7 +172,7 @@ static void record_fields(struct print *p, const struct emu_hostlink_record *r)
     } else if (r->kind == EMU_HOSTLINK_CLOCK) {
         decimal(p, "fabemu_frame.clock.sent", r->sent_ns);
         decimal(p, "fabemu_frame.clock.echo", r->echo_ns);
-        decimal(p, "fabemu_frame.clock.came", r->came_ns);
+        decimal(p, "fabemu_frame.clock.came", r->received_ns);
     } else if (control || r->kind == EMU_HOSTLINK_STEP) {
         if (!control)
             decimal(p, "fabemu_frame.step", r->channel);
@@ -265,7 +265,7 @@ static void print_counts(void)
         if (kind == EMU_HOSTLINK_CLOCK) {
             r.sent_ns = emu_splitmix(&state);
             r.echo_ns = emu_splitmix(&state);
-            r.came_ns = emu_splitmix(&state);
+            r.received_ns = emu_splitmix(&state);
         } else if (kind == EMU_HOSTLINK_STEP) {
             r.channel = EMU_STEP_FAIL;
             r.bytes = why;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tests/world/hostlink/duo.h"
+#include "tests/fixtures/hostlink/duo.h"
 
 #define SEEDS  TEST_ALONE(50u)
 #define STEPS  400000u   /* a hang, not a slow host */
@@ -114,9 +114,9 @@ static void shares__cables_that_always_have_something_get_the_same(void)
         least = got < least ? got : least;
         most = got > most ? got : most;
     }
-    CU_ASSERT_TRUE(least > 10 * EMU_HOSTLINK_TURN);
+    CU_ASSERT_TRUE(least > 10 * EMU_HOSTLINK_QUANTUM);
     CU_ASSERT_TRUE(most - least <=
-                   8 * EMU_HOSTLINK_TURN); /* some turns, for credits come in lumps */
+                   8 * EMU_HOSTLINK_QUANTUM); /* some turns, for credits come in lumps */
     CU_ASSERT_EQUAL(duo_wrong(&h), 0);
     duo_close(&h);
 }
@@ -202,7 +202,7 @@ static void control__that_nobody_reads_stops_itself_alone(void)
 }
 
 /* One end says no more: the other reads to the end, and may still answer. */
-static void control__an_end_is_told_and_the_other_way_goes_on(void)
+static void control__an_end_is_reported_and_the_other_way_goes_on(void)
 {
     struct duo h;
 
@@ -414,7 +414,7 @@ static void cut_and_back(struct duo *h, bool stingy)
  * passes until both hosts may, and then all adds up again, though switches still have much of
  * before.
  */
-static void lives__cables_that_were_cut_come_back(void)
+static void incarnations__cables_that_were_cut_come_back(void)
 {
     uint64_t random = test_seed();
     uint32_t first = (uint32_t)(random % 6), last = first + TEST_ALONE(6u);
@@ -428,8 +428,8 @@ static void lives__cables_that_were_cut_come_back(void)
                                           .depth = i % 2 * 10,
                                           .seed = test_random(&random)});
         CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
-        for (uint32_t life = 0; life < 3; life++)
-            cut_and_back(&h, life == 1);
+        for (uint32_t incarnation = 0; incarnation < 3; incarnation++)
+            cut_and_back(&h, incarnation == 1);
         all_is_well(&h);
         for (uint32_t host = 0; host < 2; host++) {
             const struct emu_hostlink_counts *counts = duo_counts(&h, host);
@@ -445,18 +445,18 @@ static void lives__cables_that_were_cut_come_back(void)
 }
 
 /* Somebody takes the cables down at one host: they are down at both, and may come up again. */
-static void lives__one_host_takes_the_cables_down(void)
+static void incarnations__one_host_takes_the_cables_down(void)
 {
     struct duo h;
 
     duo_open(
         &h, &(struct duo_config){.kind = DUO_MIXED, .cables = 4, .depth = 24, .seed = test_seed()});
     CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
-    for (uint32_t life = 0; life < 5; life++) {
+    for (uint32_t incarnation = 0; incarnation < 5; incarnation++) {
         all_send_more(&h, 100000);
         for (uint32_t i = 0; i < 500; i++)
             duo_step(&h);
-        emu_hostlink_take_down(h.host[life % 2].link, 0);
+        emu_hostlink_take_down(h.host[incarnation % 2].link, 0);
         CU_ASSERT_TRUE_FATAL(duo_until(&h, both_down, STEPS));
         duo_links_down(&h);
         for (uint32_t host = 0; host < 2; host++)
@@ -470,7 +470,7 @@ static void lives__one_host_takes_the_cables_down(void)
 }
 
 /* A life's control channel ends with it, and its reader is told; another is for the next life. */
-static void lives__each_has_a_control_channel_of_its_own(void)
+static void incarnations__each_has_a_control_channel_of_its_own(void)
 {
     int fd[2];
     struct duo h;
@@ -550,13 +550,13 @@ int main(void)
         CASE(control__goes_on_while_cables_are_busy),
         CASE(control__goes_between_hosts_without_cables),
         CASE(control__that_nobody_reads_stops_itself_alone),
-        CASE(control__an_end_is_told_and_the_other_way_goes_on),
+        CASE(control__an_end_is_reported_and_the_other_way_goes_on),
         CASE(control__is_closed_when_both_hosts_have_received_all),
         CASE(control__of_a_session_that_ends_is_closed),
         CASE(buffers__that_are_out_make_entries_wait),
-        CASE(lives__cables_that_were_cut_come_back),
-        CASE(lives__one_host_takes_the_cables_down),
-        CASE(lives__each_has_a_control_channel_of_its_own),
+        CASE(incarnations__cables_that_were_cut_come_back),
+        CASE(incarnations__one_host_takes_the_cables_down),
+        CASE(incarnations__each_has_a_control_channel_of_its_own),
         CASE(create__that_fails_takes_nothing),
         {NULL, NULL}};
 

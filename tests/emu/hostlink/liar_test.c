@@ -13,8 +13,8 @@
 #include "emu/retry/intake.h"
 #include "emu/util/combine.h"
 #include "tests/test.h"
-#include "tests/world/hostlink/duo.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/hostlink/duo.h"
+#include "tests/fixtures/fixture.h"
 
 #define STEPS   100000u
 #define CABLES  3u /* of both kinds */
@@ -151,7 +151,7 @@ static void liar_found(struct liar *l, size_t counter)
 
     CU_ASSERT_TRUE(liar_until(l, is_cut));
     for (uint32_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        CU_ASSERT_EQUAL(world_counter(duo_counts(&l->duo, 0), all[i]), all[i] == counter);
+        CU_ASSERT_EQUAL(fixture_counter(duo_counts(&l->duo, 0), all[i]), all[i] == counter);
     CU_ASSERT_FALSE(is_up(l));
     CU_ASSERT_EQUAL(duo_wrong(&l->duo), 0);
     for (uint32_t i = 0; i < CABLES; i++) {
@@ -509,7 +509,7 @@ static struct emu_hostlink_record drawn_record(struct liar *l)
     } else if (kind == EMU_HOSTLINK_CLOCK) {
         record.sent_ns = test_random(&l->random);
         record.echo_ns = test_random(&l->random) >> test_random(&l->random) % 64;
-        record.came_ns = test_random(&l->random);
+        record.received_ns = test_random(&l->random);
     } else if (kind != EMU_HOSTLINK_READY) {
         record.cable = kind == EMU_HOSTLINK_CONTROL_TAKEN ? 0 : cable;
         record.count = 1u + (uint32_t)(test_random(&l->random) % 3);

@@ -41,8 +41,8 @@ static void round_trip(struct clocks *c, uint64_t there_least_ns, uint64_t back_
     uint64_t left_ns = there_ns + test_random(&c->random) % 100000;
 
     c->now_ns = left_ns + way_ns(c, back_least_ns);
-    hostlink_offset_hear(&c->offset, their_ns(c, left_ns), sent_ns, their_ns(c, there_ns),
-                         c->now_ns);
+    hostlink_offset_sample(&c->offset, their_ns(c, left_ns), sent_ns, their_ns(c, there_ns),
+                           c->now_ns);
 }
 
 static void clocks_begin(struct clocks *c, uint64_t ahead_ns, int64_t drift_ppb, uint64_t seed)
@@ -110,18 +110,18 @@ static void times__that_cannot_be_say_nothing(void)
     int64_t known_ns;
 
     clocks_begin(&c, 1000000, 0, test_seed());
-    hostlink_offset_hear(&c.offset, 5, 0, 0, c.now_ns); /* a question */
+    hostlink_offset_sample(&c.offset, 5, 0, 0, c.now_ns); /* a question */
     CU_ASSERT_FALSE(atomic_load(&c.offset.known));
-    hostlink_offset_hear(&c.offset, 5, c.now_ns + 1, 3, c.now_ns);      /* not sent yet */
-    hostlink_offset_hear(&c.offset, 3, c.now_ns - 1, 5, c.now_ns);      /* left before it came */
-    hostlink_offset_hear(&c.offset, 1000, c.now_ns - 100, 1, c.now_ns); /* was there too long */
+    hostlink_offset_sample(&c.offset, 5, c.now_ns + 1, 3, c.now_ns);      /* not sent yet */
+    hostlink_offset_sample(&c.offset, 3, c.now_ns - 1, 5, c.now_ns);      /* left before it came */
+    hostlink_offset_sample(&c.offset, 1000, c.now_ns - 100, 1, c.now_ns); /* was there too long */
     CU_ASSERT_FALSE(atomic_load(&c.offset.known));
     CU_ASSERT_EQUAL(hostlink_offset_at(&c.offset, c.now_ns), 0);
     clocks_run(&c, 1000, 1000);
     known_ns = hostlink_offset_at(&c.offset, c.now_ns);
     for (uint32_t i = 0; i < 1000; i++)
-        hostlink_offset_hear(&c.offset, test_random(&c.random), test_random(&c.random),
-                             test_random(&c.random), c.now_ns);
+        hostlink_offset_sample(&c.offset, test_random(&c.random), test_random(&c.random),
+                               test_random(&c.random), c.now_ns);
     CU_ASSERT_EQUAL(hostlink_offset_at(&c.offset, c.now_ns), known_ns);
     hostlink_offset_reset(&c.offset);
     CU_ASSERT_FALSE(atomic_load(&c.offset.known));

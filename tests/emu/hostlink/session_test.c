@@ -7,8 +7,8 @@
 
 #include "emu/util/count.h"
 #include "tests/test.h"
-#include "tests/world/hostlink/talk.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/hostlink/talk.h"
+#include "tests/fixtures/fixture.h"
 
 #define MS UINT64_C(1000000)
 #define S  (1000 * MS)
@@ -46,7 +46,7 @@ static void records__arrive_over_a_good_wire(void)
 
         CU_ASSERT_EQUAL(emu_count_read(&counts->sent_again), 0);
         CU_ASSERT_EQUAL(emu_count_read(&counts->doubles), 0);
-        CU_ASSERT_EQUAL(emu_count_read(&counts->lives), 1);
+        CU_ASSERT_EQUAL(emu_count_read(&counts->incarnations), 1);
         CU_ASSERT(emu_session_trip_ns(talk.end[i].session) > 0);
     }
     talk_destroy(&talk);
@@ -87,23 +87,23 @@ static void records__arrive_over_bad_wires(void)
 
 static uint64_t sum(const struct talk *talk, size_t offset)
 {
-    return world_counter(talk_counts(talk, 0), offset) +
-           world_counter(talk_counts(talk, 1), offset);
+    return fixture_counter(talk_counts(talk, 0), offset) +
+           fixture_counter(talk_counts(talk, 1), offset);
 }
 #define SUM(talk, field) sum(talk, offsetof(struct emu_session_counts, field))
 
-static void expect_life(const struct talk *talk, uint32_t end, uint64_t life)
+static void expect_incarnation(const struct talk *talk, uint32_t end, uint64_t incarnation)
 {
-    CU_ASSERT_EQUAL(emu_session_life(talk->end[end].session), life);
+    CU_ASSERT_EQUAL(emu_session_incarnation(talk->end[end].session), incarnation);
 }
 
-/* A good wire, all there is said, and in the @life-th life of both. */
-static void expect_done(struct talk *talk, uint64_t life)
+/* A good wire, all there is said, and in the @incarnation-th life of both. */
+static void expect_done(struct talk *talk, uint64_t incarnation)
 {
     CU_ASSERT(talk_until_done(talk, 10 * S));
     CU_ASSERT(all_right(talk));
-    expect_life(talk, 0, life);
-    expect_life(talk, 1, life);
+    expect_incarnation(talk, 0, incarnation);
+    expect_incarnation(talk, 1, incarnation);
 }
 
 /*
@@ -133,7 +133,7 @@ static void overtaking__is_not_taken_for_loss(void)
 }
 
 /* A wire that does both costs hardly more time than one that only overtakes. */
-static void loss__amid_overtaking_is_mended_soon(void)
+static void loss__amid_overtaking_is_repaired_soon(void)
 {
     const struct talk_config config = {.window = 256};
     uint64_t took_ns[2];
@@ -156,7 +156,7 @@ static void loss__amid_overtaking_is_mended_soon(void)
 }
 
 /* What is lost is sent again, and hardly anything else is. */
-static void loss__is_mended_by_what_came_later(void)
+static void loss__is_repaired_by_what_came_later(void)
 {
     const struct talk_config config = {.window = 256};
     struct talk talk;
@@ -198,7 +198,7 @@ static void numbers__wrap(void)
 }
 
 /* Packets' numbers never wrap: where they end, so does the life, and the next one begins. */
-static void packets__end_with_the_life(void)
+static void packets__end_with_the_incarnation(void)
 {
     const struct talk_config config = {.keyed = !emu_session_key_missing()};
     struct talk talk;
@@ -208,7 +208,7 @@ static void packets__end_with_the_life(void)
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
     limit(&talk, UINT64_MAX);
-    while (emu_session_life(talk.end[0].session) < 4 && talk.now_ns < 40 * S)
+    while (emu_session_incarnation(talk.end[0].session) < 4 && talk.now_ns < 40 * S)
         talk_step(&talk);
     limit(&talk, 10000);
     expect_done(&talk, 4);
@@ -229,7 +229,7 @@ static void start__late_meets_at_once(void)
         limit(&talk, 10);
         CU_ASSERT_EQUAL(talk_come(&talk, first), 0);
         talk_for(&talk, 3210 * MS);
-        CU_ASSERT_EQUAL(emu_session_state(talk.end[first].session), EMU_SESSION_MEETS);
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[first].session), EMU_SESSION_CONNECTING);
         CU_ASSERT_PTR_NULL(emu_session_room(talk.end[first].session, 1));
         emu_session_why(talk.end[first].session, why, sizeof why);
         CU_ASSERT_STRING_EQUAL(why, "nothing was heard of the other host");
@@ -253,13 +253,13 @@ static void stood_still(uint64_t silent_ns)
     begin(&talk, &config, test_seed());
     limit(&talk, 0);
     talk_for(&talk, 50 * MS);
-    expect_life(&talk, 0, 1);
+    expect_incarnation(&talk, 0, 1);
     talk.now_ns += 10 * silent_ns;
     emu_session_step(talk.end[0].session, talk.now_ns);
     talk_for(&talk, 3 * silent_ns);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_UP);
-        expect_life(&talk, i, 1);
+        expect_incarnation(&talk, i, 1);
     }
     talk_go(&talk, 1);
     for (; emu_session_state(talk.end[0].session) == EMU_SESSION_UP && steps < 100; steps++) {
@@ -279,7 +279,7 @@ static void stood_still__is_no_silence_of_the_other(void)
 /*
  * An end that comes anew ends the old life at the other: at once, though that one is never silent.
  */
-static void restart__ends_the_old_life(void)
+static void restart__ends_the_old_incarnation(void)
 {
     uint64_t state = test_seed();
 
@@ -290,8 +290,8 @@ static void restart__ends_the_old_life(void)
         begin(&talk, &config, test_random(&state));
         limit(&talk, UINT64_MAX);
         talk_for(&talk, MS);
-        expect_life(&talk, 0, 1);
-        for (uint64_t life = 1; life <= 5; life++) {
+        expect_incarnation(&talk, 0, 1);
+        for (uint64_t incarnation = 1; incarnation <= 5; incarnation++) {
             for (uint32_t i = 0; i < 2; i++) {
                 wire_faults(talk.wire, i)->lost = (uint32_t)test_draw(&state, 0, 200000);
                 wire_faults(talk.wire, i)->jitter_ns = 200000;
@@ -310,8 +310,8 @@ static void restart__ends_the_old_life(void)
             talk.end[i].limit = talk.end[i].put + 500;
         CU_ASSERT(talk_until_done(&talk, S));
         CU_ASSERT(all_right(&talk));
-        CU_ASSERT(emu_session_life(talk.end[0].session) > 1);
-        CU_ASSERT(emu_session_life(talk.end[1].session) < 4); /* of its last beginning */
+        CU_ASSERT(emu_session_incarnation(talk.end[0].session) > 1);
+        CU_ASSERT(emu_session_incarnation(talk.end[1].session) < 4); /* of its last beginning */
         talk_destroy(&talk);
     }
 }
@@ -384,7 +384,7 @@ static void cut__that_is_short_loses_nothing(void)
 }
 
 /* One that is cut for longer begins a new life at both ends. */
-static void cut__that_is_long_is_a_new_life(void)
+static void cut__that_is_long_is_a_new_incarnation(void)
 {
     const struct talk_config config = {.silent_ns = 100 * MS};
     struct talk talk;
@@ -550,17 +550,17 @@ int main(void)
         CASE(records__arrive_over_bad_wires),
         CASE(records__share_frames),
         CASE(overtaking__is_not_taken_for_loss),
-        CASE(loss__is_mended_by_what_came_later),
-        CASE(loss__amid_overtaking_is_mended_soon),
+        CASE(loss__is_repaired_by_what_came_later),
+        CASE(loss__amid_overtaking_is_repaired_soon),
         CASE(numbers__wrap),
-        CASE(packets__end_with_the_life),
+        CASE(packets__end_with_the_incarnation),
         CASE(start__late_meets_at_once),
         CASE(stood_still__is_no_silence_of_the_other),
-        CASE(restart__ends_the_old_life),
+        CASE(restart__ends_the_old_incarnation),
         CASE(restart__of_both_at_random_times),
         CASE(silence__of_records_is_no_end),
         CASE(cut__that_is_short_loses_nothing),
-        CASE(cut__that_is_long_is_a_new_life),
+        CASE(cut__that_is_long_is_a_new_incarnation),
         CASE(window__full_takes_nothing_more),
         CASE(sizes__are_the_less_of_both),
         CASE(frames__exhausted_are_waited_for),

@@ -11,8 +11,8 @@
 #include "emu/util/bits.h"
 #include "emu/util/count.h"
 #include "tests/test.h"
-#include "tests/world/hostlink/talk.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/hostlink/talk.h"
+#include "tests/fixtures/fixture.h"
 
 #define MS   UINT64_C(1000000)
 #define S    (1000 * MS)
@@ -34,19 +34,19 @@ static void begin(struct talk *talk, bool keyed, uint64_t seed)
 
 static uint64_t sum(const struct talk *talk, size_t offset)
 {
-    return world_counter(talk_counts(talk, 0), offset) +
-           world_counter(talk_counts(talk, 1), offset);
+    return fixture_counter(talk_counts(talk, 0), offset) +
+           fixture_counter(talk_counts(talk, 1), offset);
 }
 #define SUM(talk, field) sum(talk, offsetof(struct emu_session_counts, field))
 
-/* Nothing has changed: all records are there, once, in the @life-th life of both. */
-static void expect_done(struct talk *talk, uint64_t life)
+/* Nothing has changed: all records are there, once, in the @incarnation-th life of both. */
+static void expect_done(struct talk *talk, uint64_t incarnation)
 {
     CU_ASSERT(talk_until_done(talk, 10 * S));
     talk_for(talk, 10 * MS); /* what is under way still comes */
     CU_ASSERT_EQUAL(talk->end[0].wrong + talk->end[1].wrong, 0);
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(emu_session_life(talk->end[i].session), life);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk->end[i].session), incarnation);
 }
 
 static void expect_why(const struct talk *talk, uint32_t end, const char *has)
@@ -66,7 +66,7 @@ static void expect_unmet(struct talk *talk)
     talk_for(talk, 5 * S);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_NOT_EQUAL(emu_session_state(talk->end[i].session), EMU_SESSION_UP);
-        CU_ASSERT_EQUAL(emu_session_life(talk->end[i].session), 0);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk->end[i].session), 0);
         CU_ASSERT_PTR_NULL(emu_session_room(talk->end[i].session, 1));
     }
     CU_ASSERT(SUM(talk, frames_sent) < 100);
@@ -81,7 +81,7 @@ static void expect_knock(const struct emu_session *session, const struct emu_hos
 
     snprintf(from, sizeof from, "%02x:%02x:%02x:%02x:%02x:%02x,", mac[0], mac[1], mac[2], mac[3],
              mac[4], mac[5]);
-    CU_ASSERT(emu_session_knock(session, who, sizeof who));
+    CU_ASSERT(emu_session_impostor(session, who, sizeof who));
     if (!strstr(who, from) || !strstr(who, has)) {
         printf("knock: %s\n", who);
         CU_FAIL("another one is named");
@@ -121,13 +121,13 @@ static void digest__that_differs_is_refused(void)
             expect_why(&talk, i, "another cluster file");
         }
         talk_for(&talk, 5 * S);
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[1].session), 0);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[1].session), 0);
         talk_go(&talk, 1);
         talk.end[1].config.digest[31] ^= 1;
         CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
         CU_ASSERT(talk_until_done(&talk, S));
         expect_why(&talk, 0, "up");
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
         talk_destroy(&talk);
     }
 }
@@ -194,7 +194,7 @@ static void third__that_is_refused_ends_nothing(void)
         for (uint32_t i = 0; i < 2; i++)
             CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
         talk_for(&talk, 10 * MS);
-        CU_ASSERT(!emu_session_knock(talk.end[!end].session, why, sizeof why));
+        CU_ASSERT(!emu_session_impostor(talk.end[!end].session, why, sizeof why));
         third = third_come(&talk, end);
         third_for(&talk, third, 3 * S);
         CU_ASSERT_EQUAL(emu_session_state(third), EMU_SESSION_REFUSED);
@@ -202,7 +202,7 @@ static void third__that_is_refused_ends_nothing(void)
         CU_ASSERT_PTR_NOT_EQUAL(strstr(why, "another cluster file"), none);
         CU_ASSERT(talk_is_up(&talk));
         expect_knock(talk.end[!end].session, wire_port(talk.wire, 2), "another cluster file");
-        CU_ASSERT(!emu_session_knock(talk.end[end].session, why, sizeof why));
+        CU_ASSERT(!emu_session_impostor(talk.end[end].session, why, sizeof why));
         expect_done(&talk, 1);
         /* One that is silent is not said to have been refused, nor does it count for the next. */
         emu_session_destroy(third);
@@ -212,7 +212,7 @@ static void third__that_is_refused_ends_nothing(void)
         expect_why(&talk, !end, "said nothing for too long");
         CU_ASSERT_EQUAL(talk_come(&talk, end), 0);
         CU_ASSERT(talk_until_done(&talk, S));
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[!end].session), 2);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[!end].session), 2);
         talk_destroy(&talk);
     }
 }
@@ -277,10 +277,10 @@ static void third__that_is_played_again_is_nobody(void)
         }
     talk_for(&talk, 10 * MS);
     CU_ASSERT(said > 1);
-    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
+    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_CONNECTING);
     CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
     CU_ASSERT(talk_until_done(&talk, S));
-    CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+    CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
     talk_destroy(&talk);
 }
 
@@ -516,14 +516,14 @@ static void frames__played_again_change_nothing(void)
                     wire_inject(talk.wire, 0, wire_tapped(talk.wire, i)->data,
                                 wire_tapped(talk.wire, i)->bytes);
         }
-        CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 1);
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_CONNECTING);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 1);
         talk_destroy(&talk);
     }
 }
 
 /* Frames of an earlier life, handshake and all, in a later one. */
-static void frames__of_an_earlier_life_change_nothing(void)
+static void frames__of_an_earlier_incarnation_change_nothing(void)
 {
     for (uint32_t run = 0; run < 2; run++) {
         uint32_t old = 0;
@@ -539,7 +539,7 @@ static void frames__of_an_earlier_life_change_nothing(void)
         talk_go(&talk, 1);
         CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
         CU_ASSERT(talk_until_done(&talk, S));
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
         talk.end[0].limit = talk.end[1].limit = 3000;
         for (uint32_t i = 0; i < 3 * old; i++) {
             const struct wire_tapped *tapped = wire_tapped(talk.wire, i % old);
@@ -550,8 +550,8 @@ static void frames__of_an_earlier_life_change_nothing(void)
         }
         CU_ASSERT(talk_until_done(&talk, S));
         CU_ASSERT_EQUAL(talk.end[0].wrong + talk.end[1].wrong, 0);
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
-        CU_ASSERT_EQUAL(emu_session_life(talk.end[1].session), 1);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
+        CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[1].session), 1);
         CU_ASSERT(SUM(&talk, foreign) > old);
         talk_destroy(&talk);
     }
@@ -663,7 +663,7 @@ static void version__that_differs_is_refused(void)
     reply.yours = hello.mine + 1; /* not what we said: a stranger that has not heard us */
     wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &reply));
     talk_for(&talk, MS);
-    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
+    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_CONNECTING);
     reply.yours = hello.mine;
     wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &reply));
     talk_for(&talk, MS);
@@ -673,7 +673,7 @@ static void version__that_differs_is_refused(void)
 }
 
 /* Whose a frame is, before any session looks at it. */
-static void peek__tells_ours_from_others(void)
+static void peek__reports_ours_from_others(void)
 {
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header = {.kind = EMU_FRAME_HELLO, .mine = 1, .version = EMU_FRAME_VERSION};
@@ -717,12 +717,12 @@ int main(void)
         CASE(stranger__without_the_key_changes_nothing),
         CASE(frames__changed_are_counted_and_dropped),
         CASE(frames__played_again_change_nothing),
-        CASE(frames__of_an_earlier_life_change_nothing),
+        CASE(frames__of_an_earlier_incarnation_change_nothing),
         CASE(packets__from_long_ago_are_dropped),
         CASE(acks__of_what_was_never_sent_are_malformed),
         CASE(acks__of_a_packet_that_was_never_sent_make_nothing_lost),
         CASE(version__that_differs_is_refused),
-        CASE(peek__tells_ours_from_others),
+        CASE(peek__reports_ours_from_others),
         {NULL, NULL},
     };
 

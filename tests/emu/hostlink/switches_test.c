@@ -9,8 +9,8 @@
 #include "emu/util/now.h"
 #include "switch/switch.h"
 #include "tests/test.h"
-#include "tests/world/hostlink/wire.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/hostlink/wire.h"
+#include "tests/fixtures/fixture.h"
 
 #define NODES       64u
 #define SWITCHES    64u
@@ -78,7 +78,7 @@ static void plug_peg(struct spread *w, uint32_t n)
 {
     const struct topo_link *at = &w->graph->node[n].link[0];
     struct emu_dev *sw = switch_emu_dev(w->sw[at->sw]);
-    struct peg *peg = w->peg[n] = world_zeros(sizeof *peg);
+    struct peg *peg = w->peg[n] = fixture_zeros(sizeof *peg);
 
     emu_dev_init(&peg->dev, w->worker[host_of(w, at->sw)], peg_step);
     join_local(&peg->tx, &peg->dev, 0, switch_rx(w->sw[at->sw], at->port), sw, at->port,
@@ -175,9 +175,9 @@ static void spread_open(struct spread *w, const char *spec, const char *set, uin
     struct emu_profile profile;
 
     memset(w, 0, sizeof *w);
-    world_profile(&profile, "oq2004", set);
+    fixture_profile(&profile, "oq2004", set);
     w->profile = emu_profile_on(&profile, EMU_CLOCK_RAW);
-    w->graph = world_graph(spec, NODES);
+    w->graph = fixture_graph(spec, NODES);
     w->random = seed;
     w->depth = (uint32_t)(seed >> 8) % 3 * 10;
     w->now_ns = 1;
@@ -467,7 +467,7 @@ static void faults__on_a_cable_between_hosts_are_no_lies_of_the_other(void)
 }
 
 /* With link-level retry all of them come, once each, and the accounts of both hosts hold. */
-static void retry__mends_the_last_step_of_a_cable_between_hosts(void)
+static void retry__repairs_the_last_step_of_a_cable_between_hosts(void)
 {
     static const enum emu_fault_what what[] = {EMU_FAULT_LOSE, EMU_FAULT_DOUBLE,
                                                EMU_FAULT_FLIP_ANY};
@@ -487,7 +487,7 @@ int main(void)
         CASE(credits__of_buffers_at_inputs),
         CASE(credits__that_are_few),
         CASE(faults__on_a_cable_between_hosts_are_no_lies_of_the_other),
-        CASE(retry__mends_the_last_step_of_a_cable_between_hosts),
+        CASE(retry__repairs_the_last_step_of_a_cable_between_hosts),
         {NULL, NULL}};
 
     return test_run("switches", cases);

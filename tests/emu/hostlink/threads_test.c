@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tests/world/hostlink/duo.h"
-#include "tests/world/hostlink/lane.h"
-#include "tests/world/world.h"
+#include "tests/fixtures/hostlink/duo.h"
+#include "tests/fixtures/hostlink/lane.h"
+#include "tests/fixtures/fixture.h"
 
 #define HANG_LOOKS 600000u /* of 100 us: a hang, not a slow host */
 #define ENTRIES    2000u
@@ -46,22 +46,22 @@ static void threads_stop(struct duo *h, struct emu_thread **thread)
 {
     struct emu_worker *worker[2] = {h->host[0].worker, h->host[1].worker};
 
-    world_threads_stop(thread, worker, 2);
+    fixture_threads_stop(thread, worker, 2);
 }
 
 /* All ends of both hosts send @more, and are told so. Threads are held meanwhile. */
 static void more(struct duo *h, struct emu_thread **thread, uint64_t entries)
 {
     for (uint32_t host = 0; host < 2; host++)
-        emu_thread_hold(thread[host]);
+        emu_thread_pause(thread[host]);
     for (uint32_t i = 0; i < 2 * h->cables; i++) {
         struct duo_end *end = &h->host[i / h->cables].end[i % h->cables];
 
         end->limit += entries;
-        emu_dev_signal_far(&end->dev, EMU_EVENT_CREDIT, 1);
+        emu_dev_signal_remote(&end->dev, EMU_EVENT_CREDIT, 1);
     }
     for (uint32_t host = 0; host < 2; host++)
-        emu_thread_go(thread[host]);
+        emu_thread_resume(thread[host]);
 }
 
 static bool all_come(const struct duo *h, uint64_t entries)

@@ -62,7 +62,7 @@ static void draw(uint64_t *random, struct written *w)
     } else if (r->kind == EMU_HOSTLINK_CLOCK) {
         r->sent_ns = test_random(random);
         r->echo_ns = test_random(random);
-        r->came_ns = test_random(random);
+        r->received_ns = test_random(random);
     } else if (r->kind != EMU_HOSTLINK_READY) {
         r->count = (uint32_t)test_draw(random, 1, UINT32_MAX);
         if (r->kind == EMU_HOSTLINK_CREDIT_AT)
@@ -98,7 +98,8 @@ static bool same(const struct emu_hostlink_record *a, const struct emu_hostlink_
     case EMU_HOSTLINK_STEP:
         return a->length == b->length && !memcmp(a->bytes, b->bytes, a->length);
     case EMU_HOSTLINK_CLOCK:
-        return a->sent_ns == b->sent_ns && a->echo_ns == b->echo_ns && a->came_ns == b->came_ns;
+        return a->sent_ns == b->sent_ns && a->echo_ns == b->echo_ns &&
+               a->received_ns == b->received_ns;
     default:
         return a->count == b->count;
     }

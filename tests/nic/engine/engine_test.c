@@ -9,15 +9,15 @@
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
-#include "tests/world/engine/hosts.h"
+#include "tests/fixtures/engine/hosts.h"
 
 #define LIMIT_PS 10000000000000u /* simulated: 10 s */
 
-/* Run a virtual world to its end: everything was settled once, nothing is left. */
-static void run_to_end(struct hosts *w)
+/* Run a virtual fixture to its end: everything was settled once, nothing is left. */
+static void run_to_end(struct coordinator *w)
 {
     hosts_run(w, LIMIT_PS);
-    CU_ASSERT_EQUAL(hosts_settled(w), hosts_awaited(w));
+    CU_ASSERT_EQUAL(hosts_settled(w), coordinator_awaited(w));
     CU_ASSERT_TRUE(hosts_exactly_once(w));
     CU_ASSERT_TRUE(hosts_clean(w));
 }
@@ -40,7 +40,8 @@ static uint64_t sizes_posts(void)
     return size_first[SIZES];
 }
 
-static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_sizes(const struct coordinator *w, uint32_t node, uint64_t i,
+                       struct hosts_post *ret)
 {
     uint32_t low = 0, high = SIZES;
     uint32_t left;
@@ -62,11 +63,11 @@ static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct 
 
 static void sizes_in_packets_of(const char *set)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .set = set,
-                                   .draw = draw_sizes,
-                                   .posts = sizes_posts()};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .set = set,
+                                         .draw = draw_sizes,
+                                         .posts = sizes_posts()};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -86,10 +87,10 @@ static void packets__of_every_size_arrive(void)
 /* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
 static void packets__gather_what_is_posted_together(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .draw = hosts_draw_whole,
-                                   .posts = 400};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = hosts_draw_whole,
+                                         .posts = 400};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -100,20 +101,20 @@ static void packets__gather_what_is_posted_together(void)
     hosts_end(&w);
 }
 
-static void draw_for_no_group(const struct hosts *w, uint32_t node, uint64_t i,
+static void draw_for_no_group(const struct coordinator *w, uint32_t node, uint64_t i,
                               struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
 }
 
-static void combining__without_a_group_is_told_as_failed(void)
+static void combining__without_a_group_is_reported_as_failed(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .draw = draw_for_no_group,
-                                   .posts = 300,
-                                   .no_group = true};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = draw_for_no_group,
+                                         .posts = 300,
+                                         .no_group = true};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -126,13 +127,13 @@ static void combining__without_a_group_is_told_as_failed(void)
 
 static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .links = links,
-                                   .first_seq = first_seq,
-                                   .set = "reply_timeout_ps=20000000",
-                                   .faults = world_faults(each),
-                                   .posts = posts};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .links = links,
+                                         .first_seq = first_seq,
+                                         .set = "reply_timeout_ps=20000000",
+                                         .faults = fixture_faults(each),
+                                         .posts = posts};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -164,7 +165,7 @@ static void sequence__wraps(void)
 static uint32_t group_of_turn[2];
 
 /* From node 0: some to one group, then some to the other, by turns. */
-static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i,
+static void draw_two_groups(const struct coordinator *w, uint32_t node, uint64_t i,
                             struct hosts_post *ret)
 {
     (void)w;
@@ -182,13 +183,13 @@ static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i,
  */
 static void jump_elsewhere(uint32_t jump)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .topo = "kary:2,2",
-                                   .posts = 3 * TURN,
-                                   .draw = draw_two_groups};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .topo = "kary:2,2",
+                                         .posts = 3 * TURN,
+                                         .draw = draw_two_groups};
     static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
     char error[256];
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     for (uint32_t g = 0; g < 2; g++)
@@ -219,7 +220,8 @@ static void sequence__of_a_group_is_its_own(void)
         jump_elsewhere(jumps[j]);
 }
 
-static void draw_pauses(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_pauses(const struct coordinator *w, uint32_t node, uint64_t i,
+                        struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->ready_ps = i / TURN * PAUSE_PS;
@@ -231,10 +233,10 @@ static void draw_pauses(const struct hosts *w, uint32_t node, uint64_t i, struct
  */
 static void sequence__ends_where_numbers_would_alias(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .draw = draw_pauses,
-                                   .posts = 2 * TURN};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = draw_pauses,
+                                         .posts = 2 * TURN};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -253,12 +255,12 @@ static void sequence__ends_where_numbers_would_alias(void)
 /* Nobody is further ahead of its oldest packet than the window, whatever is lost. */
 static void window__holds_the_sender(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .draw = hosts_draw_whole,
-                                   .posts = 8000,
-                                   .faults = {.lost = 20000}};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = hosts_draw_whole,
+                                         .posts = 8000,
+                                         .faults = {.lost = 20000}};
     uint32_t most = 0;
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     for (uint64_t at_ps = 0; hosts_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
@@ -279,12 +281,12 @@ static void window__holds_the_sender(void)
 
 static void retries__end_at_the_limit(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .set = "retry_limit=4",
-                                   .posts = 2000,
-                                   .faults = {.lost = EMU_FAULT_UNIT},
-                                   .only_one_bad = true};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .set = "retry_limit=4",
+                                         .posts = 2000,
+                                         .faults = {.lost = EMU_FAULT_UNIT},
+                                         .only_one_bad = true};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -303,19 +305,21 @@ static void retries__end_at_the_limit(void)
 #define BEHIND  6000u /* segments to there: many times what an engine keeps */
 
 /* All to a node that nothing reaches, and the last one to another. */
-static void draw_nowhere(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_nowhere(const struct coordinator *w, uint32_t node, uint64_t i,
+                         struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->dst = i < BEHIND ? NOWHERE : 1;
 }
 
-static void nowhere_open(struct hosts *w)
+static void nowhere_open(struct coordinator *w)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .topo = "kary:4,1",
-                                   .set = "retry_ps=1000 retry_limit=60 reply_timeout_ps=2000000",
-                                   .draw = draw_nowhere,
-                                   .posts = BEHIND + 1};
+    struct coordinator_config setting = {
+        .clock = EMU_CLOCK_VIRTUAL,
+        .topo = "kary:4,1",
+        .set = "retry_ps=1000 retry_limit=60 reply_timeout_ps=2000000",
+        .draw = draw_nowhere,
+        .posts = BEHIND + 1};
 
     hosts_begin(w, &setting);
     for (uint32_t n = 1; n < w->hosts; n++)
@@ -325,7 +329,7 @@ static void nowhere_open(struct hosts *w)
 }
 
 /* When the first packet was given up. */
-static uint64_t first_given_up_ps(struct hosts *w)
+static uint64_t first_given_up_ps(struct coordinator *w)
 {
     while (!emu_count_read(&w->host[0]->failed) && w->now_ps < LIMIT_PS)
         hosts_advance(w, w->now_ps + 1000000);
@@ -336,7 +340,7 @@ static uint64_t first_given_up_ps(struct hosts *w)
 static void destination__that_is_lost_holds_others_up_once(void)
 {
     uint64_t first_ps, turns;
-    struct hosts w;
+    struct coordinator w;
 
     nowhere_open(&w);
     turns = BEHIND / (w.engine[0]->send.packets * (w.profile.packet_bytes / EMU_SEG_BYTES));
@@ -356,7 +360,7 @@ static void destination__that_is_lost_holds_others_up_once(void)
 static void destination__that_is_known_to_be_lost_has_few_tries(void)
 {
     uint64_t first_ps;
-    struct hosts w;
+    struct coordinator w;
 
     nowhere_open(&w);
     first_ps = first_given_up_ps(&w);
@@ -374,7 +378,7 @@ static void destination__that_is_known_to_be_lost_has_few_tries(void)
 /* One acknowledgment, and all have every try again. */
 static void destination__that_is_back_has_every_try(void)
 {
-    struct hosts w;
+    struct coordinator w;
 
     nowhere_open(&w);
     first_given_up_ps(&w);
@@ -391,12 +395,12 @@ static void destination__that_is_back_has_every_try(void)
 /* Without a limit no packet is given up, after more tries than are counted. */
 static void retries__go_on_without_a_limit(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .set = "retry_ps=1 reply_timeout_ps=2000000",
-                                   .posts = 1,
-                                   .faults = {.lost = EMU_FAULT_UNIT},
-                                   .only_one_bad = true};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .set = "retry_ps=1 reply_timeout_ps=2000000",
+                                         .posts = 1,
+                                         .faults = {.lost = EMU_FAULT_UNIT},
+                                         .only_one_bad = true};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.profile.retry_limit = EMU_RETRIES_ENDLESS;
@@ -412,7 +416,7 @@ static void retries__go_on_without_a_limit(void)
 /* --- links and channels ------------------------------------------------------------- */
 
 /* How long it takes until all of @posts whole segments of host 0 have arrived. */
-static uint64_t stream_ps(struct hosts *w)
+static uint64_t stream_ps(struct coordinator *w)
 {
     w->host[1]->posts = 0;
     hosts_run(w, LIMIT_PS);
@@ -422,11 +426,11 @@ static uint64_t stream_ps(struct hosts *w)
 
 static void links__share_the_load(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .draw = hosts_draw_whole,
-                                   .posts = 4000};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = hosts_draw_whole,
+                                         .posts = 4000};
     uint64_t one_ps, two_ps, sent[2];
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     one_ps = stream_ps(&w);
@@ -451,12 +455,12 @@ static void channels__bound_what_is_under_way(void)
     const uint32_t want[] = {31, 5};
 
     for (uint32_t s = 0; s < 2; s++) {
-        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                       .set = set[s],
-                                       .draw = hosts_draw_whole,
-                                       .posts = 1000};
+        struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                             .set = set[s],
+                                             .draw = hosts_draw_whole,
+                                             .posts = 1000};
         uint32_t most = 0;
-        struct hosts w;
+        struct coordinator w;
 
         hosts_begin(&w, &setting);
         for (uint64_t at_ps = 0; at_ps < 100000000; at_ps += 500000) {
@@ -473,7 +477,8 @@ static void channels__bound_what_is_under_way(void)
 }
 
 /* A small segment among whole ones. */
-static void draw_urgent(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_urgent(const struct coordinator *w, uint32_t node, uint64_t i,
+                        struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     if (i == 300)
@@ -482,9 +487,11 @@ static void draw_urgent(const struct hosts *w, uint32_t node, uint64_t i, struct
 
 static void priority__lets_small_packets_overtake(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_urgent, .posts = 400};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .draw = draw_urgent,
+                                         .posts = 400};
     uint64_t before = 0, at_ps = 0;
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -501,12 +508,12 @@ static void priority__lets_small_packets_overtake(void)
 /* Bulk fills a long cable's channels but the last: a small packet need not wait for a reply. */
 static void priority__finds_a_channel(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .set = "channel_ps=20000000",
-                                   .draw = draw_urgent,
-                                   .posts = 400};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .set = "channel_ps=20000000",
+                                         .draw = draw_urgent,
+                                         .posts = 400};
     uint64_t at_ps = 0;
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -521,10 +528,10 @@ static void priority__finds_a_channel(void)
 /* A host that takes nothing for many time-outs backs the sender up; nothing is lost or doubled. */
 static void host__that_takes_nothing_backs_up(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .posts = 3000,
-                                   .set = "reply_timeout_ps=100000000"};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .posts = 3000,
+                                         .set = "reply_timeout_ps=100000000"};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->deaf = true;
@@ -542,8 +549,8 @@ static void host__that_takes_nothing_backs_up(void)
 /* Nobody is attached: taken, dropped, counted, and acknowledged. */
 static void host__that_is_unplugged_drops(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -551,9 +558,9 @@ static void host__that_is_unplugged_drops(void)
     emu_link_unjoin(&w.host[1]->tx);
     memset(&w.engine[1]->host.in, 0, sizeof w.engine[1]->host.in); /* it was the end of a cable */
     memset(&w.engine[1]->host.out, 0, sizeof w.engine[1]->host.out);
-    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->host.out, &w.engine[1]->host.in,
-                                        &w.engine[1]->dev, ENGINE_HOST, ENGINE_EDGE_CREDITS,
-                                        engine_host_profile(w.engine[1])),
+    CU_ASSERT_EQUAL_FATAL(emu_link_hostif(&w.engine[1]->host.out, &w.engine[1]->host.in,
+                                          &w.engine[1]->dev, ENGINE_HOST, ENGINE_HOSTIF_CREDITS,
+                                          engine_host_profile(w.engine[1])),
                           0);
     memset(&w.host[1]->rx, 0, sizeof w.host[1]->rx);
     hosts_run(&w, LIMIT_PS);
@@ -567,15 +574,15 @@ static void host__that_is_unplugged_drops(void)
 
 static uint64_t digest_of(const char *topo, uint32_t workers)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .topo = topo,
-                                   .workers = workers,
-                                   .links = topo ? 1 : 2,
-                                   .set = "reply_timeout_ps=20000000",
-                                   .faults = world_faults(2000),
-                                   .posts = TEST_TRIALS(topo ? 1000u : 4000u)};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .topo = topo,
+                                         .workers = workers,
+                                         .links = topo ? 1 : 2,
+                                         .set = "reply_timeout_ps=20000000",
+                                         .faults = fixture_faults(2000),
+                                         .posts = TEST_TRIALS(topo ? 1000u : 4000u)};
     uint64_t digest = 0;
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -600,7 +607,8 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
 }
 
 /* A third of them at first, and the rest when the clock may have been rebased. */
-static void draw_based(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_based(const struct coordinator *w, uint32_t node, uint64_t i,
+                       struct hosts_post *ret)
 {
     hosts_draw_mixed(w, node, i, ret);
     ret->ready_ps = w->base_ps;
@@ -615,14 +623,14 @@ static void rebase__changes_nothing(void)
     const char *topos[] = {NULL, "kary:4,2"};
 
     test_each_setting (t, 2) {
-        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                       .topo = topos[t],
-                                       .posts = topos[t] ? 1000 + TEST_ALONE(2000u) : 3000,
-                                       .links = topos[t] ? 1 : 2,
-                                       .draw = draw_based,
-                                       .faults = world_faults(topos[t] ? 2000 : 10000),
-                                       .set = "reply_timeout_ps=20000000"};
-        struct hosts w;
+        struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                             .topo = topos[t],
+                                             .posts = topos[t] ? 1000 + TEST_ALONE(2000u) : 3000,
+                                             .links = topos[t] ? 1 : 2,
+                                             .draw = draw_based,
+                                             .faults = fixture_faults(topos[t] ? 2000 : 10000),
+                                             .set = "reply_timeout_ps=20000000"};
+        struct coordinator w;
 
         hosts_begin(&w, &setting);
         w.base_ps = EMU_REBASE_PS;
@@ -632,7 +640,7 @@ static void rebase__changes_nothing(void)
             hosts_rebase(&w, EMU_REBASE_BY_PS);
         }
         hosts_run(&w, w.now_ps + LIMIT_PS);
-        CU_ASSERT_EQUAL(hosts_settled(&w), hosts_awaited(&w));
+        CU_ASSERT_EQUAL(hosts_settled(&w), coordinator_awaited(&w));
         CU_ASSERT_TRUE(hosts_exactly_once(&w));
         CU_ASSERT_TRUE(hosts_clean(&w));
         hosts_end(&w);
@@ -642,13 +650,13 @@ static void rebase__changes_nothing(void)
 /* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
 static void virtual__ends_before_times_wrap(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .topo = "kary:2,2",
-                                   .posts = 300,
-                                   .draw = draw_based,
-                                   .faults = world_faults(2000),
-                                   .set = "reply_timeout_ps=20000000"};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .topo = "kary:2,2",
+                                         .posts = 300,
+                                         .draw = draw_based,
+                                         .faults = fixture_faults(2000),
+                                         .set = "reply_timeout_ps=20000000"};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
@@ -667,12 +675,12 @@ static void virtual__ends_before_times_wrap(void)
     hosts_end(&w);
 }
 
-static void raw_by_hand(const struct hosts_config *setting)
+static void raw_by_hand(const struct coordinator_config *setting)
 {
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, setting);
-    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_step(&w, coordinator_awaited(&w), 100000000));
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
     CU_ASSERT_TRUE(hosts_clean(&w));
     hosts_end(&w);
@@ -681,37 +689,38 @@ static void raw_by_hand(const struct hosts_config *setting)
 static void raw__everything_arrives_once(void)
 {
     uint64_t posts = TEST_TRIALS(20000u);
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = posts};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = posts};
 
     raw_by_hand(&setting);
-    setting.faults = world_faults(1000);
+    setting.faults = fixture_faults(1000);
     raw_by_hand(&setting);
-    setting = (struct hosts_config){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
+    setting =
+        (struct coordinator_config){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
     raw_by_hand(&setting);
 }
 
 /* What the pool has no slots for is begun when what was begun has gone; but it is, one a pass. */
 static void raw__little_is_begun_at_a_time(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW,
-                                   .topo = "kary:2,3",
-                                   .set = "packet_bytes=1024 pool_slots=16",
-                                   .posts = 3000};
+    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW,
+                                         .topo = "kary:2,3",
+                                         .set = "packet_bytes=1024 pool_slots=16",
+                                         .posts = 3000};
     uint32_t most = 0;
-    struct hosts w;
+    struct coordinator w;
 
     setting.draw = hosts_draw_whole;
     hosts_begin(&w, &setting);
     for (uint32_t pass = 0; pass < 100; pass++) {
         uint32_t open;
 
-        hosts_step(&w, hosts_awaited(&w), 1);
+        hosts_step(&w, coordinator_awaited(&w), 1);
         open = emu_vcs_pending(&w.engine[0]->link[0].vcs);
         most = open > most ? open : most;
     }
     CU_ASSERT_TRUE(most < 12); /* 8; without that 14 */
     w.host[1]->deaf = true;
-    hosts_step(&w, hosts_awaited(&w), 1000);
+    hosts_step(&w, coordinator_awaited(&w), 1000);
     CU_ASSERT_EQUAL(emu_vcs_pending(&w.engine[0]->link[0].vcs), w.profile.channels - 1);
     hosts_end(&w);
 }
@@ -719,12 +728,12 @@ static void raw__little_is_begun_at_a_time(void)
 /* A pass after which others had the core counts as all those after which the clock is read. */
 static void raw__time_passes_while_others_have_the_core(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .posts = 3000};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .posts = 3000};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     w.host[1]->deaf = true;
-    hosts_step(&w, hosts_awaited(&w), 1000);
+    hosts_step(&w, coordinator_awaited(&w), 1000);
     CU_ASSERT_NOT_EQUAL(engine_timers_ps(w.engine[0]), EMU_NEVER);
     for (uint32_t i = 0; i < 10; i++) {
         uint64_t before_ps = w.engine[0]->now_ps, after_ps;
@@ -743,17 +752,17 @@ static void raw__time_passes_while_others_have_the_core(void)
 /* The time of time-outs comes to where it is rebased, in both engines. */
 static void raw__time_is_rebased_under_way(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW,
-                                   .links = 2,
-                                   .posts = 3000,
-                                   .set = "reply_timeout_ps=1000000000",
-                                   .faults = world_faults(2000)};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW,
+                                         .links = 2,
+                                         .posts = 3000,
+                                         .set = "reply_timeout_ps=1000000000",
+                                         .faults = fixture_faults(2000)};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
         w.engine[n]->now_ps = EMU_REBASE_PS - 1000000;
-    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_step(&w, coordinator_awaited(&w), 100000000));
     for (uint32_t n = 0; n < w.hosts; n++)
         CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_REBASE_PS);
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
@@ -764,8 +773,8 @@ static void raw__time_is_rebased_under_way(void)
 /* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
 static void raw__ticks_where_the_hosts_time_wraps(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct coordinator w;
 
     hosts_begin(&w, &setting);
     for (uint32_t s = 0; s < w.graph->switches; s++) {
@@ -773,21 +782,21 @@ static void raw__ticks_where_the_hosts_time_wraps(void)
 
         sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last look was just before */
     }
-    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_step(&w, coordinator_awaited(&w), 100000000));
     for (uint32_t s = 0; s < w.graph->switches; s++)
         CU_ASSERT_TRUE(switch_channels_raw_of(w.fabric->sw[s])->swept_ps < UINT64_MAX / 2);
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
     hosts_end(&w);
 }
 
-static void raw_with_threads(const struct hosts_config *setting)
+static void raw_with_threads(const struct coordinator_config *setting)
 {
     struct timespec nap = {.tv_nsec = 1000000};
     uint64_t awaited;
-    struct hosts w;
+    struct coordinator w;
 
     hosts_begin(&w, setting);
-    awaited = hosts_awaited(&w);
+    awaited = coordinator_awaited(&w);
     hosts_threads(&w);
     for (uint32_t naps = 0; naps < 60000 && hosts_settled(&w) < awaited; naps++)
         nanosleep(&nap, NULL);
@@ -800,29 +809,29 @@ static void raw_with_threads(const struct hosts_config *setting)
 
 static void raw__threads_soak(void)
 {
-    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW,
-                                            .workers = 3,
-                                            .links = 2,
-                                            .faults = world_faults(500),
-                                            .posts = 10000});
-    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW,
-                                            .topo = "kary:2,2",
-                                            .workers = 3,
-                                            .faults = world_faults(50),
-                                            .posts = 4000});
+    raw_with_threads(&(struct coordinator_config){.clock = EMU_CLOCK_RAW,
+                                                  .workers = 3,
+                                                  .links = 2,
+                                                  .faults = fixture_faults(500),
+                                                  .posts = 10000});
+    raw_with_threads(&(struct coordinator_config){.clock = EMU_CLOCK_RAW,
+                                                  .topo = "kary:2,2",
+                                                  .workers = 3,
+                                                  .faults = fixture_faults(50),
+                                                  .posts = 4000});
 }
 
 /* --- through switches --------------------------------------------------------------- */
 
 static void fabric__everything_arrives_once(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                   .topo = "kary:4,2",
-                                   .posts = TEST_TRIALS(1000u)};
-    struct hosts w;
+    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                         .topo = "kary:4,2",
+                                         .posts = TEST_TRIALS(1000u)};
+    struct coordinator w;
 
     for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */
-        setting.faults = world_faults(each);
+        setting.faults = fixture_faults(each);
         hosts_begin(&w, &setting);
         run_to_end(&w);
         CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
@@ -836,8 +845,8 @@ int main(void)
     static const struct test_case cases[] = {
         {"packets__of_every_size_arrive", packets__of_every_size_arrive},
         {"packets__gather_what_is_posted_together", packets__gather_what_is_posted_together},
-        {"combining__without_a_group_is_told_as_failed",
-         combining__without_a_group_is_told_as_failed},
+        {"combining__without_a_group_is_reported_as_failed",
+         combining__without_a_group_is_reported_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         CASE_ALONE(sequence__wraps),
         {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},

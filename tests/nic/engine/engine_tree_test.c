@@ -10,8 +10,8 @@
 #include "apps/fabric/links.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
-#include "tests/world/engine/trees.h"
+#include "tests/fixtures/hostifs.h"
+#include "tests/fixtures/engine/trees.h"
 
 #define LONG "FABEMU_TEST_LONG"
 
@@ -31,7 +31,7 @@ static uint32_t ops(uint32_t count)
 #endif
 }
 
-/* Run a virtual world to its end: all was right and came once, and nothing is left. */
+/* Run a virtual fixture to its end: all was right and came once, and nothing is left. */
 static void run_to_end(struct trees *w)
 {
     trees_run(w, TREES_LIMIT_PS);
@@ -63,7 +63,7 @@ static void streams__give_every_member_every_result(void)
 {
     static const struct {
         const char *topo, *set;
-    } worlds[] = {
+    } fixtures[] = {
         {"kary:2,2", "barrier=conditional"},
         {"kary:4,2", "barrier=tree tree_width=2"},
         {"kary:2,4", "barrier=conditional combine_order=port"},
@@ -75,11 +75,11 @@ static void streams__give_every_member_every_result(void)
         {"qsnet:64", "barrier=conditional"}, /* when there is time */
     };
 
-    for (uint32_t i = 0; i + (times(2) == 1) < sizeof worlds / sizeof worlds[0]; i++)
+    for (uint32_t i = 0; i + (times(2) == 1) < sizeof fixtures / sizeof fixtures[0]; i++)
         for (uint32_t faults = 0; faults <= 2000; faults += 2000) {
             struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
-                                       .topo = worlds[i].topo,
-                                       .set = worlds[i].set,
+                                       .topo = fixtures[i].topo,
+                                       .set = fixtures[i].set,
                                        .streams = 3,
                                        .ops = ops(300),
                                        .delay_ps = 3000000,
@@ -147,7 +147,7 @@ static uint64_t digest_of(const struct trees_config *set)
     CU_ASSERT_EQUAL(trees_wrong(&w), 0);
     digest = trees_digest(&w);
     for (uint32_t i = 0; set->junk && i < TREES_JUNK; i++)
-        world_group_end(w.fabric, w.junk_id[i]);
+        fixture_group_end(w.fabric, w.junk_id[i]);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
     return digest;
@@ -253,7 +253,7 @@ static int answer_of(struct trees *w, uint32_t node, uint32_t group, const struc
 
     say_word(w, node, EMU_TEST, group, ++seq, word, 0);
     trees_run(w, TREES_LIMIT_PS);
-    if (trees_heard(w->host[node], EMU_TEST, group, seq, &line) != 1 || line.hdr.len ||
+    if (trees_received(w->host[node], EMU_TEST, group, seq, &line) != 1 || line.hdr.len ||
         line.hdr.src != node || line.hdr.op > EMU_TEST_TRUE)
         return -1;
     return line.hdr.op;
@@ -299,7 +299,7 @@ static void conditionals__tell_whether_all_agree(void)
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, 4), EMU_TEST_FALSE);
     CU_ASSERT_EQUAL(equal_of(&w, 0, group, 4, 0), EMU_TEST_TRUE); /* the others were left alone */
     CU_ASSERT_TRUE(COUNT(&w, unequal) < COUNT(&w, conditionals));
-    world_group_end(w.fabric, group);
+    fixture_group_end(w.fabric, group);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -327,13 +327,13 @@ static void conditionals__wait_until_all_agree(void)
         trees_run(&w, TREES_LIMIT_PS);
         for (uint32_t n = 0; n < w.hosts; n++)
             for (uint32_t i = 0; i < 4; i++) {
-                wrong += trees_heard(w.host[n], EMU_TEST, group, i, &line) != 1;
+                wrong += trees_received(w.host[n], EMU_TEST, group, i, &line) != 1;
                 wrong += line.hdr.op != EMU_TEST_TRUE || line.at_ps < last_ps ||
                          line.at_ps > last_ps + (set.faults ? 1000000000000 : 150000000);
             }
         CU_ASSERT_EQUAL(wrong, 0);
         CU_ASSERT_EQUAL(trees_other(&w), 4 * w.hosts);
-        world_group_end(w.fabric, group);
+        fixture_group_end(w.fabric, group);
         CU_ASSERT_TRUE(trees_clean(&w));
         trees_close(&w);
     }
@@ -349,7 +349,8 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
     trees_say(w, node, hdr, payload, 0);
     trees_run(w, w->now_ps + 50000000);
     CU_ASSERT_EQUAL(trees_other(w), other + 1);
-    CU_ASSERT_EQUAL(trees_heard(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq, &line),
+    CU_ASSERT_EQUAL(trees_received(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq,
+                                   &line),
                     1);
     CU_ASSERT_EQUAL(line.hdr.len, hdr->len);
     CU_ASSERT_EQUAL(line.hdr.op, hdr->op);
@@ -371,7 +372,7 @@ static void wrong__comes_back_as_failed(void)
     struct trees w;
 
     trees_open(&w, &set);
-    group = world_group(w.fabric, nodes, 3);
+    group = fixture_group(w.fabric, nodes, 3);
     CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &broadcasts, error, 256),
                           0);
     for (uint32_t i = 0; i < 4; i++)
@@ -394,8 +395,8 @@ static void wrong__comes_back_as_failed(void)
     say_set(&w, 0, group, EMU_WORDS, 1, 0); /* nobody is told, nothing happens */
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
-    world_group_end(w.fabric, group);
-    world_group_end(w.fabric, broadcasts);
+    fixture_group_end(w.fabric, group);
+    fixture_group_end(w.fabric, broadcasts);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -437,14 +438,14 @@ static void given_up__comes_back_once(void)
         struct tree_line line = {0};
 
         CU_ASSERT_EQUAL(h->heard, 4u + leaf);
-        CU_ASSERT_EQUAL(trees_heard(h, EMU_UNICAST | told, (n + 1) % w.hosts, 1, NULL), 1);
-        CU_ASSERT_EQUAL(trees_heard(h, EMU_MULTICAST | told, group, 2, NULL), 1);
-        CU_ASSERT_EQUAL(trees_heard(h, EMU_MULTICAST | EMU_FAILED, group, 3, NULL), 1);
-        CU_ASSERT_EQUAL(trees_heard(h, EMU_BARRIER | EMU_FAILED, group, 4, NULL), leaf);
-        CU_ASSERT_EQUAL(trees_heard(h, EMU_TEST, group, 5, &line), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_UNICAST | told, (n + 1) % w.hosts, 1, NULL), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_MULTICAST | told, group, 2, NULL), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_MULTICAST | EMU_FAILED, group, 3, NULL), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_BARRIER | EMU_FAILED, group, 4, NULL), leaf);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_TEST, group, 5, &line), 1);
         CU_ASSERT_EQUAL(line.hdr.op, EMU_TEST_FALSE);
     }
-    world_group_end(w.fabric, group); /* with the conditionals that wait still */
+    fixture_group_end(w.fabric, group); /* with the conditionals that wait still */
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -481,20 +482,20 @@ static void result_given_up__comes_back_to_the_top(void)
 
     trees_open(&w, &set);
     group = trees_group_of_all(&w);
-    other = world_group(w.fabric, nodes, 2);
+    other = fixture_group(w.fabric, nodes, 2);
     deafen(&w, 3);
     for (uint32_t n = 0; n < w.hosts; n++)
         say(&w, n, EMU_BARRIER, group, 1);
     trees_run(&w, w.now_ps + 100000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
-        CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER, group, 1, NULL), n != 3);
-        CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER | EMU_FAILED, group, 1, NULL),
+        CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, 1, NULL), n != 3);
+        CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER | EMU_FAILED, group, 1, NULL),
                         n == 0 || n == 3);
     }
     for (uint32_t n = 0; n < w.hosts; n++)
         say(&w, n, EMU_BARRIER, group, 2);
     trees_run(&w, w.now_ps + 3000000);
-    world_group_end(w.fabric, group);
+    fixture_group_end(w.fabric, group);
     trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's own is tried on */
     CU_ASSERT_TRUE(engine_idle(fabric_engine(w.fabric, 0)));
     for (uint32_t i = 0; i < 2000; i++) { /* many windows */
@@ -505,7 +506,7 @@ static void result_given_up__comes_back_to_the_top(void)
     CU_ASSERT_TRUE(host_heard_of(w.host[1], other) > 1990); /* cables lose one in a million */
     trees_run(&w, w.now_ps + 2500000000);
     CU_ASSERT_EQUAL(host_heard_of(w.host[1], other), 2000);
-    world_group_end(w.fabric, other);
+    fixture_group_end(w.fabric, other);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -544,14 +545,14 @@ static void links__do_not_wait_for_each_other(void)
         CU_ASSERT_EQUAL(w.host[1]->heard, 120);
         CU_ASSERT_EQUAL(trees_other(&w), (w.hosts - 1) * 120);
         while (fabric_node_groups(w.fabric, 0, group, 1))
-            world_group_end(w.fabric, group[0]);
+            fixture_group_end(w.fabric, group[0]);
         CU_ASSERT_TRUE(trees_clean(&w));
         trees_close(&w);
     }
 }
 
 /* A word to a host that takes nothing keeps its packet, so the flow is closed until it is taken. */
-static void flow__opens_when_its_oldest_was_told(void)
+static void flow__opens_when_its_oldest_was_reported(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
     uint32_t group, broadcasts = ENGINE_WINDOW + 40; /* no more than there are packets for */
@@ -570,7 +571,7 @@ static void flow__opens_when_its_oldest_was_told(void)
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(w.host[2]->heard, broadcasts);
     CU_ASSERT_EQUAL(w.host[0]->heard, ENGINE_LOCAL_CREDITS + 2);
-    world_group_end(w.fabric, group);
+    fixture_group_end(w.fabric, group);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -598,8 +599,8 @@ static void come_and_go(const char *what)
 
         trees_nodes(&w, &random, node, members);
         if (round % 2) {
-            world_group_end(w.fabric, w.junk_id[at]);
-            w.junk_id[at] = world_group(w.fabric, node, members);
+            fixture_group_end(w.fabric, w.junk_id[at]);
+            w.junk_id[at] = fixture_group(w.fabric, node, members);
         } else {
             trees_stream(&w, node, members, 1 + test_random(&random) % 20, test_random(&random));
         }
@@ -613,7 +614,7 @@ static void come_and_go(const char *what)
     while (atomic_load(&w.noise_left) && w.now_ps < TREES_LIMIT_PS) /* few rounds are over sooner */
         trees_advance(&w, w.now_ps + 10000000000);
     for (uint32_t i = 0; i < TREES_JUNK; i++)
-        world_group_end(w.fabric, w.junk_id[i]);
+        fixture_group_end(w.fabric, w.junk_id[i]);
     CU_ASSERT_TRUE(trees_clean(&w));
     CU_ASSERT_EQUAL(trees_wrong(&w), 0);
     CU_ASSERT_EQUAL(atomic_load(&w.noise_left), 0);
@@ -651,10 +652,10 @@ static void group__whose_results_wait_is_freed_later(void)
     CU_ASSERT_EQUAL(w.host[0]->heard, 0);
     CU_ASSERT_TRUE(w.host[1]->heard < 240);
     for (uint32_t g = 0; g < 2; g++)
-        world_group_end(w.fabric, group[g]);
-    CU_ASSERT_PTR_NOT_NULL(w.fabric->gone);
+        fixture_group_end(w.fabric, group[g]);
+    CU_ASSERT_PTR_NOT_NULL(w.fabric->retired);
     fabric_groups_sweep(w.fabric);
-    CU_ASSERT_PTR_NOT_NULL(w.fabric->gone);
+    CU_ASSERT_PTR_NOT_NULL(w.fabric->retired);
     CU_ASSERT_TRUE(w.fabric->spare_bufs < w.spare_bufs);
     CU_ASSERT_TRUE(trees_clean(&w)); /* its host wakes up */
     CU_ASSERT_TRUE(w.host[0]->heard >= w.host[1]->heard);
@@ -716,7 +717,7 @@ static void junk__harms_its_own_groups_only(void)
 
         trees_open(&w, &set);
         for (uint32_t i = 0; i < TREES_JUNK; i++)
-            w.junk_id[i] = i ? world_group(w.fabric, (const uint32_t[]){i, i + 1, 9 + i % 2}, 3)
+            w.junk_id[i] = i ? fixture_group(w.fabric, (const uint32_t[]){i, i + 1, 9 + i % 2}, 3)
                              : trees_group_of_all(&w);
         trees_run(&w, 30000000000);
         CU_ASSERT_TRUE(trees_through(&w));
@@ -725,7 +726,7 @@ static void junk__harms_its_own_groups_only(void)
         CU_ASSERT_TRUE(COUNT(&w, refused) > 100);
         CU_ASSERT_TRUE(COUNT(&w, not_in_group) > 100);
         for (uint32_t i = 0; i < TREES_JUNK; i++)
-            world_group_end(w.fabric, w.junk_id[i]);
+            fixture_group_end(w.fabric, w.junk_id[i]);
         CU_ASSERT_TRUE(trees_clean(&w));
         trees_close(&w);
     }
@@ -750,11 +751,11 @@ static void numbers__begin_anew_with_a_group(void)
                 say(&w, n, EMU_BARRIER, group, b);
             trees_run(&w, w.now_ps + 100000000);
             for (uint32_t n = 0; n < w.hosts; n++)
-                CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER, group, b, NULL), 1);
+                CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, b, NULL), 1);
             if (!b) /* the rest of them was given up, and nobody heard it */
                 engine_group_of(fabric_engine(w.fabric, 0), group)->flow.next += leaps[i];
         }
-        world_group_end(w.fabric, group);
+        fixture_group_end(w.fabric, group);
     }
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
@@ -810,13 +811,13 @@ static void raw_with_threads(const struct trees_config *set)
             break; /* they hang */
         if (round >= 1000)
             nanosleep(&nap, NULL);
-        world_group_end(w.fabric, w.junk_id[at]);
+        fixture_group_end(w.fabric, w.junk_id[at]);
         trees_nodes(&w, &random, node, 3);
-        atomic_store(&w.junk_id[at], world_group(w.fabric, node, 3));
+        atomic_store(&w.junk_id[at], fixture_group(w.fabric, node, 3));
     }
     trees_threads_stop(&w);
     for (uint32_t i = 0; i < TREES_JUNK; i++)
-        world_group_end(w.fabric, w.junk_id[i]);
+        fixture_group_end(w.fabric, w.junk_id[i]);
     CU_ASSERT_TRUE(trees_step(&w, 100000000));
     CU_ASSERT_EQUAL(trees_wrong(&w), 0);
     CU_ASSERT_TRUE(trees_clean(&w));
@@ -855,31 +856,31 @@ static void raw__threads_and_manager_at_once(void)
 #define SEATS 4u
 
 /* A fabric on clock raw, stepped by hand. */
-static void seats_open(struct edges *s, const char *set)
+static void seats_open(struct hostifs *s, const char *set)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW,
                                    .threads = 1,
                                    .start_stopped = true,
                                    .seed = test_seed()};
 
-    world_profile(&config.profile, "qsnet3", set);
-    edges_open(s, "kary:2,2", &config);
+    fixture_profile(&config.profile, "qsnet3", set);
+    hostifs_open(s, "kary:2,2", &config);
 }
 
-static void seats_close(struct edges *s)
+static void seats_close(struct hostifs *s)
 {
     for (uint32_t n = 0; n < SEATS; n++)
-        edges_detach(s, n);
-    edges_close(s);
+        hostifs_detach(s, n);
+    hostifs_close(s);
 }
 
-static void seats_step(struct edges *s)
+static void seats_step(struct hostifs *s)
 {
     for (uint32_t i = 0; i < 300; i++)
-        world_fabric_pass(s->fabric);
+        fixture_fabric_pass(s->fabric);
 }
 
-static void seat_says(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
+static void seat_says(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
                       uint64_t value)
 {
     bool bare = (kind & ~EMU_NOTIFY) == EMU_BARRIER;
@@ -890,30 +891,30 @@ static void seat_says(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst
                           .type = EMU_U64,
                           .len = bare ? 0 : sizeof value};
 
-    CU_ASSERT_TRUE_FATAL(edges_post(s, node, &hdr, &value));
+    CU_ASSERT_TRUE_FATAL(hostifs_post(s, node, &hdr, &value));
     seats_step(s);
 }
 
 /* The next that it hears is this one. */
-static bool seat_hears(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
+static bool seat_hears(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
                        uint64_t value)
 {
     struct emu_seg seg;
     bool heard = false;
 
-    for (uint32_t i = 0; i < 1000000 && !(heard = edges_take(s, node, &seg)); i++)
-        world_fabric_pass(s->fabric);
+    for (uint32_t i = 0; i < 1000000 && !(heard = hostifs_take(s, node, &seg)); i++)
+        fixture_fabric_pass(s->fabric);
     return heard && seg.hdr.kind == kind && seg.hdr.dst == dst && seg.hdr.seq == seq &&
            (!seg.hdr.len || !memcmp(seg.payload, &value, sizeof value));
 }
 
-static void seats_group_end(struct edges *s, uint32_t group)
+static void seats_group_end(struct hostifs *s, uint32_t group)
 {
     for (uint32_t n = 0; n < SEATS; n++)
         fabric_group_leave(s->fabric, group, n);
 }
 
-static bool seats_quiet(struct edges *s)
+static bool seats_quiet(struct hostifs *s)
 {
     seats_step(s);
     for (uint32_t n = 0; n < SEATS; n++)
@@ -927,10 +928,10 @@ static void process__outside_is_refused(void)
 {
     static const uint8_t kinds[] = {EMU_MULTICAST, EMU_BARRIER, EMU_ALLREDUCE};
     uint32_t group, old, i;
-    struct edges s;
+    struct hostifs s;
 
     seats_open(&s, "barrier=conditional");
-    group = old = world_group_of_first(s.fabric, 3);
+    group = old = fixture_group_of_first(s.fabric, 3);
     seat_says(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 77);
     CU_ASSERT_TRUE(seat_hears(&s, 0, EMU_MULTICAST, group, 5, 77));
     CU_ASSERT_TRUE(seat_hears(&s, 2, EMU_MULTICAST, group, 5, 77));
@@ -941,7 +942,7 @@ static void process__outside_is_refused(void)
     }
     seats_group_end(&s, group);
     for (i = 0; i < 2 * 1024; i++) { /* until its slot is another one's */
-        group = world_group_of_first(s.fabric, SEATS);
+        group = fixture_group_of_first(s.fabric, SEATS);
         if (group % FABRIC_GROUPS_MAX == old % FABRIC_GROUPS_MAX)
             break;
         seats_group_end(&s, group);
@@ -963,13 +964,13 @@ static void process__may_leave_and_another_come(void)
 
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t group, gone = 3 - i; /* a leaf, one with a child, any */
-        struct edges s;
+        struct hostifs s;
 
         seats_open(&s, sets[i]);
-        group = world_group_of_first(s.fabric, SEATS);
+        group = fixture_group_of_first(s.fabric, SEATS);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 0, 1000);
-        edges_detach(&s, gone);
-        edges_attach(&s, gone);
+        hostifs_detach(&s, gone);
+        hostifs_attach(&s, gone);
         for (uint32_t n = 0; n < SEATS; n++)
             if (n != gone)
                 seat_says(&s, n, EMU_ALLREDUCE, group, 0, n + 1);
@@ -978,7 +979,7 @@ static void process__may_leave_and_another_come(void)
         seats_group_end(&s, group);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 1, 5);
         CU_ASSERT_TRUE(seat_hears(&s, gone, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
-        group = world_group_of_first(s.fabric, SEATS);
+        group = fixture_group_of_first(s.fabric, SEATS);
         for (uint32_t n = 0; n < SEATS; n++)
             seat_says(&s, n, EMU_BARRIER, group, 0, 0);
         for (uint32_t n = 0; n < SEATS; n++)
@@ -1034,11 +1035,11 @@ static struct emu_hdr stream_hdr(struct stream *t, uint32_t i, uint64_t *random)
 }
 
 /* All that there is for @node now. */
-static void stream_take(struct edges *s, uint32_t node, struct stream *t)
+static void stream_take(struct hostifs *s, uint32_t node, struct stream *t)
 {
     struct emu_seg seg;
 
-    while (edges_take(s, node, &seg)) {
+    while (hostifs_take(s, node, &seg)) {
         uint32_t i = seg.hdr.seq;
 
         CU_ASSERT_TRUE_FATAL(i < STREAM);
@@ -1068,7 +1069,7 @@ static void stream__is_as_it_was_sent(void)
     static struct stream t;
     uint64_t random = test_seed() + 9;
     struct fabric_totals totals;
-    struct edges s;
+    struct hostifs s;
 
     t = (struct stream){0};
     seats_open(&s, NULL);
@@ -1077,7 +1078,7 @@ static void stream__is_as_it_was_sent(void)
 
         memset(payload, (uint8_t)(i + i / 256), sizeof payload);
         t.sent[i] = stream_hdr(&t, i, &random);
-        CU_ASSERT_TRUE_FATAL(edges_post(&s, 0, &t.sent[i], payload));
+        CU_ASSERT_TRUE_FATAL(hostifs_post(&s, 0, &t.sent[i], payload));
         if (test_random(&random) % 64)
             continue;
         for (uint32_t node = 0; node < SEATS; node++)
@@ -1111,7 +1112,7 @@ int main(void)
         {"given_up__comes_back_once", given_up__comes_back_once},
         {"result_given_up__comes_back_to_the_top", result_given_up__comes_back_to_the_top},
         {"links__do_not_wait_for_each_other", links__do_not_wait_for_each_other},
-        {"flow__opens_when_its_oldest_was_told", flow__opens_when_its_oldest_was_told},
+        {"flow__opens_when_its_oldest_was_reported", flow__opens_when_its_oldest_was_reported},
         CASE_ALONE(groups__come_and_go_under_traffic),
         {"group__whose_results_wait_is_freed_later", group__whose_results_wait_is_freed_later},
         CASE_ALONE(stop__frees_what_is_under_way),

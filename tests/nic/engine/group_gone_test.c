@@ -5,11 +5,11 @@
  *
  * A race that threads meet once in ten thousand runs is had here each time: engine_group_of() is
  * wrapped by the linker, and before one of its calls the group that it is asked for leaves that
- * engine's table. All calls of a small world are drawn from but those of group.c itself.
+ * engine's table. All calls of a small fixture are drawn from but those of group.c itself.
  */
 #include "nic/engine/internal.h"
 #include "tests/test.h"
-#include "tests/world/engine/trees.h"
+#include "tests/fixtures/engine/trees.h"
 
 static uint64_t looks;   /* so far */
 static uint64_t goes_at; /* before which of them the group goes; 0: before none */
@@ -47,9 +47,9 @@ static void run_some(struct trees *w)
         trees_advance(w, w->now_ps + 1000000);
     else
         for (uint32_t pass = 0; pass < 16; pass++)
-            world_fabric_pass(w->fabric);
+            fixture_fabric_pass(w->fabric);
     if (gone != was)
-        world_group_end(w->fabric, gone);
+        fixture_group_end(w->fabric, gone);
 }
 
 /* A packet that was on its way to the group has its channel until its time-out, on raw, too. */
@@ -76,7 +76,7 @@ static uint64_t run_and_go(const struct trees_config *set, uint64_t at)
     while (w.streams)
         trees_stream_end(&w, 0);
     for (uint32_t i = 0; i < TREES_JUNK; i++)
-        world_group_end(w.fabric, w.junk_id[i]);
+        fixture_group_end(w.fabric, w.junk_id[i]);
     if (set->clock == EMU_CLOCK_RAW)
         CU_ASSERT_TRUE(trees_step(&w, 100000000));
     CU_ASSERT_TRUE(trees_clean(&w));

@@ -12,28 +12,28 @@
 #include "nic/engine/internal.h"
 #include "switch/common/base.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
+#include "tests/fixtures/hostifs.h"
 
 #define FULL_BYTES 1024u /* payload of a full packet: four full segments, in five on the wire */
 #define SEGS       5u
 #define MOST       64u
 
-struct world {
-    struct edges edges;
+struct fixture {
+    struct hostifs hostifs;
     struct engine *from, *to;  /* of nodes 0 and 1 */
     struct engine_link *cable; /* the last one of the way to node 1 */
 };
 
 /* What goes from node @from to node @to is looked at. */
-static void world_look(struct world *w, uint32_t from, uint32_t to)
+static void fixture_look(struct fixture *w, uint32_t from, uint32_t to)
 {
-    w->from = fabric_engine(w->edges.fabric, from);
-    w->to = fabric_engine(w->edges.fabric, to);
+    w->from = fabric_engine(w->hostifs.fabric, from);
+    w->to = fabric_engine(w->hostifs.fabric, to);
     w->cable = w->to->link;
 }
 
 /* @set: NULL: packets of four segments. */
-static void world_open(struct world *w, const char *set)
+static void fixture_open(struct fixture *w, const char *set)
 {
     struct fabric_config config = {.name = "whole",
                                    .clock = EMU_CLOCK_RAW,
@@ -41,28 +41,28 @@ static void world_open(struct world *w, const char *set)
                                    .seed = test_seed(),
                                    .start_stopped = true};
 
-    world_profile(&config.profile, "qsnet3", set ? set : "packet_bytes=1024");
-    edges_open(&w->edges, "kary:4,1", &config);
-    world_look(w, 0, 1);
+    fixture_profile(&config.profile, "qsnet3", set ? set : "packet_bytes=1024");
+    hostifs_open(&w->hostifs, "kary:4,1", &config);
+    fixture_look(w, 0, 1);
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *w)
 {
-    CU_ASSERT_TRUE(world_fabric_holds(w->edges.fabric, 0));
-    edges_close(&w->edges);
+    CU_ASSERT_TRUE(fixture_fabric_holds(w->hostifs.fabric, 0));
+    hostifs_close(&w->hostifs);
 }
 
 /* The sending engine looks at its host's edge, and sends. */
-static void step_from(struct world *w)
+static void step_from(struct fixture *w)
 {
     w->from->host.in_ps = 0;
     w->from->dev.step(&w->from->dev, 0);
 }
 
 /* The switch looks at the cable from there, and sends. */
-static void step_switch(struct world *w)
+static void step_switch(struct fixture *w)
 {
-    struct switch_dev *sw = w->edges.fabric->sw[0];
+    struct switch_dev *sw = w->hostifs.fabric->sw[0];
 
     for (uint32_t p = 0; p < sw->ports; p++)
         switch_more(sw, p);
@@ -70,19 +70,19 @@ static void step_switch(struct world *w)
 }
 
 /* The receiving engine takes what lies on its cable, once. */
-static void step_to(struct world *w)
+static void step_to(struct fixture *w)
 {
     emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
     w->to->dev.step(&w->to->dev, 0);
 }
 
 /* Until nothing moves. */
-static void settle(struct world *w)
+static void settle(struct fixture *w)
 {
     uint32_t quiet = 0;
 
     while (quiet < 4)
-        quiet = world_fabric_pass(w->edges.fabric) ? 0 : quiet + 1;
+        quiet = fixture_fabric_pass(w->hostifs.fabric) ? 0 : quiet + 1;
 }
 
 static void fill(uint8_t *payload, uint32_t number)
@@ -92,44 +92,44 @@ static void fill(uint8_t *payload, uint32_t number)
 }
 
 /* Segment @number of @node's to @dst, of @len bytes. */
-static void post_from(struct world *w, uint32_t node, uint32_t dst, uint32_t number, uint8_t len)
+static void post_from(struct fixture *w, uint32_t node, uint32_t dst, uint32_t number, uint8_t len)
 {
     struct emu_hdr hdr = {.dst = dst, .seq = number, .kind = EMU_UNICAST, .len = len};
     uint8_t payload[EMU_PAYLOAD_BYTES];
 
     fill(payload, number);
-    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, node, &hdr, payload));
+    CU_ASSERT_TRUE_FATAL(hostifs_post(&w->hostifs, node, &hdr, payload));
 }
 
-static void post(struct world *w, uint32_t dst, uint32_t number, uint8_t len)
+static void post(struct fixture *w, uint32_t dst, uint32_t number, uint8_t len)
 {
     post_from(w, 0, dst, number, len);
 }
 
 /* Full ones to node 1, from number @from on. */
-static void post_stream(struct world *w, uint32_t from, uint32_t count)
+static void post_stream(struct fixture *w, uint32_t from, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         post(w, 1, from + i, EMU_PAYLOAD_BYTES);
 }
 
 /* Does node 1 have these, in their order, and nothing else? */
-static bool came(struct world *w, uint32_t from, uint32_t count)
+static bool came(struct fixture *w, uint32_t from, uint32_t count)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES];
     struct emu_seg seg;
 
     for (uint32_t i = 0; i < count; i++) {
         fill(payload, from + i);
-        if (!edges_take(&w->edges, 1, &seg) || seg.hdr.seq != from + i || seg.hdr.src != 0 ||
+        if (!hostifs_take(&w->hostifs, 1, &seg) || seg.hdr.seq != from + i || seg.hdr.src != 0 ||
             seg.hdr.kind != EMU_UNICAST || memcmp(seg.payload, payload, seg.hdr.len) != 0)
             return false;
     }
-    return !edges_take(&w->edges, 1, &seg);
+    return !hostifs_take(&w->hostifs, 1, &seg);
 }
 
 /* What was posted lies on the cable to node 1. */
-static void bring_posted(struct world *w)
+static void bring_posted(struct fixture *w)
 {
     step_from(w);
     step_switch(w);
@@ -137,13 +137,13 @@ static void bring_posted(struct world *w)
 }
 
 /* A packet of four segments, from number @from on, does. */
-static void bring(struct world *w, uint32_t from)
+static void bring(struct fixture *w, uint32_t from)
 {
     post_stream(w, from, FULL_BYTES / EMU_SEG_BYTES);
     bring_posted(w);
 }
 
-static struct emu_entry *entry_at(const struct world *w, uint32_t index)
+static struct emu_entry *entry_at(const struct fixture *w, uint32_t index)
 {
     struct emu_ring_end end = w->cable->rx.data;
 
@@ -151,9 +151,9 @@ static struct emu_entry *entry_at(const struct world *w, uint32_t index)
     return emu_ring_slot(&end);
 }
 
-static struct emu_seg *seg_at(const struct world *w, uint32_t index)
+static struct emu_seg *seg_at(const struct fixture *w, uint32_t index)
 {
-    return emu_pool_seg(w->edges.fabric->pool, entry_at(w, index)->buf);
+    return emu_pool_seg(w->hostifs.fabric->pool, entry_at(w, index)->buf);
 }
 
 /* --- the sending end ---------------------------------------------------------------- */
@@ -164,10 +164,10 @@ static struct emu_seg *seg_at(const struct world *w, uint32_t index)
  */
 static void stream_by_packets(const char *set, uint32_t posts, uint32_t packets)
 {
-    struct world w;
+    struct fixture w;
     uint32_t bytes = 0;
 
-    world_open(&w, set);
+    fixture_open(&w, set);
     post_stream(&w, 0, posts);
     step_from(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), packets);
@@ -183,7 +183,7 @@ static void stream_by_packets(const char *set, uint32_t posts, uint32_t packets)
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, posts));
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), packets);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void stream__is_sent_by_the_packet(void)
@@ -200,11 +200,11 @@ static void stream__waits_where_much_is_kept(void)
 {
     enum { POSTS = 900 };
     uint8_t got[POSTS] = {0};
-    struct world w;
+    struct fixture w;
     struct emu_seg seg;
     uint32_t most;
 
-    world_open(&w, "transport=acknowledged");
+    fixture_open(&w, "transport=acknowledged");
     most = w.from->send.most;
     CU_ASSERT_EQUAL(most, 2 * w.from->send.packets);
     CU_ASSERT_TRUE_FATAL(most + MOST < POSTS);
@@ -215,22 +215,22 @@ static void stream__waits_where_much_is_kept(void)
     CU_ASSERT_TRUE(w.from->send.held < most + 16);
     CU_ASSERT_TRUE(w.from->host.in_full);
     settle(&w);
-    while (edges_take(&w.edges, 1, &seg)) /* packets that had begun overtake each other */
+    while (hostifs_take(&w.hostifs, 1, &seg)) /* packets that had begun overtake each other */
         got[seg.hdr.seq]++;
     for (uint32_t i = 0; i < POSTS; i++)
         CU_ASSERT_EQUAL(got[i], 1);
     CU_ASSERT_EQUAL(w.from->send.held, 0);
     CU_ASSERT_FALSE(w.from->host.in_full);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* What is other ends a packet, and goes where it is to go; and so does what follows it. */
 static void stream__is_cut_where_segments_differ(void)
 {
-    struct world w;
+    struct fixture w;
     struct emu_seg seg;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     post_stream(&w, 0, 3);
     post(&w, 2, 100, EMU_PAYLOAD_BYTES);
     post_stream(&w, 3, 2);
@@ -238,27 +238,27 @@ static void stream__is_cut_where_segments_differ(void)
     post_stream(&w, 6, 5);
     post(&w, 1, 11, 0);
     settle(&w);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 2, &seg));
+    CU_ASSERT_TRUE(hostifs_take(&w.hostifs, 2, &seg));
     CU_ASSERT_EQUAL(seg.hdr.seq, 100);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg));
+    CU_ASSERT_TRUE(hostifs_take(&w.hostifs, 1, &seg));
     CU_ASSERT_EQUAL(seg.hdr.seq, 11); /* small: it overtakes */
     CU_ASSERT_TRUE(came(&w, 0, 11));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* What was posted, so many segments, is taken from the edge; nothing is sent. */
-static void take_posted(struct world *w, uint32_t count)
+static void take_posted(struct fixture *w, uint32_t count)
 {
-    engine_host_look(w->from);
-    CU_ASSERT_EQUAL(engine_take_edge(w->from, w->from->host.in.plug.plugged, count), count);
+    engine_host_refresh(w->from);
+    CU_ASSERT_EQUAL(engine_take_hostif(w->from, w->from->host.in.plug.plugged, count), count);
     emu_rx_done(&w->from->host.in, count);
     w->from->host.in.owed += (uint16_t)count;
     emu_rx_pay(&w->from->host.in, &w->from->dev, 0);
 }
 
 /* Of @count segments none was sent. */
-static void gave_up(const struct world *w, uint32_t count)
+static void gave_up(const struct fixture *w, uint32_t count)
 {
     CU_ASSERT_EQUAL(emu_count_read(&w->from->counts.lost), count);
     CU_ASSERT_EQUAL(emu_count_read(&w->from->counts.packets), 0);
@@ -268,40 +268,40 @@ static void gave_up(const struct world *w, uint32_t count)
 /* Its numbers would be taken for others. */
 static void stream__to_where_nothing_gets_is_given_up(void)
 {
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     w.from->send.flow[1].next += ENGINE_SPAN;
     post_stream(&w, 0, 9);
     settle(&w);
     gave_up(&w, 9);
     CU_ASSERT_TRUE(came(&w, 0, 0));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* Another process has come meanwhile: what it posts joins no packet of the one before it. */
 static void stream__of_another_process_is_a_packet_of_its_own(void)
 {
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     post_stream(&w, 0, 2);
     take_posted(&w, 2);
-    edges_detach(&w.edges, 0);
-    edges_attach(&w.edges, 0);
+    hostifs_detach(&w.hostifs, 0);
+    hostifs_attach(&w.hostifs, 0);
     post_stream(&w, 2, 2);
     take_posted(&w, 2);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 2);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 2);
     CU_ASSERT_TRUE(came(&w, 0, 4));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* --- the receiving end -------------------------------------------------------------- */
 
 /* The CRC-32 that goes with what lies there now, of @bytes of payload in all. */
-static void seal(const struct world *w, uint32_t bytes)
+static void seal(const struct fixture *w, uint32_t bytes)
 {
     uint32_t crc = 0, last = emu_packet_segments(bytes) - 1;
     struct emu_head head = {0};
@@ -318,19 +318,19 @@ static void seal(const struct world *w, uint32_t bytes)
 /* A spoilt packet gets a NACK, and comes again. */
 static void packet__that_is_damaged_is_sent_again(void)
 {
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     bring(&w, 0);
     entry_at(&w, SEGS - 1)->crc ^= 1;
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
     for (uint32_t i = 0; i < 100000 && !emu_count_read(&w.from->counts.acks); i++)
-        world_fabric_pass(w.edges.fabric);
+        fixture_fabric_pass(w.hostifs.fabric);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.nacks), 1);
     CU_ASSERT_TRUE(came(&w, 0, 4));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /*
@@ -355,9 +355,9 @@ static void segment__that_no_host_posts_is_refused(void)
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct emu_hdr *hdr[SEGS - 1], was[SEGS - 1];
-        struct world w;
+        struct fixture w;
 
-        world_open(&w, NULL);
+        fixture_open(&w, NULL);
         bring(&w, 0);
         for (uint32_t s = 0; s < SEGS - 1; s++) {
             hdr[s] = &seg_at(&w, s)->hdr;
@@ -374,17 +374,17 @@ static void segment__that_no_host_posts_is_refused(void)
         for (uint32_t s = 0; s < SEGS - 1; s++)
             *hdr[s] = was[s]; /* the sender still has them */
         for (uint32_t pass = 0; pass < 100000 && !emu_count_read(&w.from->counts.acks); pass++)
-            world_fabric_pass(w.edges.fabric);
+            fixture_fabric_pass(w.hostifs.fabric);
         settle(&w);
         CU_ASSERT_TRUE(came(&w, 0, 4));
-        world_close(&w);
+        fixture_close(&w);
     }
 }
 
 /* Bring in packets that nobody has sent, each with another tag, on all channels in turn. */
-static void bring_heads(struct world *w, uint32_t from, uint32_t count)
+static void bring_heads(struct fixture *w, uint32_t from, uint32_t count)
 {
-    struct switch_dev *sw = w->edges.fabric->sw[0];
+    struct switch_dev *sw = w->hostifs.fabric->sw[0];
     struct emu_tx *tx = switch_tx(sw, w->cable->rx.peer.port);
 
     for (uint32_t i = from; i < from + count; i++) {
@@ -406,10 +406,10 @@ static void bring_heads(struct world *w, uint32_t from, uint32_t count)
  */
 static void replies__wait_for_room_in_the_ring(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t slots;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     slots = w.cable->tx.data.mask + 1;
     for (uint32_t sent = 0; sent < 2 * slots; sent += EMU_VCS) {
         bring_heads(&w, sent, EMU_VCS);
@@ -423,17 +423,17 @@ static void replies__wait_for_room_in_the_ring(void)
     w.to->dev.step(&w.to->dev, 0);
     CU_ASSERT_EQUAL(w.cable->replies, 0);
     CU_ASSERT_EQUAL(w.cable->tx.data.at, slots + EMU_VCS);
-    edges_close(&w.edges); /* nobody waits for its credits */
+    hostifs_close(&w.hostifs); /* nobody waits for its credits */
 }
 
 /* Half of it is here: the rest may never come. */
 static void packet__that_has_not_come_is_left(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t channel;
     uint64_t stamp;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     bring(&w, 0);
     channel = entry_at(&w, 0)->packet.channel;
     stamp = atomic_load(&entry_at(&w, SEGS - 1)->stamp);
@@ -445,26 +445,26 @@ static void packet__that_has_not_come_is_left(void)
     emu_dev_signal(&w.to->dev, w.to->dev.worker, EMU_EVENT_DATA, 1);
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, 4));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* More than the host's ring holds: all of it comes, in its order, as room is made. */
 static void host__that_is_full_gets_all_in_order(void)
 {
-    struct world w;
+    struct fixture w;
     struct emu_seg seg;
     uint32_t posted = 0, got = 0;
     uint64_t random = test_seed();
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     while (got < 2 * EMU_HOSTIF_SLOTS) {
         for (uint32_t i = 0; i < 64 && posted < 2 * EMU_HOSTIF_SLOTS && posted - got < 6000; i++)
             post(&w, 1, posted++, EMU_PAYLOAD_BYTES);
         for (uint32_t i = 0; i < 12; i++)
-            world_fabric_pass(w.edges.fabric);
+            fixture_fabric_pass(w.hostifs.fabric);
         if (posted - got < 5500 && posted < 2 * EMU_HOSTIF_SLOTS)
             continue;
-        for (uint32_t some = emu_xorshift(&random) % 9; some && edges_take(&w.edges, 1, &seg);
+        for (uint32_t some = emu_xorshift(&random) % 9; some && hostifs_take(&w.hostifs, 1, &seg);
              some--)
             CU_ASSERT_EQUAL_FATAL(seg.hdr.seq, got++);
     }
@@ -472,46 +472,46 @@ static void host__that_is_full_gets_all_in_order(void)
     CU_ASSERT_TRUE(came(&w, got, 0));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.lost), 0);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* Who wants word of what became of its segments gets it, and the host sees nothing of the wish. */
-static void packet__that_asks_for_word_is_told_of(void)
+static void packet__that_asks_for_word_is_reported_of(void)
 {
     const struct emu_hdr hdr = {.dst = 1,
                                 .kind = EMU_UNICAST | EMU_NOTIFY,
                                 .len = EMU_PAYLOAD_BYTES};
     uint8_t payload[EMU_PAYLOAD_BYTES];
-    struct world w;
+    struct fixture w;
     struct emu_seg seg;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     for (uint32_t i = 0; i < 4; i++) {
         struct emu_hdr own = hdr;
 
         own.seq = i;
         fill(payload, i);
-        CU_ASSERT_TRUE_FATAL(edges_post(&w.edges, 0, &own, payload));
+        CU_ASSERT_TRUE_FATAL(hostifs_post(&w.hostifs, 0, &own, payload));
     }
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, 4));
     for (uint32_t i = 0; i < 4; i++) {
-        CU_ASSERT_TRUE(edges_take(&w.edges, 0, &seg));
+        CU_ASSERT_TRUE(hostifs_take(&w.hostifs, 0, &seg));
         CU_ASSERT_EQUAL(seg.hdr.seq, i);
     }
-    CU_ASSERT_FALSE(edges_take(&w.edges, 0, &seg));
-    world_close(&w);
+    CU_ASSERT_FALSE(hostifs_take(&w.hostifs, 0, &seg));
+    fixture_close(&w);
 }
 
 /* A number that was heard before: acknowledged, and nobody gets it. */
 static void packet__that_came_before_is_acknowledged_alone(void)
 {
-    struct world w;
-    struct engine_heard *heard;
+    struct fixture w;
+    struct engine_history *heard;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     bring(&w, 0);
-    heard = &w.to->receive.heard[0];
+    heard = &w.to->receive.history[0];
     heard->from = 1;
     heard->last = 0;
     memset(heard->seen, 0xff, sizeof heard->seen);
@@ -519,44 +519,44 @@ static void packet__that_came_before_is_acknowledged_alone(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     CU_ASSERT_TRUE(came(&w, 0, 0));
-    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
-    world_close(&w);
+    CU_ASSERT_EQUAL(fixture_fabric_bufs_held(w.hostifs.fabric), 0);
+    fixture_close(&w);
 }
 
 /* Nobody is there any more: it is dropped, and its sender is none the worse. */
 static void packet__for_nobody_is_dropped(void)
 {
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     bring(&w, 0);
-    edges_detach(&w.edges, 1);
+    hostifs_detach(&w.hostifs, 1);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
-    world_close(&w);
+    CU_ASSERT_EQUAL(fixture_fabric_bufs_held(w.hostifs.fabric), 0);
+    fixture_close(&w);
 }
 
 /* --- groups ------------------------------------------------------------------------- */
 
 /* A group of the first two, whose unit is looked at, from node 1: its address. */
-static uint32_t open_unit(struct world *w)
+static uint32_t open_unit(struct fixture *w)
 {
-    world_open(w, "packet_bytes=1024 combining=switch");
-    world_look(w, 1, w->edges.nodes);
-    return world_group_of_first(w->edges.fabric, 2);
+    fixture_open(w, "packet_bytes=1024 combining=switch");
+    fixture_look(w, 1, w->hostifs.nodes);
+    return fixture_group_of_first(w->hostifs.fabric, 2);
 }
 
 /* A group of the first @members, combined at node 0, looked at from node 1: its address. */
-static uint32_t open_tree(struct world *w, uint32_t members)
+static uint32_t open_tree(struct fixture *w, uint32_t members)
 {
-    world_open(w, NULL);
-    world_look(w, 1, 0);
-    return world_group_of_first(w->edges.fabric, members);
+    fixture_open(w, NULL);
+    fixture_look(w, 1, 0);
+    return fixture_group_of_first(w->hostifs.fabric, members);
 }
 
 /* Segment @number of @node's of group @group: a vector of which each element says both. */
-static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind, uint32_t number)
+static void post_of(struct fixture *w, uint32_t node, uint32_t group, uint8_t kind, uint32_t number)
 {
     struct emu_hdr hdr = {.dst = group,
                           .seq = number,
@@ -568,48 +568,49 @@ static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind
 
     for (uint32_t i = 0; i < EMU_PAYLOAD_BYTES / 8; i++)
         payload[i] = 1000 * number + node;
-    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, node, &hdr, payload));
+    CU_ASSERT_TRUE_FATAL(hostifs_post(&w->hostifs, node, &hdr, payload));
 }
 
 /* Segments 1 to 4 of @node's to @group. */
-static void post_four(struct world *w, uint32_t node, uint32_t group, uint8_t kind)
+static void post_four(struct fixture *w, uint32_t node, uint32_t group, uint8_t kind)
 {
     for (uint32_t i = 1; i <= 4; i++)
         post_of(w, node, group, kind, i);
 }
 
 /* Does @node have segments 1 to 4 of @group, whose elements are so many times 1000 and @value? */
-static bool came_of(struct world *w, uint32_t node, uint32_t group, uint64_t times, uint64_t value)
+static bool came_of(struct fixture *w, uint32_t node, uint32_t group, uint64_t times,
+                    uint64_t value)
 {
     struct emu_seg seg;
     uint64_t element;
 
     for (uint32_t i = 1; i <= 4; i++) {
-        if (!edges_take(&w->edges, node, &seg) || seg.hdr.seq != i || seg.hdr.dst != group)
+        if (!hostifs_take(&w->hostifs, node, &seg) || seg.hdr.seq != i || seg.hdr.dst != group)
             return false;
         memcpy(&element, seg.payload + EMU_PAYLOAD_BYTES - 8, 8);
         if (element != times * 1000 * i + value)
             return false;
     }
-    return !edges_take(&w->edges, node, &seg);
+    return !hostifs_take(&w->hostifs, node, &seg);
 }
 
 /* Of @posts contributions of @kind so many packets leave in a pass; and all in further ones. */
 static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
-    world_open(&w, "transport=acknowledged");
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    fixture_open(&w, "transport=acknowledged");
+    group = fixture_group_of_first(w.hostifs.fabric, 4);
+    fixture_look(&w, 1, 0);
     for (uint32_t i = 1; i <= posts; i++)
         post_of(&w, 1, group, kind, i);
     step_from(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), packets);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), posts);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* What goes up leaves half of a pool: for what comes down, and for who sends to the same one. */
@@ -624,7 +625,7 @@ static void contributions__leave_half_of_a_pool(void)
 /* Contributions to a reduction: for the adapter, whatever its host has room for. */
 static void packet__of_contributions_is_combined(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -643,13 +644,13 @@ static void packet__of_contributions_is_combined(void)
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 0);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* Contributions to a group that all have left meanwhile are dropped, and acknowledged. */
 static void packet__of_contributions_to_no_group_is_dropped(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -659,18 +660,18 @@ static void packet__of_contributions_to_no_group_is_dropped(void)
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
-    edges_close(&w.edges); /* of whose groups one was taken out behind its back */
+    CU_ASSERT_EQUAL(fixture_fabric_bufs_held(w.hostifs.fabric), 0);
+    hostifs_close(&w.hostifs); /* of whose groups one was taken out behind its back */
 }
 
 /* What goes to a group's members is each one's host's. */
 static void packet__to_a_group_is_delivered(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t nodes[4], group;
 
-    world_open(&w, NULL);
-    group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
+    fixture_open(&w, NULL);
+    group = fixture_multicast(w.hostifs.fabric, nodes, fixture_nodes(nodes, 4));
     post_four(&w, 0, group, EMU_MULTICAST);
     bring_posted(&w);
     settle(&w);
@@ -678,7 +679,7 @@ static void packet__to_a_group_is_delivered(void)
         CU_ASSERT_TRUE(came_of(&w, n, group, 1, 0));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* The state of contribution @number at the engine @e. */
@@ -698,7 +699,7 @@ static void forget_four(struct engine *e, uint32_t group)
 /* A member makes its contributions again, before there is a result, or after. */
 static void contributions_made_twice(uint8_t kind)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -725,7 +726,7 @@ static void contributions_made_twice(uint8_t kind)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 16);
     CU_ASSERT_EQUAL(state_of(w.to, group, 1)->have, 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 4);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void contributions__made_twice_count_once(void)
@@ -735,7 +736,7 @@ static void contributions__made_twice_count_once(void)
 }
 
 /* Node 1's contributions from @from to @to, which it only hands on. */
-static void post_row(struct world *w, uint32_t group, uint32_t from, uint32_t to)
+static void post_row(struct fixture *w, uint32_t group, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i <= to; i++)
         post_of(w, 1, group, EMU_REDUCE, i);
@@ -746,7 +747,7 @@ static void post_row(struct world *w, uint32_t group, uint32_t from, uint32_t to
 static void contributions__handed_on_have_no_state(void)
 {
     struct engine_group *of;
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -755,7 +756,7 @@ static void contributions__handed_on_have_no_state(void)
     post_row(&w, group, 8, 9);   /* 7 was a token */
     post_row(&w, group, 10, 13); /* to the same row */
     for (uint32_t i = 0; i <= 14; i++) {
-        CU_ASSERT_EQUAL(engine_group_came(of, i), i != 0 && i != 7 && i != 14);
+        CU_ASSERT_EQUAL(engine_group_arrived(of, i), i != 0 && i != 7 && i != 14);
         CU_ASSERT_EQUAL(state_of(w.from, group, i)->used, false);
     }
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 12);
@@ -769,14 +770,14 @@ static void contributions__handed_on_have_no_state(void)
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 12);
     post_row(&w, group, 7, 7); /* later than those behind it */
     for (uint32_t i = 1; i <= 13; i++)
-        CU_ASSERT_TRUE(engine_group_came(of, i));
-    world_close(&w);
+        CU_ASSERT_TRUE(engine_group_arrived(of, i));
+    fixture_close(&w);
 }
 
 /* In a group of which a state is open nothing goes by it: members that do not agree are told of. */
 static void contributions__are_not_handed_on_past_a_state(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_unit(&w);
@@ -785,13 +786,13 @@ static void contributions__are_not_handed_on_past_a_state(void)
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 1);
     post_of(&w, 1, group, EMU_REDUCE, 1);
     settle(&w);
-    CU_ASSERT_PTR_NOT_NULL(engine_group_clash(engine_group_of(w.to, group)));
+    CU_ASSERT_PTR_NOT_NULL(engine_group_mismatch(engine_group_of(w.to, group)));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* A token of all members. */
-static void post_token(struct world *w, uint32_t group, uint32_t number)
+static void post_token(struct fixture *w, uint32_t group, uint32_t number)
 {
     struct emu_seg seg;
 
@@ -799,35 +800,35 @@ static void post_token(struct world *w, uint32_t group, uint32_t number)
         post_of(w, n, group, EMU_BARRIER, number);
     settle(w);
     for (uint32_t n = 0; n < 4; n++)
-        CU_ASSERT_TRUE(edges_take(&w->edges, n, &seg) && seg.hdr.seq == number);
+        CU_ASSERT_TRUE(hostifs_take(&w->hostifs, n, &seg) && seg.hdr.seq == number);
 }
 
 /* Numbers come again after 2^32: what was, by a state or without one, is no second time then. */
 static void contributions__come_again_after_all_numbers(void)
 {
     struct engine_group *of;
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
     of = engine_group_of(w.from, group);
     post_row(&w, group, 1, 4);
-    CU_ASSERT_TRUE(engine_group_came(of, 2));
+    CU_ASSERT_TRUE(engine_group_arrived(of, 2));
     post_token(&w, group, 5);
     for (uint32_t i = 0; i < EMU_WINDOW; i++) {
-        CU_ASSERT_EQUAL(engine_group_came(of, 2), i < 2);
+        CU_ASSERT_EQUAL(engine_group_arrived(of, 2), i < 2);
         post_token(&w, group, 6 + (i << 24));
-        CU_ASSERT_TRUE(engine_group_came(of, 6 + (i << 24)));
+        CU_ASSERT_TRUE(engine_group_arrived(of, 6 + (i << 24)));
     }
     post_token(&w, group, 5);
     post_row(&w, group, 1, 4);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 8);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* The only packet that is on its way from the engine that is looked at is as it was sent. */
-static bool sent_is_kept(const struct world *w)
+static bool sent_is_kept(const struct fixture *w)
 {
     const struct engine_packet *p = &w->from->send.packet[w->from->send.awaiting.first];
 
@@ -838,7 +839,7 @@ static bool sent_is_kept(const struct world *w)
 /* Who has sent contributions may have to send them again: nothing else is combined in them. */
 static void contributions__are_kept_by_their_sender(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -856,13 +857,13 @@ static void contributions__are_kept_by_their_sender(void)
     post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* Nor is their header made that of a result, where nothing was to be combined with them. */
 static void contributions__that_are_the_result_are_kept_by_their_sender(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_unit(&w);
@@ -874,13 +875,13 @@ static void contributions__that_are_the_result_are_kept_by_their_sender(void)
     CU_ASSERT_TRUE(sent_is_kept(&w));
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 0, group, 1, 1));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* Where a group has failed nothing is combined, or sent on. */
 static void contributions__to_what_has_failed_are_dropped(void)
 {
-    struct world w;
+    struct fixture w;
     struct emu_seg seg;
     uint32_t group;
 
@@ -893,8 +894,8 @@ static void contributions__to_what_has_failed_are_dropped(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 12);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    CU_ASSERT_TRUE(!edges_take(&w.edges, 3, &seg));
-    world_close(&w);
+    CU_ASSERT_TRUE(!hostifs_take(&w.hostifs, 3, &seg));
+    fixture_close(&w);
 }
 
 /* Something flips a bit in what is combined, and that is found when it is read. */
@@ -908,7 +909,7 @@ static void contributions__meet_faults(void)
                                                 .dst = EMU_FAULT_ANY,
                                                 .group = EMU_FAULT_ANY}};
     struct emu_faults faults;
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -924,13 +925,13 @@ static void contributions__meet_faults(void)
     emu_fault_log_destroy(faults.log);
     emu_faults_drop(&faults, engine_cache(w.to));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 4);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* A state whose parity is wrong is read by the next contribution, but not by the first one. */
 static void contributions__find_a_damaged_state(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -949,21 +950,21 @@ static void contributions__find_a_damaged_state(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 9);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 1);
     CU_ASSERT_TRUE(engine_group_of(w.to, group)->tree->failed);
-    world_close(&w);
+    fixture_close(&w);
 }
 
-static uint64_t element_of(const struct world *w, const struct engine_coll *state)
+static uint64_t element_of(const struct fixture *w, const struct engine_coll *state)
 {
     uint64_t element;
 
-    memcpy(&element, emu_pool_bytes(w->edges.fabric->pool, state->buf), sizeof element);
+    memcpy(&element, emu_pool_bytes(w->hostifs.fabric->pool, state->buf), sizeof element);
     return element;
 }
 
 /* What is only a length has nothing that could be combined. */
 static void contributions__to_a_length_are_not_combined(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -983,27 +984,27 @@ static void contributions__to_a_length_are_not_combined(void)
     post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 3, group, 2, 3));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* The same of a group, and of what is sent on. */
 static void group__that_nothing_reaches_gets_no_packet(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t nodes[4], group;
 
-    world_open(&w, NULL);
-    group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
+    fixture_open(&w, NULL);
+    group = fixture_multicast(w.hostifs.fabric, nodes, fixture_nodes(nodes, 4));
     engine_group_of(w.from, group)->flow.next += ENGINE_SPAN;
     post_four(&w, 0, group, EMU_MULTICAST);
     settle(&w);
     gave_up(&w, 4);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void parent__that_nothing_reaches_gets_no_packet(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -1012,22 +1013,22 @@ static void parent__that_nothing_reaches_gets_no_packet(void)
     settle(&w);
     gave_up(&w, 4);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 4);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* --- a full host -------------------------------------------------------------------- */
 
 /* Does something wait for the host that is looked at, as far as who looks after hosts is told? */
-static bool engine_host_waits(const struct world *w)
+static bool engine_host_waits(const struct fixture *w)
 {
-    const struct emu_hostif *edge = w->edges.fabric->edge[w->to->node];
+    const struct emu_hostif *hostif = w->hostifs.fabric->hostif[w->to->node];
 
-    return edge->blocked || atomic_load(&edge->stuck) || w->to->host.delivery.active ||
-           !engine_list_empty(&w->to->receive.whole);
+    return hostif->blocked || atomic_load(&hostif->stuck) || w->to->host.delivery.active ||
+           !engine_list_empty(&w->to->receive.complete);
 }
 
 /* The ring of the host at the looked at node is full, to the last slot; nothing waits. */
-static void fill_host(struct world *w)
+static void fill_host(struct fixture *w)
 {
     for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++) {
         post_from(w, w->from->node, w->to->node, i, EMU_PAYLOAD_BYTES);
@@ -1039,26 +1040,26 @@ static void fill_host(struct world *w)
 }
 
 /* It has read all of it; whoever is cut off after that had nothing to answer for. */
-static void host_reads_all(struct world *w)
+static void host_reads_all(struct fixture *w)
 {
-    uint32_t nodes[EDGES_MAX], got = 0;
+    uint32_t nodes[HOSTIFS_MAX], got = 0;
     struct emu_seg seg;
 
     CU_ASSERT_FALSE(engine_host_waits(w));
-    while (edges_take(&w->edges, w->to->node, &seg))
+    while (hostifs_take(&w->hostifs, w->to->node, &seg))
         got++;
     CU_ASSERT_EQUAL(got, EMU_HOSTIF_SLOTS);
     settle(w);
     for (uint32_t tick = 0; tick < 10; tick++)
-        CU_ASSERT_EQUAL(fabric_tick(w->edges.fabric, nodes, EDGES_MAX), 0);
+        CU_ASSERT_EQUAL(fabric_tick(w->hostifs.fabric, nodes, HOSTIFS_MAX), 0);
 }
 
 /* What the ring has just enough room for is taken at once. */
 static void packet__fills_the_last_slots(void)
 {
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS - 4; i++) {
         post(&w, 1, i, EMU_PAYLOAD_BYTES);
         if (i % 16 == 15)
@@ -1068,31 +1069,31 @@ static void packet__fills_the_last_slots(void)
     bring(&w, EMU_HOSTIF_SLOTS - 4);
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, EMU_HOSTIF_SLOTS));
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* A copy of what was delivered comes to a full host, by a sender that has not heard so. */
 static void host__that_is_full_does_not_wait_for_copies(void)
 {
-    struct world w;
-    struct engine_heard *heard;
+    struct fixture w;
+    struct engine_history *heard;
 
-    world_open(&w, NULL);
+    fixture_open(&w, NULL);
     fill_host(&w);
     bring(&w, EMU_HOSTIF_SLOTS);
-    heard = &w.to->receive.heard[0];
+    heard = &w.to->receive.history[0];
     memset(heard->seen, 0xff, sizeof heard->seen);
     heard->last += EMU_HOSTIF_SLOTS;
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
     host_reads_all(&w);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 /* A contribution is for its adapter. */
 static void host__that_is_full_does_not_wait_for_contributions(void)
 {
-    struct world w;
+    struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
@@ -1102,7 +1103,7 @@ static void host__that_is_full_does_not_wait_for_contributions(void)
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 2);
     host_reads_all(&w);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 int main(void)
@@ -1118,7 +1119,7 @@ int main(void)
         CASE(replies__wait_for_room_in_the_ring),
         CASE(packet__that_has_not_come_is_left),
         CASE(host__that_is_full_gets_all_in_order),
-        CASE(packet__that_asks_for_word_is_told_of),
+        CASE(packet__that_asks_for_word_is_reported_of),
         CASE(packet__that_came_before_is_acknowledged_alone),
         CASE(packet__for_nobody_is_dropped),
         CASE(contributions__leave_half_of_a_pool),

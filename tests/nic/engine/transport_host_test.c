@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/bytes.h"
-#include "tests/world/host/adapters.h"
+#include "tests/fixtures/bytes.h"
+#include "tests/fixtures/host/adapters.h"
 
 #define NODES_MAX     32u
 #define DEPTH         4u      /* operations of one kind that a node has under way */
@@ -86,7 +86,7 @@ struct setting {
     enum emu_clock_mode clock;
 };
 
-struct world {
+struct fixture {
     struct topo_graph *graph;
     struct fabric *fabric;
     uint32_t nodes;
@@ -99,7 +99,8 @@ struct world {
     struct member member[NODES_MAX];
 };
 
-static void wrong(struct world *w, const char *what, uint32_t node, uint32_t peer, uint64_t number)
+static void wrong(struct fixture *w, const char *what, uint32_t node, uint32_t peer,
+                  uint64_t number)
 {
     if (!w->wrong++)
         printf("\n  node %u, peer %u, number %llu: %s; again: " TEST_SEED "=%llu\n", node, peer,
@@ -108,10 +109,13 @@ static void wrong(struct world *w, const char *what, uint32_t node, uint32_t pee
 
 /* --- made --------------------------------------------------------------------------- */
 
-static void attach(struct world *w, uint32_t n)
+static void attach(struct fixture *w, uint32_t n)
 {
-    struct fabemu_info info = {
-        .fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1, .acknowledged = true};
+    struct fabemu_info info = {.fabric = "transport",
+                               .node = n,
+                               .nodes = w->nodes,
+                               .incarnation = n + 1,
+                               .acknowledged = true};
     struct member *m = &w->member[n];
 
     m->fab = adapters_open(w->fabric, &info);
@@ -127,7 +131,7 @@ static uint8_t *guarded(void)
     return buf;
 }
 
-static void member_open(struct world *w, uint32_t n)
+static void member_open(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
     size_t targets = (size_t)w->nodes * DEPTH * (BYTES_MAX + GUARD);
@@ -163,7 +167,7 @@ static void member_open(struct world *w, uint32_t n)
 }
 
 /* The memory for broadcast puts: the first thing that the group does together. */
-static void register_symmetric(struct world *w)
+static void register_symmetric(struct fixture *w)
 {
     uint64_t began_ns = emu_now_ns();
     uint32_t left = w->nodes;
@@ -189,11 +193,11 @@ static void register_symmetric(struct world *w)
 }
 
 /* Ways of cables, drawn. */
-static void spoil_some(struct world *w, const struct emu_fault_rates *rates)
+static void spoil_some(struct fixture *w, const struct emu_fault_rates *rates)
 {
     uint64_t random = w->seed;
 
-    fabric_hold(w->fabric);
+    fabric_pause(w->fabric);
     for (uint32_t i = 0; i < 2 * fabric_cable_count(w->fabric); i++) {
         struct emu_faults *faults = bytes_below(&random, 2) ? fabric_faults(w->fabric, i / 2, i % 2)
                                                             : NULL;
@@ -201,10 +205,10 @@ static void spoil_some(struct world *w, const struct emu_fault_rates *rates)
         if (faults)
             faults->rates = *rates;
     }
-    fabric_go(w->fabric);
+    fabric_resume(w->fabric);
 }
 
-static void world_open(struct world *w, const struct setting *set)
+static void fixture_open(struct fixture *w, const struct setting *set)
 {
     const struct emu_fault_rates rates = {.lost = set->each,
                                           .head = set->each / 2,
@@ -221,19 +225,19 @@ static void world_open(struct world *w, const struct setting *set)
     memset(w, 0, sizeof *w);
     w->seed = test_seed();
     w->count = set->count;
-    world_profile(&config.profile, "qsnet3", NULL);
-    w->fabric = world_fabric_start(&w->graph, set->topo, NODES_MAX, &config);
+    fixture_profile(&config.profile, "qsnet3", NULL);
+    w->fabric = fixture_fabric_start(&w->graph, set->topo, NODES_MAX, &config);
     w->nodes = w->graph->nodes;
     if (set->some)
         spoil_some(w, &rates);
     w->entered = calloc(w->count + 1, sizeof *w->entered);
-    w->group = world_group_of_first(w->fabric, w->nodes);
+    w->group = fixture_group_of_first(w->fabric, w->nodes);
     for (uint32_t n = 0; n < w->nodes; n++)
         member_open(w, n);
     register_symmetric(w);
 }
 
-static void member_close(struct world *w, uint32_t n)
+static void member_close(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
 
@@ -256,11 +260,11 @@ static void member_close(struct world *w, uint32_t n)
     free(m->out);
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
         member_close(w, n);
-    world_fabric_stop(w->fabric, w->graph);
+    fixture_fabric_stop(w->fabric, w->graph);
     free(w->entered);
 }
 
@@ -273,7 +277,7 @@ static uint64_t target_at(uint32_t src, uint32_t d)
 }
 
 /* The bytes of message @number from @src to @dst. */
-static uint64_t message_key(const struct world *w, uint32_t src, uint32_t dst, uint32_t number)
+static uint64_t message_key(const struct fixture *w, uint32_t src, uint32_t dst, uint32_t number)
 {
     return emu_mix(w->seed ^ emu_mix((uint64_t)src << 48 | (uint64_t)dst << 32 | number));
 }
@@ -286,7 +290,7 @@ static uint32_t draw_bytes(struct member *m)
     return bytes_below(&m->random, most[bytes_below(&m->random, 3)] + 1);
 }
 
-static int begin_send(struct world *w, uint32_t n, struct action *a)
+static int begin_send(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
     uint32_t number = m->sent[a->peer]++;
@@ -301,7 +305,7 @@ static int begin_send(struct world *w, uint32_t n, struct action *a)
     return fabemu_send(m->queue, &dest, &iov, 1, &a->req);
 }
 
-static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
+static int begin_put(struct fixture *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
@@ -312,7 +316,7 @@ static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
                       a->bytes, &a->req);
 }
 
-static int begin_get(struct world *w, uint32_t n, struct action *a)
+static int begin_get(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
 
@@ -322,7 +326,7 @@ static int begin_get(struct world *w, uint32_t n, struct action *a)
                       &a->req);
 }
 
-static int begin_atomic(struct world *w, uint32_t n, struct action *a)
+static int begin_atomic(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n], *peer = &w->member[a->peer];
     uint64_t operand = 1;
@@ -372,7 +376,7 @@ static uint64_t broadcast_at(uint32_t src, uint32_t d)
     return ((uint64_t)src * DEPTH + d) * (BROADCAST_MAX + GUARD);
 }
 
-static int begin_broadcast(struct world *w, uint32_t n, struct action *a, uint32_t d)
+static int begin_broadcast(struct fixture *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
@@ -385,7 +389,7 @@ static int begin_broadcast(struct world *w, uint32_t n, struct action *a, uint32
                                 &a->req);
 }
 
-static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
+static void begin(struct fixture *w, uint32_t n, enum kind kind, uint32_t d)
 {
     struct member *m = &w->member[n];
     struct action *a = &m->action[kind][d];
@@ -434,7 +438,7 @@ static bool is_right(const uint8_t *buf, uint64_t key, uint32_t bytes)
     return is_guarded(buf + bytes) && bytes_filled(buf, bytes, key);
 }
 
-static void end_atomic(struct world *w, uint32_t n, struct action *a)
+static void end_atomic(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *peer = &w->member[a->peer];
 
@@ -451,7 +455,7 @@ static void end_atomic(struct world *w, uint32_t n, struct action *a)
  * It is on its way to all members' processes, before all that they hear of from now on. When a
  * worker tells them is for the host's scheduler to say.
  */
-static void end_broadcast(struct world *w, uint32_t n, const struct action *a, uint32_t d)
+static void end_broadcast(struct fixture *w, uint32_t n, const struct action *a, uint32_t d)
 {
     for (uint32_t to = 0; to < w->nodes; to++) {
         const uint8_t *at = w->member[to].cast + broadcast_at(n, d);
@@ -466,7 +470,7 @@ static void end_broadcast(struct world *w, uint32_t n, const struct action *a, u
     }
 }
 
-static void failed(struct world *w, uint32_t n, enum kind kind, const struct action *a)
+static void failed(struct fixture *w, uint32_t n, enum kind kind, const struct action *a)
 {
     static const char *const names[] = {"a message", "a put", "a get", "an atomic",
                                         "a broadcast put"};
@@ -479,7 +483,7 @@ static void failed(struct world *w, uint32_t n, enum kind kind, const struct act
     wrong(w, what, n, a->peer, kind);
 }
 
-static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
+static void end(struct fixture *w, uint32_t n, enum kind kind, uint32_t d)
 {
     struct action *a = &w->member[n].action[kind][d];
     const struct member *peer = &w->member[a->peer];
@@ -499,7 +503,7 @@ static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
         wrong(w, "a get's bytes are wrong", n, a->peer, d);
 }
 
-static void post_recv(struct world *w, uint32_t n, struct action *a)
+static void post_recv(struct fixture *w, uint32_t n, struct action *a)
 {
     struct fabemu_iov iov = {.base = a->buf, .bytes = BYTES_MAX};
 
@@ -511,7 +515,7 @@ static void post_recv(struct world *w, uint32_t n, struct action *a)
 }
 
 /* A message came: is it one that was sent here, and for the first time? */
-static void take_recv(struct world *w, uint32_t n, struct action *a)
+static void take_recv(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
     const struct fabemu_req *req = &a->req;
@@ -538,7 +542,7 @@ struct joint {
     uint64_t key;
 };
 
-static struct joint joint_of(const struct world *w, uint32_t number)
+static struct joint joint_of(const struct fixture *w, uint32_t number)
 {
     uint64_t state = w->seed * 31 + number;
 
@@ -554,7 +558,7 @@ static int64_t joint_value(const struct joint *joint, uint32_t n, uint32_t i)
     return (int64_t)(emu_mix(joint->key + i) >> 16) * (n + 1);
 }
 
-static void joint_begin(struct world *w, uint32_t n)
+static void joint_begin(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
     struct joint joint = joint_of(w, m->together);
@@ -589,7 +593,7 @@ static void joint_begin(struct world *w, uint32_t n)
         wrong(w, "a collective was not begun", n, joint.root, m->together);
 }
 
-static bool sums_right(const struct world *w, const struct joint *joint, const uint8_t *out)
+static bool sums_right(const struct fixture *w, const struct joint *joint, const uint8_t *out)
 {
     const int64_t *sum = (const int64_t *)(const void *)out;
 
@@ -604,7 +608,7 @@ static bool sums_right(const struct world *w, const struct joint *joint, const u
     return true;
 }
 
-static void joint_end(struct world *w, uint32_t n)
+static void joint_end(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
     struct joint joint = joint_of(w, m->together);
@@ -626,7 +630,7 @@ static void joint_end(struct world *w, uint32_t n)
 }
 
 /* Returns collectives under way here. */
-static uint32_t joint_step(struct world *w, uint32_t n)
+static uint32_t joint_step(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
 
@@ -640,7 +644,7 @@ static uint32_t joint_step(struct world *w, uint32_t n)
 /* --- run ---------------------------------------------------------------------------- */
 
 /* Begin and end what can be. Returns operations under way, or still to begin. */
-static uint32_t member_step(struct world *w, uint32_t n)
+static uint32_t member_step(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
     uint32_t left;
@@ -666,7 +670,7 @@ static uint32_t member_step(struct world *w, uint32_t n)
 }
 
 /* Until everything has ended, and every message has come. False: it stands still. */
-static bool run(struct world *w)
+static bool run(struct fixture *w)
 {
     uint64_t still_ns = emu_now_ns();
     uint32_t left = 1, done = 0;
@@ -703,7 +707,7 @@ static bool clean(const struct fabemu *fab)
 }
 
 /* What the last put of each slot wrote is there still: no older one came after it. */
-static void check_targets(struct world *w)
+static void check_targets(struct fixture *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
         for (uint32_t d = 0; d < DEPTH; d++) {
@@ -715,7 +719,7 @@ static void check_targets(struct world *w)
 }
 
 /* Every atomic was done once: that is what is in the words. */
-static void check_words(struct world *w)
+static void check_words(struct fixture *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++) {
         const struct member *m = &w->member[n];
@@ -735,9 +739,9 @@ static void check_words(struct world *w)
 static struct fabric_totals run_setting(const struct setting *set)
 {
     struct fabric_totals totals;
-    struct world w;
+    struct fixture w;
 
-    world_open(&w, set);
+    fixture_open(&w, set);
     CU_ASSERT_TRUE(run(&w));
     check_targets(&w);
     check_words(&w);
@@ -749,7 +753,7 @@ static struct fabric_totals run_setting(const struct setting *set)
     CU_ASSERT_EQUAL(totals.transport.refused, 0);
     CU_ASSERT_EQUAL(totals.dropped_nobody_attached, 0);
     CU_ASSERT_TRUE(set->each || !totals.dropped_malformed); /* damaged headers count there */
-    world_close(&w);
+    fixture_close(&w);
     return totals;
 }
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "tests/test.h"
-#include "tests/world/engine/transport_run.h"
+#include "tests/fixtures/engine/transport_run.h"
 
 #define SOAK_USAGE 2 /* exit status: the command line is wrong */
 

@@ -5,7 +5,7 @@
  * length; each that fails prints the command that replays it.
  */
 #include "tests/test.h"
-#include "tests/world/engine/transport_run.h"
+#include "tests/fixtures/engine/transport_run.h"
 
 #ifdef __SANITIZE_THREAD__ /* ten times as slow */
 #define PACKETS_VIRTUAL 8000u
@@ -184,7 +184,7 @@ static void channels__one_and_no_pool(void)
 /* --- nothing comes through ---------------------------------------------------------- */
 
 /* What a deaf node is sent, and sends, is told as failed; nothing else is, and nothing hangs. */
-static void deaf__is_told_as_failed(void)
+static void deaf__is_reported_as_failed(void)
 {
     struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, 320);
     struct transport_result result;
@@ -210,7 +210,7 @@ int main(void)
         CASE(virtual__later_than_a_timeout),
         CASE(links__two_into_the_network),
         CASE(channels__one_and_no_pool),
-        CASE(deaf__is_told_as_failed),
+        CASE(deaf__is_reported_as_failed),
         {NULL, NULL},
     };
 

@@ -13,8 +13,8 @@
 #include "emu/util/combine.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
-#include "tests/world/edges.h"
-#include "tests/world/host/cluster.h"
+#include "tests/fixtures/hostifs.h"
+#include "tests/fixtures/host/cluster.h"
 
 /* --- a process that is not honest --------------------------------------------------- */
 
@@ -85,7 +85,7 @@ static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
     if (hdr->kind == EMU_SET || hdr->kind == EMU_TEST)
         memcpy(payload, &word, sizeof word);
     else if (number % 2) /* what the library's segments begin with */
-        payload[0] = (uint8_t)(1 + number / 2 % NIC_BYE);
+        payload[0] = (uint8_t)(1 + number / 2 % NIC_DISCONNECT);
 }
 
 static void evil_post(void)
@@ -125,7 +125,7 @@ static void evil_round(struct cluster *w)
     emu_hostif_nic_consumed(&evil.nic);
     if ((evil.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
         evil_scribble();
-        world_fabric_pass(w->fabric);
+        fixture_fabric_pass(w->fabric);
         evil.nic.up_shown--; /* and then the right ones again */
         emu_hostif_nic_publish(&evil.nic);
         atomic_store(&evil.nic.shared->down_head, evil.nic.down_head);
@@ -139,11 +139,11 @@ static void evil_open(struct cluster *w, unsigned mode)
     evil.node = w->nodes;
     evil.mode = mode;
     evil.random = test_seed() + mode;
-    edges_attach_at(w->fabric, evil.node, &evil.nic);
+    hostifs_attach_at(w->fabric, evil.node, &evil.nic);
     for (uint32_t g = 0; g < EVIL_GROUPS; g++) {
         const uint32_t nodes[] = {g % w->nodes, evil.node};
 
-        evil.group[g] = world_group(w->fabric, nodes, 2);
+        evil.group[g] = fixture_group(w->fabric, nodes, 2);
     }
     w->also = evil_round;
     w->bad_company = true;
@@ -184,7 +184,7 @@ static void others_beside_evil(const struct cluster_config *set, unsigned mode)
     CU_ASSERT_TRUE(evil.posted > 1000);
     if (acknowledged && mode == EVIL_TESTS)
         /* it has all that it can get */
-        CU_ASSERT_PTR_NULL(fabric_engine(w.fabric, evil.node)->asks.free.first);
+        CU_ASSERT_PTR_NULL(fabric_engine(w.fabric, evil.node)->queries.free.first);
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
     evil_close(&w);
     cluster_attach(&w, w.nodes);

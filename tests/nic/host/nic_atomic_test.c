@@ -10,7 +10,7 @@
 
 #include "emu/util/combine.h"
 #include "tests/test.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/peers.h"
 
 static const unsigned types[] = {FABEMU_I32, FABEMU_U32, FABEMU_I64, FABEMU_U64, FABEMU_F64};
 

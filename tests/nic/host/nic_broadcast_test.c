@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/parts.h"
-#include "tests/world/host/team.h"
+#include "tests/fixtures/host/parts.h"
+#include "tests/fixtures/host/team.h"
 
 #define UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
 
@@ -104,12 +104,12 @@ static void words__are_refused_where_they_cannot_be(void)
     CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], FABEMU_WORDS, 1, NULL), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], FABEMU_WORDS, 1, 0, &req), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], 0, 1, 4, &req), -EINVAL);
-    atomic_store(&t.w.fab[0]->gone, true);
+    atomic_store(&t.w.fab[0]->defunct, true);
     CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], 0, 1, NULL), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], 0, 1, 0, &req), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_broadcast_put(t.group[0], 1, 0, &v, 8, &req), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_register_symmetric(t.group[0], &v, 8, 0, &key, &req), -ENOTCONN);
-    atomic_store(&t.w.fab[0]->gone, false);
+    atomic_store(&t.w.fab[0]->defunct, false);
     team_close(&t);
 }
 
@@ -273,7 +273,7 @@ static void group_break__is_heard_by_all_members(void)
     CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[0]), FABEMU_ANY_NODE);
     CU_ASSERT_EQUAL(fabemu_group_broke_off(t.group[0]), 0);
     CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[2]), 0);
-    CU_ASSERT_EQUAL(fabemu_group_lost(t.group[2]), FABEMU_ANY_NODE);
+    CU_ASSERT_EQUAL(fabemu_group_dead_node(t.group[2]), FABEMU_ANY_NODE);
     team_close(&t);
 }
 
@@ -626,7 +626,7 @@ static void liar_open(struct liar *l, uint8_t memory[2][LIAR_BYTES])
     l->told = (struct emu_hdr){.dst = l->t.id,
                                .seq = nic_op_of(&l->put)->id,
                                .kind = EMU_MULTICAST | EMU_NOTIFY,
-                               .op = NIC_MULTICAST_PART};
+                               .op = NIC_MULTICAST_BODY};
 }
 
 /* Node 0 takes the segment, and has counted what it should. */

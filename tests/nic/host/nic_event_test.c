@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/team.h"
+#include "tests/fixtures/host/team.h"
 
 static struct fabemu_event *event_open(struct peers *w, uint32_t node, struct fabemu_event *event)
 {

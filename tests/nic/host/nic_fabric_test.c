@@ -11,8 +11,8 @@
 #include "nic/engine/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"
-#include "tests/world/host/cluster.h"
-#include "tests/world/host/parts.h"
+#include "tests/fixtures/host/cluster.h"
+#include "tests/fixtures/host/parts.h"
 
 static void all_of_it(const struct cluster_config *set)
 {
@@ -112,7 +112,7 @@ static void adapters__go_on_where_numbers_wrap(void)
 
             CU_ASSERT_TRUE(to->tx_seq < first && to->tx_eager < first && to->tx_acked < first);
             CU_ASSERT_TRUE(from->rx_next < first && from->rx_consumed < first);
-            CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
+            CU_ASSERT_TRUE(w.fab[n]->hostif.up_tail < first && w.fab[n]->hostif.down_head < first);
             CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / (EMU_WINDOW / 2));
             CU_ASSERT_TRUE(fabric_engine(w.fabric, n)->send.flow[(n + 1) % w.nodes].next >
                            UINT32_MAX - first);
@@ -210,7 +210,7 @@ static void polls__step_where_there_is_something_to_do(void)
     fabemu_send(w.queue[1], &dest, &from, 1, &send[0]);
     for (uint32_t round = 0; round < 1000; round++) {
         fabemu_progress(w.fab[1]);
-        world_fabric_pass(w.fabric);
+        fixture_fabric_pass(w.fabric);
     }
     CU_ASSERT_TRUE(fabemu_progress(w.fab[0]) && recv.status == 0 && got == 7);
     dest.node = 3; /* who is not there: it is asked again and again */
@@ -375,7 +375,7 @@ static void has_a_new_process(bool alone)
     cluster_close(&w);
 }
 
-static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
+static void node__that_has_a_new_process_reports_that_what_is_its_own(void)
 {
     has_a_new_process(false);
     has_a_new_process(true);
@@ -517,10 +517,10 @@ static void waiting__lets_pass_what_it_waits_for(void)
 
 static uint32_t asks_used(const struct cluster *w, uint32_t node)
 {
-    const struct engine_asks *asks = &fabric_engine(w->fabric, node)->asks;
+    const struct engine_queries *asks = &fabric_engine(w->fabric, node)->queries;
     uint32_t used = 0;
 
-    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
+    for (uint32_t i = 0; i < ENGINE_QUERIES; i++)
         used += asks->slot[i].used;
     return used;
 }
@@ -569,8 +569,8 @@ static void waiting__keeps_its_buffers_on_the_books(void)
         held = held && bufs_are_held(&w);
     }
     CU_ASSERT_TRUE(held);
-    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
-    CU_ASSERT_TRUE(fabric_engine(w.fabric, 0)->asks.resting > 0);
+    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_QUERIES);
+    CU_ASSERT_TRUE(fabric_engine(w.fabric, 0)->queries.backing_off > 0);
     for (uint32_t n = 0; n < w.nodes; n++)
         for (uint32_t word = 0; word < FABEMU_WORDS; word++)
             fabemu_group_set(w.group[n], word, 1, NULL);
@@ -587,7 +587,7 @@ static void waiting__can_be_taken_back(void)
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2"});
     post_waiters(&w, 0, true, req);
-    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
+    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_QUERIES);
     for (uint32_t i = 0; i < WAITERS; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
             nic_lock(w.fab[0]); /* fabemu_abort() would wait for a fabric that this thread steps */
@@ -662,7 +662,7 @@ int main(void)
         CASE(polls__step_where_there_is_something_to_do),
         CASE(adapters__do_all_they_can_with_threads),
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
-        CASE(node__that_has_a_new_process_tells_that_what_is_its_own),
+        CASE(node__that_has_a_new_process_reports_that_what_is_its_own),
         CASE(node__that_attaches_late_is_met),
         CASE(group__breaks_where_a_member_is_cut_off),
         CASE_ALONE(waiting__lets_pass_what_it_waits_for),

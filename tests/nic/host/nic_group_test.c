@@ -12,8 +12,8 @@
 
 #include "emu/util/combine.h"
 #include "tests/test.h"
-#include "tests/world/host/parts.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/parts.h"
+#include "tests/fixtures/host/peers.h"
 
 /* A group as all its members see it. */
 struct team {
@@ -425,9 +425,10 @@ static void over__forgets_a_group_that_was_not_joined(void)
     struct fabemu_req req = {0};
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
     const uint32_t any = FABEMU_ANY_NODE;
-    const struct nic_group_end nobody = {.dead = any, .by = any, .parted = any, .why = ""},
-                               first = {any, .by = 1, .parted = any, .why = "the first reason"},
-                               then = {any, .by = 0, .parted = any, .why = "what came of it"};
+    const struct nic_group_end nobody = {.dead = any, .by = any, .partitioned = any, .why = ""},
+                               first = {any, .by = 1, .partitioned = any,
+                                        .why = "the first reason"},
+                               then = {any, .by = 0, .partitioned = any, .why = "what came of it"};
     char why[96];
 
     open_shuffled(&w, 2, 0);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/peers.h"
 
 #define LONG 100000u
 
@@ -285,7 +285,7 @@ static bool crowd_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *
     }
     fabemu_progress(w->fab[node]);
     if (test_draw(random, 0, 3) == 0)
-        w->fab[node]->bye_ns = 0; /* time passes: it asks again */
+        w->fab[node]->disconnect_ns = 0; /* time passes: it asks again */
     if (!leave_step(w, node))
         return false;
     fake_detach(w->fake, node);
@@ -337,16 +337,16 @@ static void leave__says_nothing_to_who_has_left(void)
  * The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all
  * else.
  */
-static void answer_bye(struct peers *w, uint32_t from, uint32_t node, uint16_t number,
-                       uint32_t sent)
+static void answer_disconnect(struct peers *w, uint32_t from, uint32_t node, uint16_t number,
+                              uint32_t sent)
 {
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE,
-                                        .check = w->fab[node]->peers[from].rx_check},
-                               .life = w->fab[from]->life,
-                               .kind = NIC_BYE_ANSWER,
-                               .came = number,
-                               .given = number,
-                               .sent = sent};
+    struct nic_wire_disconnect bye = {.head = {.what = NIC_DISCONNECT,
+                                               .check = w->fab[node]->peers[from].rx_check},
+                                      .incarnation = w->fab[from]->incarnation,
+                                      .kind = NIC_DISCONNECT_ANSWER,
+                                      .came = number,
+                                      .given = number,
+                                      .sent = sent};
     struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof bye}};
 
     memcpy(seg.payload, &bye, sizeof bye);
@@ -366,8 +366,8 @@ static void leave__takes_what_the_answer_overtook(void)
     fake_step(w.fake); /* the question lies in the ring of node 0 */
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
     peers_inject(&w, 0, 1, 1, &v, 4);
-    answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
+    answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
     CU_ASSERT_FALSE(leave_step(&w, 1));
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 1); /* says that it lacks something */
     fake_step(w.fake);
@@ -397,8 +397,8 @@ static void leave__takes_the_word_that_the_answer_overtook(void)
     leave_step(&w, 1);
     fake_step(w.fake); /* data and question lie in the ring of node 0 */
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
-    answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
+    answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
     CU_ASSERT_FALSE(leave_step(&w, 1));
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_req_status(&recv), 0);
@@ -418,17 +418,17 @@ static void leave__takes_the_answer_to_its_last_question(void)
     sent = w.fab[0]->peers[1].tx_seq;
     leave_begin(&w, 1);
     for (uint32_t i = 0; i < 2; i++) {
-        w.fab[1]->bye_ns = 0; /* it is time */
+        w.fab[1]->disconnect_ns = 0; /* it is time */
         leave_step(&w, 1);
     }
-    CU_ASSERT_EQUAL(w.fab[1]->peers[0].asked, 2);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].queries_sent, 2);
     fake_step(w.fake);
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
-    answer_bye(&w, 0, 1, 1, sent);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
+    answer_disconnect(&w, 0, 1, 1, sent);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
     CU_ASSERT_FALSE(leave_step(&w, 1));
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
-    answer_bye(&w, 0, 1, 2, sent);
+    answer_disconnect(&w, 0, 1, 2, sent);
     fake_step(w.fake);
     CU_ASSERT_TRUE(leave_step(&w, 1));
     peers_close(&w);
@@ -446,18 +446,18 @@ static void leave__does_not_wait_where_nothing_can_come(void)
         peer = nic_peer(w.fab[1], 0);
         leave_begin(&w, 1);
         for (uint32_t i = 0; i < 2; i++) {
-            w.fab[1]->bye_ns = 0;
+            w.fab[1]->disconnect_ns = 0;
             leave_step(&w, 1);
         }
         fake_step(w.fake);
-        answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+        answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
         leave_step(&w, 1);
         fake_step(w.fake); /* all that it says is in the fabric */
         CU_ASSERT_FALSE(leave_step(&w, 1));
         if (why)
-            w.fab[1]->edge.shared->seats[why - 1] |= EMU_SEAT_NO_LINK;
+            w.fab[1]->hostif.shared->incarnations[why - 1] |= EMU_INCARNATION_NO_LINK;
         else
-            peer->broke = NIC_BROKE_PARTED;
+            peer->broke = NIC_BROKE_PARTITIONED;
         CU_ASSERT_TRUE(leave_step(&w, 1));
         peers_close(&w);
     }
@@ -466,7 +466,9 @@ static void leave__does_not_wait_where_nothing_can_come(void)
 /* A word of one that left before is overtaken by its successor's question. */
 static void leave__counts_no_words_of_the_one_before(void)
 {
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .asked = 9, .kind = NIC_BYE_DONE};
+    struct nic_wire_disconnect bye = {.head = {.what = NIC_DISCONNECT},
+                                      .queries_sent = 9,
+                                      .kind = NIC_DISCONNECT_DONE};
     struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof bye}};
     struct nic_peer *peer;
     struct peers w;
@@ -479,17 +481,17 @@ static void leave__counts_no_words_of_the_one_before(void)
     leave_step(&w, 1);
     fake_step(w.fake);
     fabemu_progress(w.fab[0]); /* it answers */
-    CU_ASSERT_EQUAL(peer->asks, 1);
+    CU_ASSERT_EQUAL(peer->queries_received, 1);
     CU_ASSERT_EQUAL(peer->replies, 1);
     stranger = w.fab[0]->counts.stranger;
-    bye.life = w.fab[1]->life - 1;
+    bye.incarnation = w.fab[1]->incarnation - 1;
     memcpy(seg.payload, &bye, sizeof bye);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fabemu_progress(w.fab[0]);
-    CU_ASSERT_EQUAL(peer->asks_life, w.fab[1]->life);
-    CU_ASSERT_EQUAL(peer->asks, 1);
+    CU_ASSERT_EQUAL(peer->queries_incarnation, w.fab[1]->incarnation);
+    CU_ASSERT_EQUAL(peer->queries_received, 1);
     CU_ASSERT_EQUAL(peer->replies, 1);
-    CU_ASSERT_FALSE(peer->asks_told);
+    CU_ASSERT_FALSE(peer->queries_ended);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, stranger + 1);
     peers_close(&w);
 }
@@ -688,10 +690,10 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     peer = nic_peer(w.fab[0], 1);
     CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
     leave_begin(&w, 0);
-    w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
-    w.fab[0]->bye_began_ns = emu_now_ns() - PATIENCE_NS;
+    w.fab[0]->disconnect_ns = UINT64_MAX; /* the question is asked and answered */
+    w.fab[0]->disconnect_began_ns = emu_now_ns() - PATIENCE_NS;
     CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
-    peer->answered_bye = true;
+    peer->answered_disconnect = true;
     peer->last = peer->rx_next + 1;
     CU_ASSERT_FALSE(leave_step(&w, 0));
     peer->last = peer->rx_next;
@@ -705,30 +707,30 @@ static void leave__before_the_other_has_met_it(void)
     struct peers w;
     struct nic_peer *peer;
     struct fabemu_req req;
-    struct emu_seg ask = {.hdr = {.dst = 0, .src = 1, .len = sizeof(struct nic_wire_bye)}};
+    struct emu_seg ask = {.hdr = {.dst = 0, .src = 1, .len = sizeof(struct nic_wire_disconnect)}};
     uint32_t v = 3;
 
     hasty_open(&w, 2, false, false);
     peer = nic_peer(w.fab[0], 1);
     peers_send(&w, 0, 1, 1, &v, 4, &req); /* says hello */
 
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711},
-                               .kind = NIC_BYE_ASK,
-                               .life = w.fab[1]->life};
+    struct nic_wire_disconnect bye = {.head = {.what = NIC_DISCONNECT, .check = 4711},
+                                      .kind = NIC_DISCONNECT_ASK,
+                                      .incarnation = w.fab[1]->incarnation};
 
     memcpy(ask.payload, &bye, sizeof bye);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &ask));
     fabemu_progress(w.fab[0]);
-    CU_ASSERT_EQUAL(peer->first, w.fab[1]->life + 1);
+    CU_ASSERT_EQUAL(peer->first, w.fab[1]->incarnation + 1);
     pump_until_over(&w, &req, 1);
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
-    CU_ASSERT_EQUAL(peer->life, 0); /* its hello came, too */
+    CU_ASSERT_EQUAL(peer->incarnation, 0); /* its hello came, too */
     peers_close(&w);
 }
 
 /* --- names -------------------------------------------------------------------------- */
 
-static void seat__names_a_process_and_no_other(void)
+static void incarnation__names_a_process_and_no_other(void)
 {
     static uint64_t word;
     struct peers w;
@@ -738,18 +740,21 @@ static void seat__names_a_process_and_no_other(void)
 
     peers_open(&w, 2, false);
     meet(&w, 0, 1);
-    old = fabemu_info(w.fab[1])->seat;
+    old = fabemu_info(w.fab[1])->incarnation;
     fake_detach(w.fake, 1);
     come(&w, 1);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
-    CU_ASSERT_EQUAL(fabemu_info(w.fab[1])->seat, old + 1);
-    for (uint64_t seat = old; seat <= old + 2; seat++) {
-        struct fabemu_req req[4] = {{.seat = seat}, {.seat = seat}, {.seat = seat}, {0}};
+    CU_ASSERT_EQUAL(fabemu_info(w.fab[1])->incarnation, old + 1);
+    for (uint64_t incarnation = old; incarnation <= old + 2; incarnation++) {
+        struct fabemu_req req[4] = {{.incarnation = incarnation},
+                                    {.incarnation = incarnation},
+                                    {.incarnation = incarnation},
+                                    {0}};
         struct fabemu_atomic add = {
             .node = 1, .key = key, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64, .operand = &one};
-        int want = seat == old + 1 ? 0 : -EHOSTUNREACH;
+        int want = incarnation == old + 1 ? 0 : -EHOSTUNREACH;
 
-        dest.seat = seat;
+        dest.incarnation = incarnation;
         fabemu_put(w.fab[0], 1, key, 0, &one, 8, &req[0]);
         fabemu_get(w.fab[0], 1, key, 0, &one, 8, &req[1]);
         fabemu_atomic(w.fab[0], &add, &req[2]);
@@ -760,7 +765,7 @@ static void seat__names_a_process_and_no_other(void)
         CU_ASSERT_TRUE(fake_finish(w.fake, req, 4));
         for (int i = 0; i < 4; i++)
             CU_ASSERT_EQUAL(req[i].status, want);
-        req[0] = (struct fabemu_req){.seat = seat};
+        req[0] = (struct fabemu_req){.incarnation = incarnation};
         fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req[0]);
         CU_ASSERT_EQUAL(req[0].status, want ? want : FABEMU_PENDING);
         fabemu_cancel(w.queue[0], &req[0]);
@@ -769,7 +774,7 @@ static void seat__names_a_process_and_no_other(void)
 }
 
 /* What begins is not hit by the end of the one before, which it is the first to see. */
-static void seat__first_operation_after_a_death_goes_on(void)
+static void incarnation__first_operation_after_a_death_goes_on(void)
 {
     static uint64_t word;
     struct peers w;
@@ -784,7 +789,7 @@ static void seat__first_operation_after_a_death_goes_on(void)
     fake_detach(w.fake, 1);
     come(&w, 1);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC, &add.key);
-    req.seat = fabemu_info(w.fab[1])->seat;
+    req.incarnation = fabemu_info(w.fab[1])->incarnation;
     fabemu_atomic(w.fab[0], &add, &req);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_TRUE(req.status == 0 && word == 7);
@@ -792,7 +797,7 @@ static void seat__first_operation_after_a_death_goes_on(void)
 }
 
 /* Receives for the next one are posted before the death of this one is told, and stay. */
-static void seat__named_receive_is_not_hit_by_an_older_death(void)
+static void incarnation__named_receive_is_not_hit_by_an_older_death(void)
 {
     struct peers w;
     struct fabemu_req req = {0}, any;
@@ -805,21 +810,21 @@ static void seat__named_receive_is_not_hit_by_an_older_death(void)
     fake_detach(w.fake, 1);
     come(&w, 1);
     iov = (struct fabemu_iov){.base = &got, .bytes = 4};
-    req.seat = fabemu_info(w.fab[1])->seat;
+    req.incarnation = fabemu_info(w.fab[1])->incarnation;
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
     nic_lock(w.fab[0]);
-    nic_peer_look_all(w.fab[0]);
+    nic_peer_check_all(w.fab[0]);
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(any.status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);
     peers_inject(&w, 1, 0, 4, &(uint32_t){8}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
-    CU_ASSERT_TRUE(got == 8 && req.src_seat == req.seat);
+    CU_ASSERT_TRUE(got == 8 && req.src_incarnation == req.incarnation);
     peers_close(&w);
 }
 
 /* A message that has come is received whoever is there by then; a name asks for its sender's. */
-static void seat__of_who_sent_stays_with_the_message(void)
+static void incarnation__of_who_sent_stays_with_the_message(void)
 {
     struct peers w;
     struct fabemu_req req = {0};
@@ -829,7 +834,7 @@ static void seat__of_who_sent_stays_with_the_message(void)
 
     peers_open(&w, 2, false);
     meet(&w, 0, 1);
-    first = fabemu_info(w.fab[1])->seat;
+    first = fabemu_info(w.fab[1])->incarnation;
     for (uint32_t v = 1; v <= 2; v++)
         peers_inject(&w, 1, 0, 4, &v, 4);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
@@ -838,15 +843,15 @@ static void seat__of_who_sent_stays_with_the_message(void)
     peers_inject(&w, 1, 0, 4, &(uint32_t){3}, 4);
     fake_quiet(w.fake);
     iov = (struct fabemu_iov){.base = &got, .bytes = 4};
-    req.seat = first + 1;
+    req.incarnation = first + 1;
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
-    CU_ASSERT_TRUE(req.status == 0 && got == 3 && req.src_seat == first + 1);
-    req = (struct fabemu_req){.seat = first};
+    CU_ASSERT_TRUE(req.status == 0 && got == 3 && req.src_incarnation == first + 1);
+    req = (struct fabemu_req){.incarnation = first};
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
-    CU_ASSERT_TRUE(req.status == 0 && got == 1 && req.src_seat == first);
+    CU_ASSERT_TRUE(req.status == 0 && got == 1 && req.src_incarnation == first);
     req = (struct fabemu_req){0};
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
-    CU_ASSERT_TRUE(req.status == 0 && got == 2 && req.src_seat == first);
+    CU_ASSERT_TRUE(req.status == 0 && got == 2 && req.src_incarnation == first);
     peers_close(&w);
 }
 
@@ -854,7 +859,7 @@ static void seat__of_who_sent_stays_with_the_message(void)
  * The process that was asked is gone while the request is on its way: not even a full target passes
  * it on.
  */
-static void seat__transfer_does_not_pass_to_the_successor(void)
+static void incarnation__transfer_does_not_pass_to_the_successor(void)
 {
     static uint8_t memory[5000], mine[5000];
     struct peers w;
@@ -879,7 +884,7 @@ static void seat__transfer_does_not_pass_to_the_successor(void)
 }
 
 /* A hello of the process before us comes back: it is not ours. */
-static void seat__given_up_hello_of_another_life_is_not_ours(void)
+static void incarnation__given_up_hello_of_another_incarnation_is_not_ours(void)
 {
     struct peers w;
     struct nic_wire_hello hello = {.what = NIC_HELLO};
@@ -892,7 +897,7 @@ static void seat__given_up_hello_of_another_life_is_not_ours(void)
     peers_open_on(&w, 2, false, true);
     fake_detach(w.fake, 0);
     come(&w, 0);
-    hello.life = fabemu_info(w.fab[0])->seat - 1;
+    hello.incarnation = fabemu_info(w.fab[0])->incarnation - 1;
     memcpy(seg.payload, &hello, sizeof hello);
     peers_send(&w, 0, 1, 1, &v, 4, &req); /* a hello: the same hello, but for the life */
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
@@ -926,12 +931,12 @@ int main(void)
         CASE(leave__waits_as_long_as_the_bounds_say),
         CASE(leave__waits_for_what_was_said_to_it_before),
         CASE(leave__before_the_other_has_met_it),
-        CASE(seat__names_a_process_and_no_other),
-        CASE(seat__first_operation_after_a_death_goes_on),
-        CASE(seat__named_receive_is_not_hit_by_an_older_death),
-        CASE(seat__of_who_sent_stays_with_the_message),
-        CASE(seat__transfer_does_not_pass_to_the_successor),
-        CASE(seat__given_up_hello_of_another_life_is_not_ours),
+        CASE(incarnation__names_a_process_and_no_other),
+        CASE(incarnation__first_operation_after_a_death_goes_on),
+        CASE(incarnation__named_receive_is_not_hit_by_an_older_death),
+        CASE(incarnation__of_who_sent_stays_with_the_message),
+        CASE(incarnation__transfer_does_not_pass_to_the_successor),
+        CASE(incarnation__given_up_hello_of_another_incarnation_is_not_ours),
         {0},
     };
 

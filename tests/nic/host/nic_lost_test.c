@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/parts.h"
-#include "tests/world/host/team.h"
+#include "tests/fixtures/host/parts.h"
+#include "tests/fixtures/host/team.h"
 
 #define BIG 100000u
 
@@ -209,8 +209,8 @@ static void given_up__is_said_by_the_next_operation(void)
         fake_step(w.fake);
         fake_cut(w.fake, 0, 1, false);
         fake_quiet(w.fake);
-        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[0]->peers[1].unreported_seat);
-        CU_ASSERT_TRUE(w.fab[1]->peers[0].life && w.fab[1]->peers[0].unreported_seat);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[0]->peers[1].unreported_incarnation);
+        CU_ASSERT_TRUE(w.fab[1]->peers[0].incarnation && w.fab[1]->peers[0].unreported_incarnation);
         if (kind < 2) {
             CU_ASSERT_EQUAL(fabemu_inject(w.queue[me], &dest, &v, 4), -EHOSTUNREACH);
         } else if (kind < 4) {
@@ -219,7 +219,7 @@ static void given_up__is_said_by_the_next_operation(void)
             fabemu_put(w.fab[me], !me, 1, 0, &v, 4, &req);
         }
         CU_ASSERT_EQUAL(req.status, kind < 2 ? 0 : -EHOSTUNREACH);
-        CU_ASSERT_FALSE(w.fab[me]->peers[!me].unreported_seat);
+        CU_ASSERT_FALSE(w.fab[me]->peers[!me].unreported_incarnation);
         peers_inject(&w, me, !me, 2, &v, 4);
         peers_close(&w);
     }
@@ -295,16 +295,16 @@ static void connect__is_left_to_the_network(void)
     peer = nic_peer(w.fab[0], 1);
     nic_lock(w.fab[0]);
     nic_peer_connect(w.fab[0], peer);
-    before = w.fab[0]->edge.up_tail;
+    before = w.fab[0]->hostif.up_tail;
     for (int i = 0; i < 5; i++) {
         peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
         nic_peer_connect_again(w.fab[0]);
     }
-    CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before);
+    CU_ASSERT_EQUAL(w.fab[0]->hostif.up_tail, before);
     peer->hello_pending = false; /* nobody is attached there: then it is up to us */
     peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
     nic_peer_connect_again(w.fab[0]);
-    CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before + 1);
+    CU_ASSERT_EQUAL(w.fab[0]->hostif.up_tail, before + 1);
     nic_unlock(w.fab[0]);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open);
@@ -330,7 +330,7 @@ static void given_up__and_then_a_successor(void)
                 fake_pump(w.fake);
             fake_detach(w.fake, gone);
             nic_lock(w.fab[!gone]); /* as the fabric says */
-            nic_peer_look_all(w.fab[!gone]);
+            nic_peer_check_all(w.fab[!gone]);
             nic_unlock(w.fab[!gone]);
             w.fab[gone] = fake_attach(w.fake, gone);
             fabemu_queue_open(w.fab[gone], 1, &w.queue[gone]);
@@ -372,7 +372,9 @@ static void inject_words_that_are_over(struct peers *w)
     uint32_t epoch = w->fab[0]->peers[1].epoch;
     struct emu_seg seg = {.hdr = {.dst = 1, .kind = EMU_UNICAST | EMU_FAILED}};
     struct nic_wire_head head = {.what = NIC_EAGER, .check = w->fab[0]->peers[1].tx_check ^ 1};
-    struct nic_wire_hello hello = {.what = NIC_HELLO, .life = w->fab[0]->life, .epoch = epoch};
+    struct nic_wire_hello hello = {.what = NIC_HELLO,
+                                   .incarnation = w->fab[0]->incarnation,
+                                   .epoch = epoch};
 
     memcpy(seg.payload, &head, sizeof head);
     seg.hdr.len = sizeof head;
@@ -380,7 +382,7 @@ static void inject_words_that_are_over(struct peers *w)
     memcpy(seg.payload, &hello, sizeof hello);
     seg.hdr.len = sizeof hello;
     fake_inject(w->fake, 0, &seg);
-    hello.known = w->fab[1]->life;
+    hello.known = w->fab[1]->incarnation;
     hello.epoch--;
     memcpy(seg.payload, &hello, sizeof hello);
     fake_inject(w->fake, 0, &seg);
@@ -423,7 +425,7 @@ static void receive__believes_no_word_that_cannot_be(void)
  * The other side has nothing under way, and its cable comes back long after: it is told all the
  * same.
  */
-static void given_up__is_told_when_the_way_is_mended(void)
+static void given_up__is_reported_when_the_way_is_repaired(void)
 {
     struct peers w;
     uint32_t v = 3;
@@ -438,7 +440,7 @@ static void given_up__is_told_when_the_way_is_mended(void)
     cut(&w, 0, 1, false, false);
     while (w.fab[1]->peers[0].epoch != 1 || !w.fab[0]->peers[1].open)
         fake_pump(w.fake);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].unreported_seat);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].unreported_incarnation);
     peers_close(&w);
 }
 
@@ -566,7 +568,7 @@ static void hello__without_a_core_makes_nobody_silent(void)
     struct nic_peer *peer = hello_begin(&w);
     char why[128];
 
-    shared = w.fab[0]->edge.shared;
+    shared = w.fab[0]->hostif.shared;
     limit_ns = w.fab[0]->hello_limit_ns;
     now_ns = emu_now_ns();
     peer->hello_began_ns = now_ns - 3 * limit_ns / 2; /* beyond the limit, */
@@ -596,7 +598,7 @@ static void hello__while_nobody_counts_makes_nobody_silent(void)
     peer->hello_began_ns = emu_now_ns() - w.fab[0]->hello_limit_ns;
     w.fab[0]->hello_scan_ns = emu_now_ns();
     w.fab[0]->hello_away_ns = peer->hello_began_ns;
-    atomic_store(&w.fab[0]->edge.shared->counted_ns, peer->hello_began_ns - SECOND_NS * 4);
+    atomic_store(&w.fab[0]->hostif.shared->counted_ns, peer->hello_began_ns - SECOND_NS * 4);
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
     peers_close(&w);
@@ -649,18 +651,18 @@ static void given_up__is_counted_and_explained(void)
 #define LOST "switch 0:2 -> switch 2:0 lost a segment of node 0's to node 1 (overrun)"
 
 /* Of node 0's to node 1, of these processes, before @at_ns. */
-static void tell_lost_of(struct peers *w, uint32_t at, uint64_t from_seat, uint64_t to_seat,
-                         uint64_t at_ns)
+static void tell_lost_of(struct peers *w, uint32_t at, uint64_t from_incarnation,
+                         uint64_t to_incarnation, uint64_t at_ns)
 {
     struct fabemu *fab = w->fab[at];
 
     nic_lock(fab);
-    nic_peer_lost(fab, &(struct nic_loss){.from = nic_peer(fab, 0),
-                                          .to = nic_peer(fab, 1),
-                                          .from_seat = from_seat,
-                                          .to_seat = to_seat,
-                                          .at_ns = at_ns,
-                                          .why = LOST});
+    nic_peer_dropped(fab, &(struct nic_drop){.from = nic_peer(fab, 0),
+                                             .to = nic_peer(fab, 1),
+                                             .from_incarnation = from_incarnation,
+                                             .to_incarnation = to_incarnation,
+                                             .at_ns = at_ns,
+                                             .why = LOST});
     nic_unlock(fab);
 }
 
@@ -699,10 +701,10 @@ static void lost_in_order(uint32_t first, bool hello_between)
     tell_lost(&w, first, at_ns); /* late news: what is under way now is of the next epoch */
     for (uint32_t i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE) > 0, i < 2);
-        CU_ASSERT(fabemu_losses(w.fab[i], 0) > 0 && fabemu_losses(w.fab[i], 1) > 0);
-        CU_ASSERT_EQUAL(fabemu_losses(w.fab[i], 2), 0);
-        CU_ASSERT_TRUE(fabemu_node_lost(w.fab[i], 1, why, sizeof why));
-        CU_ASSERT_FALSE(fabemu_node_lost(w.fab[i], 2, why, sizeof why));
+        CU_ASSERT(fabemu_drops(w.fab[i], 0) > 0 && fabemu_drops(w.fab[i], 1) > 0);
+        CU_ASSERT_EQUAL(fabemu_drops(w.fab[i], 2), 0);
+        CU_ASSERT_TRUE(fabemu_drop_why(w.fab[i], 1, why, sizeof why));
+        CU_ASSERT_FALSE(fabemu_drop_why(w.fab[i], 2, why, sizeof why));
     }
     talk(&w, 0, 1);
     talk(&w, 0, 2);
@@ -753,42 +755,42 @@ static void lost__before_they_meet_changes_nothing(void)
 static void lost__of_a_process_that_is_gone_is_not_its_successors(void)
 {
     struct peers w;
-    uint64_t was, is, seat;
+    uint64_t was, is, incarnation;
     char why[96];
 
     peers_open_on(&w, 3, false, false);
     meet(&w, 0, 1);
     meet(&w, 0, 2);
-    was = w.fab[0]->life;
-    seat = w.fab[1]->life;
-    tell_lost_of(&w, 2, was, seat, emu_now_ns());
-    CU_ASSERT_EQUAL(fabemu_losses(w.fab[2], 0), 1);
-    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 0, why, sizeof why));
+    was = w.fab[0]->incarnation;
+    incarnation = w.fab[1]->incarnation;
+    tell_lost_of(&w, 2, was, incarnation, emu_now_ns());
+    CU_ASSERT_EQUAL(fabemu_drops(w.fab[2], 0), 1);
+    CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 0, why, sizeof why));
     fake_detach(w.fake, 0);
-    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 0, why, sizeof why)); /* nobody else is there yet */
-    for (uint32_t i = 1; i < 3; i++) {                              /* as the fabric says */
+    CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 0, why, sizeof why)); /* nobody else is there yet */
+    for (uint32_t i = 1; i < 3; i++) {                             /* as the fabric says */
         nic_lock(w.fab[i]);
-        nic_peer_look_all(w.fab[i]);
+        nic_peer_check_all(w.fab[i]);
         nic_unlock(w.fab[i]);
     }
     w.fab[0] = fake_attach(w.fake, 0);
     fabemu_queue_open(w.fab[0], 1, &w.queue[0]);
-    is = w.fab[0]->life;
+    is = w.fab[0]->incarnation;
     CU_ASSERT_NOT_EQUAL(is, was);
-    CU_ASSERT_FALSE(fabemu_node_lost(w.fab[2], 0, why, sizeof why));
-    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 1, why, sizeof why));
+    CU_ASSERT_FALSE(fabemu_drop_why(w.fab[2], 0, why, sizeof why));
+    CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 1, why, sizeof why));
     talk(&w, 0, 1);
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t breaks = fabemu_breaks(w.fab[i], FABEMU_ANY_NODE);
-        uint64_t losses = fabemu_losses(w.fab[i], FABEMU_ANY_NODE);
+        uint64_t drops = fabemu_drops(w.fab[i], FABEMU_ANY_NODE);
 
-        tell_lost_of(&w, i, was, seat, emu_now_ns()); /* it was under way for long */
+        tell_lost_of(&w, i, was, incarnation, emu_now_ns()); /* it was under way for long */
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks);
-        CU_ASSERT_EQUAL(fabemu_losses(w.fab[i], FABEMU_ANY_NODE), losses);
-        CU_ASSERT_FALSE(fabemu_node_lost(w.fab[i], 0, why, sizeof why));
-        tell_lost_of(&w, i, is, seat, emu_now_ns());
+        CU_ASSERT_EQUAL(fabemu_drops(w.fab[i], FABEMU_ANY_NODE), drops);
+        CU_ASSERT_FALSE(fabemu_drop_why(w.fab[i], 0, why, sizeof why));
+        tell_lost_of(&w, i, is, incarnation, emu_now_ns());
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks + (i < 2));
-        CU_ASSERT_TRUE(fabemu_node_lost(w.fab[i], 0, why, sizeof why));
+        CU_ASSERT_TRUE(fabemu_drop_why(w.fab[i], 0, why, sizeof why));
     }
     talk(&w, 0, 1);
     peers_close(&w);
@@ -803,13 +805,13 @@ static void greet__finds_a_node_that_is_cut_off(void)
 
     peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
-    fabemu_greet(w.fab[0], 1);
-    fabemu_greet(w.fab[0], 0); /* oneself */
-    fabemu_greet(w.fab[0], 77);
+    fabemu_ping(w.fab[0], 1);
+    fabemu_ping(w.fab[0], 0); /* oneself */
+    fabemu_ping(w.fab[0], 77);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
     fake_cut(w.fake, 0, 1, true);
-    fabemu_greet(w.fab[0], 1);
+    fabemu_ping(w.fab[0], 1);
     fake_step(w.fake);
     fake_cut(w.fake, 0, 1, false);
     fake_quiet(w.fake);
@@ -869,8 +871,8 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
         hello = (struct nic_wire_hello){.what = NIC_HELLO,
                                         .want = epoch % 2,
                                         .epoch = epoch,
-                                        .life = w.fab[1]->life,
-                                        .known = w.fab[0]->life};
+                                        .incarnation = w.fab[1]->incarnation,
+                                        .known = w.fab[0]->incarnation};
         memcpy(seg.payload, &hello, sizeof hello);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -1127,7 +1129,7 @@ int main(void)
         CASE(connect__is_left_to_the_network),
         CASE(given_up__and_then_a_successor),
         CASE(receive__believes_no_word_that_cannot_be),
-        CASE(given_up__is_told_when_the_way_is_mended),
+        CASE(given_up__is_reported_when_the_way_is_repaired),
         CASE(peer__that_was_silent_is_met_again),
         CASE(peer__that_sends_what_is_awaited_is_not_silent),
         CASE(hello__that_waits_for_the_fabric_makes_nobody_silent),

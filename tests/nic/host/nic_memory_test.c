@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/adapters.h"
-#include "tests/world/host/fake.h"
+#include "tests/fixtures/host/adapters.h"
+#include "tests/fixtures/host/fake.h"
 
 #define NODES      4u
 #define SLOTS      4u         /* parts of a node's memory; each of one operation at a time */
@@ -68,7 +68,7 @@ struct memory {
     bool busy[SLOTS];
 };
 
-struct world {
+struct fixture {
     const struct setting *set;
     struct fake *fake;
     struct topo_graph *graph;
@@ -83,33 +83,33 @@ struct world {
 
 static unsigned times = 1; /* as long as usual; written once, by main() */
 
-/* --- a world ------------------------------------------------------------------------ */
+/* --- a fixture ------------------------------------------------------------------------ */
 
-static void fabric_open(struct world *w)
+static void fabric_open(struct fixture *w)
 {
-    struct emu_fault_rates rates = world_faults(w->set->bad);
+    struct emu_fault_rates rates = fixture_faults(w->set->bad);
     struct fabric_config config = {.clock = EMU_CLOCK_RAW,
                                    .threads = 1,
                                    .faults = &rates,
                                    .start_stopped = true,
                                    .seed = test_random(&w->random)};
 
-    world_profile(&config.profile, w->set->profile, w->set->set);
-    w->fabric = world_fabric_start(&w->graph, "kary:2,2", NODES, &config);
+    fixture_profile(&config.profile, w->set->profile, w->set->set);
+    w->fabric = fixture_fabric_start(&w->graph, "kary:2,2", NODES, &config);
     adapters_hasten(w->fabric, NODES);
 }
 
-static void fabric_node(struct world *w, uint32_t node)
+static void fabric_node(struct fixture *w, uint32_t node)
 {
     w->fab[node] =
         adapters_open(w->fabric, &(struct fabemu_info){.fabric = "test",
                                                        .node = node,
                                                        .nodes = NODES,
-                                                       .seat = node + 1,
+                                                       .incarnation = node + 1,
                                                        .acknowledged = w->set->acknowledged});
 }
 
-static void memory_open(struct world *w, uint32_t node)
+static void memory_open(struct fixture *w, uint32_t node)
 {
     struct memory *m = &w->memory[node];
     struct fabemu *fab = w->fab[node];
@@ -135,7 +135,7 @@ static size_t place(const struct access *a)
 /* Called when a notice is received: all bytes of its put must be in the memory. */
 static void notice_arrived(struct fabemu_req *req)
 {
-    struct world *w = req->context;
+    struct fixture *w = req->context;
     struct access *a = &w->access[req->data % UNDER_WAY];
 
     if (req->status == -ECANCELED)
@@ -143,12 +143,12 @@ static void notice_arrived(struct fabemu_req *req)
     CU_ASSERT_EQUAL_FATAL(req->status, 0);
     CU_ASSERT_TRUE_FATAL(a->busy && a->kind == NOTICED && req->data / UNDER_WAY == a->operand >> 8);
     CU_ASSERT_TRUE(req->src_node == a->origin && req->src_queue == 7 && req->bytes == a->bytes);
-    CU_ASSERT_EQUAL(req->src_seat, w->fab[a->origin]->info.seat);
+    CU_ASSERT_EQUAL(req->src_incarnation, w->fab[a->origin]->info.incarnation);
     CU_ASSERT_TRUE_FATAL(!memcmp(w->memory[a->target].bytes + place(a), a->buf, a->bytes));
     a->notices++;
 }
 
-static void await_notice(struct world *w, uint32_t node)
+static void await_notice(struct fixture *w, uint32_t node)
 {
     struct fabemu_req *req = &w->memory[node].notice;
 
@@ -158,7 +158,7 @@ static void await_notice(struct world *w, uint32_t node)
     CU_ASSERT_EQUAL_FATAL(fabemu_recv_notice(w->queue[node], req), 0);
 }
 
-static void world_open(struct world *w, const struct setting *set)
+static void fixture_open(struct fixture *w, const struct setting *set)
 {
     memset(w, 0, sizeof *w);
     w->set = set;
@@ -183,7 +183,7 @@ static void world_open(struct world *w, const struct setting *set)
         w->access[i].buf = malloc(ROOM + GUARD);
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *w)
 {
     for (uint32_t i = 0; i < UNDER_WAY; i++)
         free(w->access[i].buf);
@@ -203,12 +203,12 @@ static void world_close(struct world *w)
     if (w->fake) {
         fake_close(w->fake);
     } else {
-        world_fabric_stop(w->fabric, w->graph);
+        fixture_fabric_stop(w->fabric, w->graph);
     }
     free(w->drawn);
 }
 
-static void pump(struct world *w)
+static void pump(struct fixture *w)
 {
     if (w->fake)
         fake_pump(w->fake);
@@ -217,7 +217,7 @@ static void pump(struct world *w)
 }
 
 /* Until @req is complete; false: it hangs. */
-static bool finish(struct world *w, const struct fabemu_req *req)
+static bool finish(struct fixture *w, const struct fabemu_req *req)
 {
     uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
@@ -232,7 +232,7 @@ static bool finish(struct world *w, const struct fabemu_req *req)
 /* --- one operation ------------------------------------------------------------------ */
 
 /* Around what a segment of each kind carries, some of them, packets of four, and powers of two. */
-static size_t draw_bytes(struct world *w)
+static size_t draw_bytes(struct fixture *w)
 {
     static const size_t around[] = {1,
                                     8,
@@ -258,7 +258,7 @@ static size_t draw_bytes(struct world *w)
 }
 
 /* The buffer in up to four pieces, some of them empty. */
-static unsigned cut_up(struct world *w, const struct access *a, struct fabemu_iov iov[4])
+static unsigned cut_up(struct fixture *w, const struct access *a, struct fabemu_iov iov[4])
 {
     unsigned iovs = 1 + (unsigned)(test_random(&w->random) % 4);
     size_t at = 0;
@@ -273,7 +273,7 @@ static unsigned cut_up(struct world *w, const struct access *a, struct fabemu_io
     return iovs;
 }
 
-static int begin_transfer(struct world *w, struct access *a)
+static int begin_transfer(struct fixture *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
     struct fabemu *fab = w->fab[a->origin];
@@ -297,7 +297,7 @@ static int begin_transfer(struct world *w, struct access *a)
 }
 
 /* Transfers without permission, to an unknown region, or beyond its end. */
-static int begin_refused(struct world *w, struct access *a)
+static int begin_refused(struct fixture *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
     struct fabemu *fab = w->fab[a->origin];
@@ -331,7 +331,7 @@ static int status_of(const struct access *a)
     return a->operand % REFUSALS == NO_NOTICES ? -EOPNOTSUPP : -EACCES;
 }
 
-static int begin_atomic(struct world *w, struct access *a)
+static int begin_atomic(struct fixture *w, struct access *a)
 {
     uint32_t word = a->kind == TICKET ? 0 : 1 + a->slot % (WORDS - 1);
     struct fabemu_atomic add = {.node = a->target,
@@ -353,7 +353,7 @@ static bool uses_slot(const struct access *a)
     return a->kind == PUT || a->kind == NOTICED || a->kind == GET;
 }
 
-static void access_begin(struct world *w, struct access *a)
+static void access_begin(struct fixture *w, struct access *a)
 {
     int err;
 
@@ -384,7 +384,7 @@ static bool all_are(const uint8_t *at, size_t bytes, uint8_t value)
 }
 
 /* The memory is as the model says: at once, since the peer is in this process. */
-static void access_end(struct world *w, struct access *a)
+static void access_end(struct fixture *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
     size_t slot = a->slot * (size_t)(ROOM + GUARD);
@@ -416,10 +416,10 @@ static void access_end(struct world *w, struct access *a)
 static void memory_at_random(const struct setting *set)
 {
     uint64_t begun = 0, most = (uint64_t)OPERATIONS * times;
-    struct world *w = malloc(sizeof *w);
+    struct fixture *w = malloc(sizeof *w);
     uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
-    world_open(w, set);
+    fixture_open(w, set);
     for (uint32_t busy = 1; busy || begun < most;) {
         busy = 0;
         for (uint32_t i = 0; i < UNDER_WAY; i++) {
@@ -444,11 +444,11 @@ static void memory_at_random(const struct setting *set)
         CU_ASSERT_TRUE(!memcmp(m->bytes, m->model, SLOTS * (ROOM + GUARD)));
         CU_ASSERT_TRUE(!memcmp(m->word, m->sum, sizeof m->sum));
     }
-    world_close(w);
+    fixture_close(w);
     free(w);
 }
 
-static void send_to_1(struct world *w, uint64_t tag, const void *buf, size_t bytes,
+static void send_to_1(struct fixture *w, uint64_t tag, const void *buf, size_t bytes,
                       struct fabemu_req *req)
 {
     struct fabemu_dest dest = {.node = 1, .queue = 1, .tag = tag};
@@ -461,9 +461,9 @@ static void send_to_1(struct world *w, uint64_t tag, const void *buf, size_t byt
 static void completed_is_there(const struct setting *set)
 {
     static const size_t sizes[] = {193, 8192, 8193, 16384, 65536, 300000};
-    struct world *w = malloc(sizeof *w);
+    struct fixture *w = malloc(sizeof *w);
 
-    world_open(w, set);
+    fixture_open(w, set);
     for (unsigned i = 0; i < 18 * times; i++) {
         struct fabemu_req recv = {0}, token = {0}, send[2] = {{0}};
         size_t bytes = sizes[i % 6];
@@ -483,7 +483,7 @@ static void completed_is_there(const struct setting *set)
         CU_ASSERT_TRUE(!memcmp(in, out, bytes));
         CU_ASSERT_TRUE_FATAL(finish(w, &recv) && finish(w, &send[1]));
     }
-    world_close(w);
+    fixture_close(w);
     free(w);
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/peers.h"
 
 #define BIG  (1u << 20)
 #define LONG (8u * EMU_HOSTIF_SLOTS * EMU_SEG_BYTES) /* bytes: eight rings full */
@@ -199,7 +199,7 @@ static void answers__that_matter_are_not_dropped(void)
     w.fab[0]->watch_ns = 0;
     w.fab[0]->watch_gap_ns = 1000000;
     for (int i = 0; i < 8; i++) { /* node 1 receives, and has no room to answer */
-        struct nic_wire_hello hello = {.what = NIC_HELLO, .life = w.fab[1]->life};
+        struct nic_wire_hello hello = {.what = NIC_HELLO, .incarnation = w.fab[1]->incarnation};
 
         w.fab[1]->ctl_count = NIC_CTL_MAX;
         fake_step(w.fake);
@@ -412,7 +412,7 @@ static void gone__calls_return_at_once(void)
     uint64_t key;
 
     peers_open(&w, 2, false);
-    atomic_store(&w.fab[0]->gone, true);
+    atomic_store(&w.fab[0]->defunct, true);
     pthread_mutex_lock(&w.fab[0]->lock); /* as a thread of the parent may have */
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 9, &queue), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[0], &queue), -ENOTCONN);
@@ -506,9 +506,10 @@ static void peer__that_is_slow_is_waited_for(void)
     peers_close(&w);
 }
 
-static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t life, uint64_t known)
+static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t incarnation,
+                      uint64_t known)
 {
-    struct nic_wire_hello hello = {.what = NIC_HELLO, .life = life, .known = known};
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .incarnation = incarnation, .known = known};
     struct emu_seg seg = {
         .hdr = {.dst = at, .src = from, .len = sizeof hello, .kind = EMU_UNICAST},
     };
@@ -521,7 +522,7 @@ static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t life
 static void news(struct peers *w, uint32_t at)
 {
     nic_lock(w->fab[at]);
-    nic_peer_look_all(w->fab[at]);
+    nic_peer_check_all(w->fab[at]);
     nic_unlock(w->fab[at]);
 }
 
@@ -538,18 +539,19 @@ static void peer__successor_outlives_old_news(void)
     peer = &w.fab[0]->peers[1];
     peers_inject(&w, 0, 1, 5, "x", 1);
     fake_quiet(w.fake);
-    first = w.fab[1]->life;
+    first = w.fab[1]->incarnation;
     news(&w, 0);
-    CU_ASSERT_TRUE(peer->life == first && peer->open); /* it lives: whatever is said is no news */
+    /* it lives: whatever is said is no news */
+    CU_ASSERT_TRUE(peer->incarnation == first && peer->open);
     fake_detach(w.fake, 1);
     news(&w, 0);
-    CU_ASSERT_TRUE(!peer->life && peer->first == first + 1);
-    say_hello(&w, 0, 1, first, w.fab[0]->life); /* was on its way when the process died */
-    CU_ASSERT_EQUAL(peer->life, 0);
+    CU_ASSERT_TRUE(!peer->incarnation && peer->first == first + 1);
+    say_hello(&w, 0, 1, first, w.fab[0]->incarnation); /* was on its way when the process died */
+    CU_ASSERT_EQUAL(peer->incarnation, 0);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1, .queue = 1}, "y", 1),
                     -EHOSTUNREACH); /* 'x' was not confirmed: it is said once */
     w.fab[1] = fake_attach(w.fake, 1);
-    second = w.fab[1]->life;
+    second = w.fab[1]->incarnation;
     CU_ASSERT_EQUAL(second, first + 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
 
@@ -557,10 +559,10 @@ static void peer__successor_outlives_old_news(void)
     peers_recv(&w, 0, 1, 6, 0, &got, 4, &req);
     peers_inject(&w, 0, 1, 5, "y", 1);
     fake_quiet(w.fake);
-    CU_ASSERT_TRUE(peer->open && peer->life == second);
+    CU_ASSERT_TRUE(peer->open && peer->incarnation == second);
     news(&w, 0); /* of the first one's death, late */
-    say_hello(&w, 0, 1, first, w.fab[0]->life);
-    CU_ASSERT_TRUE(peer->open && peer->life == second);
+    say_hello(&w, 0, 1, first, w.fab[0]->incarnation);
+    CU_ASSERT_TRUE(peer->open && peer->incarnation == second);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
     peers_inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
@@ -672,14 +674,15 @@ static void peer__replaced_processes_meet_again(void)
                 struct fabemu_iov into = {.base = &got, .bytes = 4};
                 struct fabemu_dest dest = peers_to(!from, 0, 0);
 
-                dest.seat = fabemu_info(w.fab[!from])->seat;
-                recv = (struct fabemu_req){.seat = fabemu_info(w.fab[from])->seat};
+                dest.incarnation = fabemu_info(w.fab[!from])->incarnation;
+                recv = (struct fabemu_req){.incarnation = fabemu_info(w.fab[from])->incarnation};
                 CU_ASSERT_EQUAL(fabemu_recv(w.queue[!from], from, 0, 0, &into, 1, &recv), 0);
                 while (fabemu_inject(w.queue[from], &dest, &v, 4))
                     fake_pump(w.fake);
                 CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
                 CU_ASSERT_TRUE(recv.status == 0 && got == v);
-                CU_ASSERT_TRUE(recv.src_node == from && recv.src_seat == w.fab[from]->life);
+                CU_ASSERT_TRUE(recv.src_node == from &&
+                               recv.src_incarnation == w.fab[from]->incarnation);
             }
         }
         fake_quiet(w.fake);
@@ -695,14 +698,14 @@ static void peer__replaced_processes_meet_again(void)
 /* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
 static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t count)
 {
-    uint32_t before = w->fab[0]->edge.up_tail;
+    uint32_t before = w->fab[0]->hostif.up_tail;
 
     for (; count; count--) {
         CU_ASSERT_TRUE(fake_inject(w->fake, 0, seg));
         fabemu_progress(w->fab[0]);
     }
     CU_ASSERT_TRUE(emu_list_empty(&w->fab[0]->ctls));
-    return w->fab[0]->edge.up_tail - before;
+    return w->fab[0]->hostif.up_tail - before;
 }
 
 /*
@@ -715,15 +718,15 @@ static void hello__many_have_few_answers(void)
         struct peers w;
         struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
         struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
-        struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}};
+        struct nic_wire_disconnect bye = {.head = {.what = NIC_DISCONNECT, .check = 4711}};
         static const uint8_t len[] = {sizeof hello, sizeof ack, sizeof bye};
         struct emu_seg seg = {.hdr = {.src = 1, .len = len[kind]}};
         struct fabemu_req send, recv;
         uint32_t answers, v = 7, got = 0;
 
         peers_open(&w, 2, false);
-        hello.life = fabemu_info(w.fab[1])->seat;
-        bye.life = hello.life - 1; /* one before it, late */
+        hello.incarnation = fabemu_info(w.fab[1])->incarnation;
+        bye.incarnation = hello.incarnation - 1; /* one before it, late */
         memcpy(seg.payload,
                kind == 0   ? (void *)&hello
                : kind == 1 ? (void *)&ack
@@ -759,7 +762,8 @@ static void draw_garbage(struct peers *w, struct emu_seg *seg)
         seg->hdr.seq = w->fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
     seg->payload[0] = (uint8_t)(r / 4096 % (NIC_HELLO + 1));
     if (seg->payload[0] == NIC_HELLO) /* its own life is a process's to tell */
-        memcpy(seg->payload + offsetof(struct nic_wire_hello, life), &w->fab[1]->life, 8);
+        memcpy(seg->payload + offsetof(struct nic_wire_hello, incarnation), &w->fab[1]->incarnation,
+               8);
     else if (r / 65536 % 4) { /* one that knows the secret of the pair */
         memcpy(seg->payload + 4, &w->fab[0]->peers[1].rx_check, 4);
         if (seg->payload[0] == NIC_DATA)
@@ -769,7 +773,7 @@ static void draw_garbage(struct peers *w, struct emu_seg *seg)
     }
 }
 
-static void receive__counts_garbage_and_lives(void)
+static void receive__counts_garbage_and_incarnations(void)
 {
     static uint8_t memory[5000];
     struct peers w;
@@ -888,7 +892,7 @@ int main(void)
         CASE(node_died__what_came_later_takes_no_lost_ones_place),
         CASE(peer__replaced_processes_meet_again),
         CASE(hello__many_have_few_answers),
-        CASE(receive__counts_garbage_and_lives),
+        CASE(receive__counts_garbage_and_incarnations),
         CASE(wait__works_from_many_threads),
         {0},
     };

@@ -11,8 +11,8 @@
 #include "emu/util/combine.h"
 #include "emu/util/now.h"
 #include "tests/test.h"
-#include "tests/world/host/parts.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/parts.h"
+#include "tests/fixtures/host/peers.h"
 
 #include "nic/host/base/lock.h"
 #include "nic/host/progress/progress.h"
@@ -38,7 +38,7 @@ static struct emu_pending look(struct peers *w, uint32_t node, uint64_t now_ns)
     nic_pending_show(w->fab[node], now_ns);
     nic_unlock(w->fab[node]);
     CU_ASSERT_TRUE_FATAL(
-        emu_pending_read(&ret, &w->fab[node]->edge.shared->pending, NODES, now_ns));
+        emu_pending_read(&ret, &w->fab[node]->hostif.shared->pending, NODES, now_ns));
     return ret;
 }
 
@@ -189,7 +189,7 @@ static void call__is_shown_until_it_ends(void)
 }
 
 /* Two members broadcast in the same place: each is told of the other, at once. */
-static void broadcast__of_two_roots_is_a_clash(void)
+static void broadcast__of_two_roots_is_a_mismatch(void)
 {
     struct peers w;
     struct fabemu_group *group[NODES];
@@ -204,13 +204,13 @@ static void broadcast__of_two_roots_is_a_clash(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
     fake_quiet(w.fake);
     CU_ASSERT_TRUE_FATAL(
-        emu_pending_read(&pending, &w.fab[3]->edge.shared->pending, NODES, UINT64_MAX));
-    CU_ASSERT_EQUAL(pending.clash.group, 7);
-    CU_ASSERT_EQUAL(pending.clash.number, 1);
-    CU_ASSERT_EQUAL(pending.clash.node, 0);
-    CU_ASSERT_EQUAL(pending.clash.mine.kind, EMU_MULTICAST);
-    CU_ASSERT_EQUAL(pending.clash.mine.root, 3);
-    CU_ASSERT_EQUAL(pending.clash.other.root, 0);
+        emu_pending_read(&pending, &w.fab[3]->hostif.shared->pending, NODES, UINT64_MAX));
+    CU_ASSERT_EQUAL(pending.mismatch.group, 7);
+    CU_ASSERT_EQUAL(pending.mismatch.number, 1);
+    CU_ASSERT_EQUAL(pending.mismatch.node, 0);
+    CU_ASSERT_EQUAL(pending.mismatch.mine.kind, EMU_MULTICAST);
+    CU_ASSERT_EQUAL(pending.mismatch.mine.root, 3);
+    CU_ASSERT_EQUAL(pending.mismatch.other.root, 0);
     for (uint32_t i = 0; i < NODES; i++)
         fabemu_group_leave(group[i]);
     peers_close(&w);
@@ -259,15 +259,15 @@ static bool call_is_sane(const struct emu_pending_call *call, uint64_t now_ns)
 
 static bool is_sane(const struct emu_pending *pending, uint64_t now_ns)
 {
-    const struct emu_pending_clash *clash = &pending->clash;
+    const struct emu_pending_mismatch *mismatch = &pending->mismatch;
     bool sane = pending->groups <= EMU_PENDING_GROUPS && op_is_sane(&pending->send, now_ns) &&
                 op_is_sane(&pending->receive, now_ns) && op_is_sane(&pending->early, now_ns) &&
                 pending->quiet_ns <= now_ns && pending->written_ns <= now_ns &&
                 call_is_sane(&pending->call, now_ns);
 
-    if (clash->node != EMU_PENDING_ANY)
-        sane = sane && clash->node < NODES && what_is_sane(&clash->mine) &&
-               what_is_sane(&clash->other) && name_is_sane(clash->name);
+    if (mismatch->node != EMU_PENDING_ANY)
+        sane = sane && mismatch->node < NODES && what_is_sane(&mismatch->mine) &&
+               what_is_sane(&mismatch->other) && name_is_sane(mismatch->name);
     for (uint32_t g = 0; sane && g < pending->groups; g++)
         sane = group_is_sane(&pending->group[g], now_ns);
     return sane;
@@ -288,11 +288,11 @@ static void read__believes_nothing(void)
         for (size_t i = 0; i < EMU_PENDING_WORDS; i++)
             atomic_store_explicit(&shared.word[i], test_random(&random) & mask,
                                   memory_order_relaxed);
-        atomic_store_explicit(&shared.turn, 2 * round + 2, memory_order_relaxed);
+        atomic_store_explicit(&shared.sequence, 2 * round + 2, memory_order_relaxed);
         CU_ASSERT_TRUE_FATAL(emu_pending_read(&pending, &shared, NODES, S_NS));
         CU_ASSERT_TRUE_FATAL(is_sane(&pending, S_NS));
     }
-    atomic_store_explicit(&shared.turn, 3, memory_order_relaxed); /* it is being written */
+    atomic_store_explicit(&shared.sequence, 3, memory_order_relaxed); /* it is being written */
     CU_ASSERT_FALSE(emu_pending_read(&pending, &shared, NODES, S_NS));
 }
 
@@ -302,7 +302,7 @@ static const struct test_case cases[] = {
     CASE(send__waits_for_its_receive),
     CASE(barrier__is_shown_by_its_number),
     CASE(call__is_shown_until_it_ends),
-    CASE(broadcast__of_two_roots_is_a_clash),
+    CASE(broadcast__of_two_roots_is_a_mismatch),
     CASE(read__believes_nothing),
     {0},
 };

@@ -9,7 +9,7 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 #include "tests/test.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/peers.h"
 
 #define PIECES 100u /* of the largest message */
 #define BYTES  (PIECES * NIC_DATA_BYTES)
@@ -120,7 +120,7 @@ static void run__of_another_node_is_not_its_own(void)
     peers_close(&w);
 }
 
-static void run__of_another_life_is_a_strangers(void)
+static void run__of_another_incarnation_is_a_strangers(void)
 {
     wait_for(BYTES);
     for (uint32_t seq = 2; seq < 5; seq++)
@@ -163,7 +163,7 @@ int main(void)
         CASE(run__beyond_the_end_is_malformed),
         CASE(run__of_short_pieces_is_their_bytes),
         CASE(run__of_another_node_is_not_its_own),
-        CASE(run__of_another_life_is_a_strangers),
+        CASE(run__of_another_incarnation_is_a_strangers),
         CASE(run__ends_with_the_last_piece),
         CASE(run__said_twice_is_no_more_than_all),
         {NULL, NULL},

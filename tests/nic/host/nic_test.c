@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "tests/test.h"
-#include "tests/world/host/peers.h"
+#include "tests/fixtures/host/peers.h"
 
 #define BIG (1u << 20)
 
@@ -472,7 +472,7 @@ static void send__is_not_ended_before_it_can_be(void)
     peers_close(&w);
 }
 
-static void recv__truncates_and_tells_the_length(void)
+static void recv__truncates_and_reports_the_length(void)
 {
     static const size_t sizes[] = {100, 5000, 100000};
     static const size_t rooms[] = {0, 40, 210};
@@ -638,7 +638,7 @@ static void recv__into_pieces_that_lie_apart(void)
 }
 
 /* A sender runs far ahead of the application: windows close, eager falls back, nothing is lost. */
-static void send__survives_a_receiver_who_looks_elsewhere(void)
+static void send__survives_a_receiver_who_samples_elsewhere(void)
 {
     enum { COUNT = 5000 };
     struct peers w;
@@ -839,12 +839,12 @@ int main(void)
         CASE(send__ends_with_an_error_when_nobody_will_have_it),
         CASE(send__is_not_delivered_when_its_rest_goes_nowhere),
         CASE(send__is_not_ended_before_it_can_be),
-        CASE(recv__truncates_and_tells_the_length),
+        CASE(recv__truncates_and_reports_the_length),
         CASE(probe__finds_claims_and_discards),
         CASE(cancel__only_what_has_not_matched),
         CASE(send__carries_all_sizes_and_pieces),
         CASE(recv__into_pieces_that_lie_apart),
-        CASE(send__survives_a_receiver_who_looks_elsewhere),
+        CASE(send__survives_a_receiver_who_samples_elsewhere),
         CASE(send__waits_when_no_more_can_be_parked),
         CASE(queue_open_any__begins_empty_and_in_turn),
         CASE(idle__sleeps_when_its_caller_only_waits),

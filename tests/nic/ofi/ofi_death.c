@@ -16,33 +16,35 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "tests/world/ofi/rig.h"
+#include "tests/fixtures/ofi/fixture.h"
 
 #define BYTES 100000 /* more than goes without asking */
 
-static const struct rig_config with_memory = {.caps = RIG_CAPS_ALL | FI_RMA,
-                                              .format = FI_CQ_FORMAT_TAGGED};
+static const struct ofi_fixture_config with_memory = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA,
+                                                      .format = FI_CQ_FORMAT_TAGGED};
 
 /* What the two tell each other beside the fabric. */
 struct hello {
-    char name[RIG_ADDR_BYTES];
+    char name[OFI_FIXTURE_ADDR_BYTES];
     uint64_t key;
 };
 
 static unsigned char memory[BYTES];
 
-static bool meet(struct rig *rig, fi_addr_t *peer, struct hello *theirs, int to, int from)
+static bool meet(struct ofi_fixture *fixture, fi_addr_t *peer, struct hello *theirs, int to,
+                 int from)
 {
     struct hello mine;
     struct fid_mr *mr;
 
-    if (fi_mr_reg(rig->domain, memory, BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL))
+    if (fi_mr_reg(fixture->domain, memory, BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr,
+                  NULL))
         return false;
     mine.key = fi_mr_key(mr);
-    memcpy(mine.name, rig->a.name, RIG_ADDR_BYTES);
+    memcpy(mine.name, fixture->a.name, OFI_FIXTURE_ADDR_BYTES);
     return write(to, &mine, sizeof mine) == sizeof mine &&
            read(from, theirs, sizeof *theirs) == sizeof *theirs &&
-           fi_av_insert(rig->av, theirs->name, 1, peer, 0, NULL) == 1;
+           fi_av_insert(fixture->av, theirs->name, 1, peer, 0, NULL) == 1;
 }
 
 /* Takes one message, says so, and waits for its end. */
@@ -50,46 +52,48 @@ static int be_the_other(int to, int from)
 {
     struct fi_cq_tagged_entry entry;
     struct hello theirs;
-    struct rig rig;
+    struct ofi_fixture fixture;
     fi_addr_t peer;
 
-    if (!rig_try_open(&rig, &with_memory) || !meet(&rig, &peer, &theirs, to, from) ||
-        fi_trecv(rig.a.ep, memory, 8, NULL, peer, 1, 0, NULL) ||
-        rig_entry_wait(rig.a.cq, &entry, NULL) != 1 || write(to, "", 1) != 1)
+    if (!ofi_fixture_try_open(&fixture, &with_memory) ||
+        !meet(&fixture, &peer, &theirs, to, from) ||
+        fi_trecv(fixture.a.ep, memory, 8, NULL, peer, 1, 0, NULL) ||
+        ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1 || write(to, "", 1) != 1)
         return 1;
     for (;;)
         pause();
 }
 
-static ssize_t post(struct rig *rig, const char *what, fi_addr_t peer, const struct hello *theirs)
+static ssize_t post(struct ofi_fixture *fixture, const char *what, fi_addr_t peer,
+                    const struct hello *theirs)
 {
     static unsigned char buf[BYTES];
 
     if (strcmp(what, "recv") == 0)
-        return fi_trecv(rig->a.ep, buf, BYTES, NULL, peer, 2, 0, NULL);
+        return fi_trecv(fixture->a.ep, buf, BYTES, NULL, peer, 2, 0, NULL);
     if (strcmp(what, "send") == 0)
-        return fi_tsend(rig->a.ep, buf, BYTES, NULL, peer, 2, NULL);
+        return fi_tsend(fixture->a.ep, buf, BYTES, NULL, peer, 2, NULL);
     if (strcmp(what, "read") == 0)
-        return fi_read(rig->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
+        return fi_read(fixture->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
     if (strcmp(what, "writedata") == 0)
-        return fi_writedata(rig->a.ep, buf, BYTES, NULL, 1, peer, 0, theirs->key, NULL);
-    return fi_write(rig->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
+        return fi_writedata(fixture->a.ep, buf, BYTES, NULL, 1, peer, 0, theirs->key, NULL);
+    return fi_write(fixture->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
 }
 
-static int print_end(struct rig *rig)
+static int print_end(struct ofi_fixture *fixture)
 {
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {0};
     char text[128] = "";
-    ssize_t got = rig_entry_wait(rig->a.cq, &entry, NULL);
+    ssize_t got = ofi_fixture_entry_wait(fixture->a.cq, &entry, NULL);
 
     if (got == 1)
         return puts("it succeeded"), 1;
     if (got == -FI_ETIMEDOUT)
         return puts("it still waits"), 2;
-    if (got != -FI_EAVAIL || fi_cq_readerr(rig->a.cq, &error, 0) != 1)
+    if (got != -FI_EAVAIL || fi_cq_readerr(fixture->a.cq, &error, 0) != 1)
         return puts("?"), 3;
-    fi_cq_strerror(rig->a.cq, error.prov_errno, error.err_data, text, sizeof text);
+    fi_cq_strerror(fixture->a.cq, error.prov_errno, error.err_data, text, sizeof text);
     printf("%s: %s\n", fi_strerror(error.err), text);
     return 0;
 }
@@ -98,7 +102,7 @@ int main(int argc, char **argv)
 {
     struct fi_cq_tagged_entry entry;
     struct hello theirs;
-    struct rig rig;
+    struct ofi_fixture fixture;
     fi_addr_t peer;
     int there[2], back[2], status;
     char word;
@@ -110,14 +114,15 @@ int main(int argc, char **argv)
     if (pid == 0)
         _exit(be_the_other(back[1], there[0]));
     setenv("FABEMU_NODE", "0", 1);
-    if (!rig_try_open(&rig, &with_memory) || !meet(&rig, &peer, &theirs, there[1], back[0]) ||
-        fi_tsend(rig.a.ep, memory, 8, NULL, peer, 1, NULL) ||
-        rig_entry_wait(rig.a.cq, &entry, NULL) != 1 || read(back[0], &word, 1) != 1)
+    if (!ofi_fixture_try_open(&fixture, &with_memory) ||
+        !meet(&fixture, &peer, &theirs, there[1], back[0]) ||
+        fi_tsend(fixture.a.ep, memory, 8, NULL, peer, 1, NULL) ||
+        ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1 || read(back[0], &word, 1) != 1)
         return 5;
     kill(pid, strcmp(argv[2], "stop") == 0 ? SIGSTOP : SIGKILL);
-    if (post(&rig, argv[1], peer, &theirs))
+    if (post(&fixture, argv[1], peer, &theirs))
         return 6;
-    status = print_end(&rig);
+    status = print_end(&fixture);
     fflush(stdout);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);

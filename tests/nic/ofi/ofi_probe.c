@@ -4,7 +4,7 @@
  * messages|onesided PROCESSES. scripts/faulttable runs it.
  *
  * Each process does operation after operation, waits for its completion, looks whether what came of
- * it is right, and writes what it is in to its row of the board (tests/world/board.h). One that
+ * it is right, and writes what it is in to its row of the board (tests/fixtures/board.h). One that
  * gets an error writes that down and stops. All go on stepping their adapters until all are over.
  */
 #include <stdio.h>
@@ -18,21 +18,22 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "tests/world/board.h"
-#include "tests/world/ofi/rig.h"
+#include "tests/fixtures/board.h"
+#include "tests/fixtures/ofi/fixture.h"
 
 #define WORDS       2048
 #define PATIENCE_NS 2000000000u /* for a process that has failed, from which nothing will come */
 #define START_NS    20000000000u
 
-static const struct rig_config with_memory = {.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
-                                              .format = FI_CQ_FORMAT_TAGGED};
+static const struct ofi_fixture_config with_memory = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA |
+                                                              FI_ATOMIC,
+                                                      .format = FI_CQ_FORMAT_TAGGED};
 
 /* What the processes tell each other beside the fabric: all of them map it. */
 struct shared {
     struct {
         _Atomic uint64_t there;
-        char name[RIG_ADDR_BYTES];
+        char name[OFI_FIXTURE_ADDR_BYTES];
         uint64_t key;
     } one[BOARD_ROWS];
 };
@@ -41,7 +42,7 @@ struct probe {
     struct board *board;
     struct board_row *row;
     struct shared *shared;
-    struct rig rig;
+    struct ofi_fixture fixture;
     struct fid_mr *mr;
     uint32_t me, all;
     fi_addr_t peer[BOARD_ROWS];
@@ -56,19 +57,19 @@ static bool begin(struct probe *p, struct shared *shared, const char *path, uint
     uint64_t end = board_now_ns() + START_NS;
 
     *p = (struct probe){.board = board_open(path), .shared = shared, .me = me, .all = all};
-    if (!p->board || !rig_try_open(&p->rig, &with_memory) ||
-        fi_mr_reg(p->rig.domain, p->memory, sizeof p->memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                  0, 0, &p->mr, NULL))
+    if (!p->board || !ofi_fixture_try_open(&p->fixture, &with_memory) ||
+        fi_mr_reg(p->fixture.domain, p->memory, sizeof p->memory, FI_REMOTE_READ | FI_REMOTE_WRITE,
+                  0, 0, 0, &p->mr, NULL))
         return false;
     p->row = &p->board->row[me];
-    memcpy(shared->one[me].name, p->rig.a.name, RIG_ADDR_BYTES);
+    memcpy(shared->one[me].name, p->fixture.a.name, OFI_FIXTURE_ADDR_BYTES);
     shared->one[me].key = fi_mr_key(p->mr);
     shared->one[me].there = 1;
     for (uint32_t i = 0; i < all; i++) {
         while (!shared->one[i].there)
             if (board_now_ns() > end || usleep(1000))
                 return false;
-        if (fi_av_insert(p->rig.av, shared->one[i].name, 1, &p->peer[i], 0, NULL) != 1)
+        if (fi_av_insert(p->fixture.av, shared->one[i].name, 1, &p->peer[i], 0, NULL) != 1)
             return false;
     }
     return true;
@@ -78,7 +79,7 @@ static void fail(struct probe *p, int code, int prov_errno, const void *data)
 {
     char text[sizeof p->row->text], why[96] = "";
 
-    fi_cq_strerror(p->rig.a.cq, prov_errno, data, why, sizeof why);
+    fi_cq_strerror(p->fixture.a.cq, prov_errno, data, why, sizeof why);
     snprintf(text, sizeof text, "%s: %s", fi_strerror(code), why);
     board_fail(p->row, code, text);
 }
@@ -90,11 +91,11 @@ static bool completed(struct probe *p, int count)
     struct fi_cq_err_entry error = {0};
 
     while (count > 0) {
-        ssize_t got = fi_cq_read(p->rig.a.cq, &entry, 1);
+        ssize_t got = fi_cq_read(p->fixture.a.cq, &entry, 1);
 
         if (got == 1) {
             count--;
-        } else if (got == -FI_EAVAIL && fi_cq_readerr(p->rig.a.cq, &error, 0) == 1) {
+        } else if (got == -FI_EAVAIL && fi_cq_readerr(p->fixture.a.cq, &error, 0) == 1) {
             fail(p, error.err, error.prov_errno, error.err_data);
             return false;
         } else if (got != -FI_EAGAIN) {
@@ -114,7 +115,7 @@ static bool again(struct probe *p, ssize_t err)
 {
     struct fi_cq_tagged_entry entry;
 
-    return err == -FI_EAGAIN && !p->board->quit && fi_cq_read(p->rig.a.cq, &entry, 0) != 1;
+    return err == -FI_EAGAIN && !p->board->quit && fi_cq_read(p->fixture.a.cq, &entry, 0) != 1;
 }
 
 static bool posted(struct probe *p, ssize_t err)
@@ -156,7 +157,7 @@ static bool round_messages(struct probe *p)
 {
     uint32_t step = round_step(p), words = round_words(p);
     uint32_t to = (p->me + step) % p->all, from = (p->me + p->all - step) % p->all;
-    struct fid_ep *ep = p->rig.a.ep;
+    struct fid_ep *ep = p->fixture.a.ep;
     ssize_t err;
 
     fill(p, words);
@@ -183,7 +184,7 @@ static bool round_atomic(struct probe *p, uint32_t to)
 
     board_begin(p->row, "fi_fetch_atomic");
     do
-        err = fi_fetch_atomic(p->rig.a.ep, &one, 1, NULL, &old, NULL, p->peer[to], sum,
+        err = fi_fetch_atomic(p->fixture.a.ep, &one, 1, NULL, &old, NULL, p->peer[to], sum,
                               p->shared->one[to].key, FI_UINT64, FI_SUM, NULL);
     while (again(p, err));
     if (!posted(p, err) || !completed(p, 1))
@@ -196,7 +197,7 @@ static bool round_onesided(struct probe *p)
 {
     uint32_t to = (p->me + round_step(p)) % p->all, words = round_words(p);
     uint64_t slot = 8ull * WORDS * p->me, key = p->shared->one[to].key;
-    struct fid_ep *ep = p->rig.a.ep;
+    struct fid_ep *ep = p->fixture.a.ep;
     ssize_t err;
 
     fill(p, words);
@@ -234,8 +235,11 @@ static int be_one(struct shared *shared, const char *path, bool onesided, uint32
         p.round++;
     }
     while (!board_all_over(p.board, all))
-        fi_cq_read(p.rig.a.cq, &entry, 0);
-    return board_all_well(p.board, all) && !fi_close(&p.mr->fid) && rig_try_close(&p.rig) ? 0 : 1;
+        fi_cq_read(p.fixture.a.cq, &entry, 0);
+    return board_all_well(p.board, all) && !fi_close(&p.mr->fid) &&
+                   ofi_fixture_try_close(&p.fixture)
+               ? 0
+               : 1;
 }
 
 int main(int argc, char **argv)

@@ -26,8 +26,8 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/test.h"
-#include "tests/world/bytes.h"
-#include "tests/world/ofi/rig.h"
+#include "tests/fixtures/bytes.h"
+#include "tests/fixtures/ofi/fixture.h"
 
 #define LARGEST   (1u << 20)
 #define ECHO_STOP UINT64_C(0xffffffffffffffff)
@@ -49,14 +49,14 @@ static struct fi_msg_tagged one_piece(const struct iovec *piece, fi_addr_t addr,
 
 static void getinfo__answers_open_mpi(void)
 {
-    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     struct fi_info *info;
 
     hints->tx_attr->op_flags = FI_COMPLETION;
     hints->rx_attr->op_flags = FI_COMPLETION;
-    CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
     CU_ASSERT_EQUAL(info->ep_attr->type, FI_EP_RDM);
-    CU_ASSERT_EQUAL(info->caps & RIG_CAPS_MPI, RIG_CAPS_MPI);
+    CU_ASSERT_EQUAL(info->caps & OFI_FIXTURE_CAPS_MPI, OFI_FIXTURE_CAPS_MPI);
     CU_ASSERT_EQUAL(info->caps & FI_RMA, 0);
     CU_ASSERT_EQUAL(info->mode, 0);
     CU_ASSERT_EQUAL(info->tx_attr->op_flags, FI_COMPLETION);
@@ -73,7 +73,7 @@ static void getinfo__answers_open_mpi(void)
 static bool refused(struct fi_info *hints)
 {
     struct fi_info *info;
-    int err = rig_info(hints, &info);
+    int err = ofi_fixture_info(hints, &info);
 
     fi_freeinfo(hints);
     fi_freeinfo(info);
@@ -82,45 +82,45 @@ static bool refused(struct fi_info *hints)
 
 static void getinfo__refuses_what_is_not_there(void)
 {
-    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
 
     hints->ep_attr->type = FI_EP_MSG;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(RIG_CAPS_MPI);
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(rig_hints(FI_TAGGED | FI_MULTI_RECV)));
-    hints = rig_hints(RIG_CAPS_MPI);
+    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_MULTI_RECV)));
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->domain_attr->cq_data_size = 8;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(RIG_CAPS_MPI);
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->tx_attr->op_flags = FI_MATCH_COMPLETE;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(RIG_CAPS_MPI);
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->tx_attr->op_flags = FI_FENCE;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(RIG_CAPS_MPI);
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->rx_attr->total_buffered_recv = 1;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_RMA);
+    hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->mr_iov_limit = 2;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_RMA);
+    hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->mr_cnt = 1u << 20;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_RMA);
+    hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->cntr_cnt = 1u << 20;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_RMA);
+    hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->max_err_data = 1;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(RIG_CAPS_MPI);
+    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->addr_format = FI_SOCKADDR_IN;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_RMA);
+    hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
-    hints = rig_hints(FI_TAGGED | FI_ATOMIC);
+    hints = ofi_fixture_hints(FI_TAGGED | FI_ATOMIC);
     hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
 }
@@ -130,9 +130,9 @@ static void getinfo__says_no_data_without_a_fabric(void)
     char *path = strdup(getenv("FABEMU_SOCKET"));
 
     unsetenv("FABEMU_SOCKET");
-    CU_ASSERT(refused(rig_hints(RIG_CAPS_MPI)));
+    CU_ASSERT(refused(ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI)));
     setenv("FABEMU_SOCKET", "/nonexistent/socket", 1);
-    CU_ASSERT(refused(rig_hints(RIG_CAPS_MPI)));
+    CU_ASSERT(refused(ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI)));
     setenv("FABEMU_SOCKET", path, 1);
     free(path);
 }
@@ -144,11 +144,11 @@ static void getinfo__says_no_data_without_a_fabric(void)
 static void getinfo__takes_every_size_of_keys(void)
 {
     for (size_t bytes = 0; bytes <= 8; bytes++) {
-        struct fi_info *hints = rig_hints(FI_RMA | FI_ATOMIC);
+        struct fi_info *hints = ofi_fixture_hints(FI_RMA | FI_ATOMIC);
         struct fi_info *info = NULL;
 
         hints->domain_attr->mr_key_size = bytes;
-        CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
+        CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
         CU_ASSERT_EQUAL(info->domain_attr->mr_key_size, 8);
         fi_freeinfo(hints);
         fi_freeinfo(info);
@@ -158,7 +158,7 @@ static void getinfo__takes_every_size_of_keys(void)
 /* The mr_mode that a program of @version gets if it asks for @caps and @mr_mode; -1: no offer. */
 static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
 {
-    struct fi_info *hints = rig_hints(caps);
+    struct fi_info *hints = ofi_fixture_hints(caps);
     struct fi_info *info = NULL;
     int ret = -1;
 
@@ -203,7 +203,7 @@ static void getinfo__offers_basic_registration(void)
 /* The provider answers to the latest version that the library knows. */
 static void getinfo__answers_the_library_s_own_version(void)
 {
-    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     struct fi_info *info = NULL;
 
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(fi_version(), NULL, NULL, 0, hints, &info), 0);
@@ -217,11 +217,11 @@ static void getinfo__leaves_the_type_of_address_vectors_open(void)
     static const enum fi_av_type types[] = {FI_AV_UNSPEC, FI_AV_MAP, FI_AV_TABLE};
 
     for (unsigned i = 0; i < 3; i++) {
-        struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+        struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
         struct fi_info *info = NULL;
 
         hints->domain_attr->av_type = types[i];
-        CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
+        CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
         CU_ASSERT_EQUAL(info->domain_attr->av_type, types[i]);
         fi_freeinfo(hints);
         fi_freeinfo(info);
@@ -230,84 +230,88 @@ static void getinfo__leaves_the_type_of_address_vectors_open(void)
 
 static void getinfo__turns_names_into_addresses(void)
 {
-    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     struct fi_info *info = NULL;
     uint32_t node;
 
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", "7", 0, hints, &info), 0);
-    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, "1", "7", 0, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, OFI_FIXTURE_ADDR_BYTES);
     memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
-    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES); /* the address of any endpoint here */
+    CU_ASSERT_EQUAL(info->src_addrlen,
+                    OFI_FIXTURE_ADDR_BYTES); /* the address of any endpoint here */
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", NULL, 0, hints, &info), 0);
-    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, "1", NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, OFI_FIXTURE_ADDR_BYTES);
     memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, NULL, 0, hints, &info), 0);
-    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL(info->src_addrlen, OFI_FIXTURE_ADDR_BYTES);
     CU_ASSERT_EQUAL(info->dest_addrlen, 0);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
-    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
+    CU_ASSERT_EQUAL(info->src_addrlen, OFI_FIXTURE_ADDR_BYTES);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL(fi_getinfo(RIG_VERSION, "localhost", "7", 0, hints, &info), -FI_ENODATA);
-    CU_ASSERT_EQUAL(fi_getinfo(RIG_VERSION, NULL, "7", 0, hints, &info), -FI_ENODATA);
+    CU_ASSERT_EQUAL(fi_getinfo(OFI_FIXTURE_VERSION, "localhost", "7", 0, hints, &info),
+                    -FI_ENODATA);
+    CU_ASSERT_EQUAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, "7", 0, hints, &info), -FI_ENODATA);
     fi_freeinfo(hints);
 }
 
 /* In the address of a node alone, the queues are not known: nothing can be sent there. */
 static void av__takes_no_address_without_queues(void)
 {
-    struct rig rig = rig_open();
-    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     struct fi_info *info = NULL;
     char text[64];
     size_t bytes = sizeof text;
     fi_addr_t addr;
 
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", NULL, 0, hints, &info), 0);
-    CU_ASSERT_EQUAL(fi_av_insert(rig.av, info->dest_addr, 1, &addr, 0, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, "1", NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL(fi_av_insert(fixture.av, info->dest_addr, 1, &addr, 0, NULL), 0);
     CU_ASSERT_EQUAL(addr, FI_ADDR_NOTAVAIL);
-    CU_ASSERT_STRING_EQUAL(fi_av_straddr(rig.av, info->dest_addr, text, &bytes), "fabemu://1:*:*");
+    CU_ASSERT_STRING_EQUAL(fi_av_straddr(fixture.av, info->dest_addr, text, &bytes),
+                           "fabemu://1:*:*");
     bytes = sizeof text;
-    CU_ASSERT_STRING_EQUAL(fi_av_straddr(rig.av, info->src_addr, text, &bytes), "fabemu://*:*:*");
+    CU_ASSERT_STRING_EQUAL(fi_av_straddr(fixture.av, info->src_addr, text, &bytes),
+                           "fabemu://*:*:*");
     CU_ASSERT_EQUAL(bytes, sizeof "fabemu://*:*:*");
     fi_freeinfo(hints);
     fi_freeinfo(info);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- addresses ---------------------------------------------------------------------- */
 
-static void av__inserts_looks_up_and_removes(void)
+static void av__inserts_samples_up_and_removes(void)
 {
-    struct rig rig = rig_open();
-    char name[RIG_ADDR_BYTES], text[64];
+    struct ofi_fixture fixture = ofi_fixture_open();
+    char name[OFI_FIXTURE_ADDR_BYTES], text[64];
     size_t bytes = sizeof name, text_bytes = sizeof text;
     fi_addr_t again;
 
-    CU_ASSERT_EQUAL(rig.a.addr, 0);
-    CU_ASSERT_EQUAL(rig.b.addr, 1);
-    CU_ASSERT_EQUAL(fi_av_lookup(rig.av, rig.b.addr, name, &bytes), 0);
-    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof name), 0);
-    fi_av_straddr(rig.av, name, text, &text_bytes);
+    CU_ASSERT_EQUAL(fixture.a.addr, 0);
+    CU_ASSERT_EQUAL(fixture.b.addr, 1);
+    CU_ASSERT_EQUAL(fi_av_lookup(fixture.av, fixture.b.addr, name, &bytes), 0);
+    CU_ASSERT_EQUAL(memcmp(name, fixture.b.name, sizeof name), 0);
+    fi_av_straddr(fixture.av, name, text, &text_bytes);
     CU_ASSERT_EQUAL(strncmp(text, "fabemu://", 9), 0);
-    CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, rig.b.addr, 1, NULL), -FI_EINVAL);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, 77, 1, NULL), -FI_EINVAL);
-    CU_ASSERT_EQUAL(fi_av_insert(rig.av, rig.b.name, 1, &again, 0, NULL), 1);
+    CU_ASSERT_EQUAL(fi_av_remove(fixture.av, &fixture.b.addr, 1, 0), 0);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, NULL, 0, NULL, fixture.b.addr, 1, NULL), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, NULL, 0, NULL, 77, 1, NULL), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_av_insert(fixture.av, fixture.b.name, 1, &again, 0, NULL), 1);
     CU_ASSERT_EQUAL(again, 1);
     memset(name + 8, 0x55, 8); /* another fabric's */
-    CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &again, 0, NULL), 0);
+    CU_ASSERT_EQUAL(fi_av_insert(fixture.av, name, 1, &again, 0, NULL), 0);
     CU_ASSERT_EQUAL(again, FI_ADDR_NOTAVAIL);
     for (int i = 0; i < 2000; i++) { /* the hash is cleared of what was removed */
-        CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
-        CU_ASSERT_EQUAL(fi_av_insert(rig.av, rig.b.name, 1, &again, 0, NULL), 1);
-        CU_ASSERT_EQUAL(again, rig.b.addr);
+        CU_ASSERT_EQUAL(fi_av_remove(fixture.av, &fixture.b.addr, 1, 0), 0);
+        CU_ASSERT_EQUAL(fi_av_insert(fixture.av, fixture.b.name, 1, &again, 0, NULL), 1);
+        CU_ASSERT_EQUAL(again, fixture.b.addr);
     }
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /*
@@ -316,65 +320,66 @@ static void av__inserts_looks_up_and_removes(void)
  */
 static void av__address_of_another_process_is_unreachable(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_cq_err_entry error;
     struct fi_cq_tagged_entry entry;
-    char name[RIG_ADDR_BYTES], text[2][64];
+    char name[OFI_FIXTURE_ADDR_BYTES], text[2][64];
     size_t text_bytes = sizeof text[0];
     fi_addr_t other, source;
-    uint64_t seat;
+    uint64_t incarnation;
 
-    memcpy(name, rig.b.name, sizeof name);
-    memcpy(&seat, name + 16, sizeof seat);
-    CU_ASSERT_TRUE(seat > 0);
-    seat++;
-    memcpy(name + 16, &seat, sizeof seat);
-    CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, name, 1, &other, 0, NULL), 1);
-    fi_av_straddr(rig.av, name, text[0], &text_bytes);
+    memcpy(name, fixture.b.name, sizeof name);
+    memcpy(&incarnation, name + 16, sizeof incarnation);
+    CU_ASSERT_TRUE(incarnation > 0);
+    incarnation++;
+    memcpy(name + 16, &incarnation, sizeof incarnation);
+    CU_ASSERT_EQUAL_FATAL(fi_av_insert(fixture.av, name, 1, &other, 0, NULL), 1);
+    fi_av_straddr(fixture.av, name, text[0], &text_bytes);
     text_bytes = sizeof text[1];
-    fi_av_straddr(rig.av, rig.b.name, text[1], &text_bytes);
+    fi_av_straddr(fixture.av, fixture.b.name, text[1], &text_bytes);
     CU_ASSERT_NOT_EQUAL(strcmp(text[0], text[1]), 0);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, other, 1, &rig), 0);
-    error = rig_error(&rig.a);
-    CU_ASSERT_TRUE(error.err == FI_EHOSTUNREACH && error.op_context == &rig);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, other, 1, EXACT, &rig), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_EHOSTUNREACH);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, NULL, 0, NULL, other, 1, &fixture), 0);
+    error = ofi_fixture_error(&fixture.a);
+    CU_ASSERT_TRUE(error.err == FI_EHOSTUNREACH && error.op_context == &fixture);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, other, 1, EXACT, &fixture), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_EHOSTUNREACH);
     /* Of two with the same queues the source is the one whose seat it is. */
-    CU_ASSERT_EQUAL(fi_trecv(rig.a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(rig_inject(&rig.b, NULL, 0, 0, rig.a.addr, 2), 0);
-    CU_ASSERT_EQUAL(rig_entry_wait(rig.a.cq, &entry, &source), 1);
-    CU_ASSERT_EQUAL(source, rig.b.addr);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.b, NULL, 0, 0, fixture.a.addr, 2), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture.a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(source, fixture.b.addr);
+    ofi_fixture_close(&fixture);
 }
 
 static void av__holds_thousands(void)
 {
     enum { COUNT = 5000 };
-    struct rig rig = rig_open();
-    struct rig_end *b = &rig.b;
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct ofi_fixture_endpoint *b = &fixture.b;
     fi_addr_t addr, source;
     struct fi_cq_tagged_entry entry;
 
     for (int i = 0; i < COUNT; i++) {
-        char name[RIG_ADDR_BYTES];
+        char name[OFI_FIXTURE_ADDR_BYTES];
         uint16_t queue = (uint16_t)(1000 + i);
 
         memcpy(name, b->name, sizeof name);
         memcpy(name + 4, &queue, sizeof queue);
         memcpy(name + 6, &queue, sizeof queue);
-        CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &addr, 0, NULL), 1);
+        CU_ASSERT_EQUAL(fi_av_insert(fixture.av, name, 1, &addr, 0, NULL), 1);
         CU_ASSERT_EQUAL(addr, (fi_addr_t)i + 2);
     }
     CU_ASSERT_EQUAL(fi_trecv(b->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, b->addr, 1), 0);
-    CU_ASSERT_EQUAL(rig_entry_wait(b->cq, &entry, &source), 1);
-    CU_ASSERT_EQUAL(source, rig.a.addr);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, NULL, 0, 0, b->addr, 1), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry_wait(b->cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(source, fixture.a.addr);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- messages ----------------------------------------------------------------------- */
 
-static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, bool early)
+static void exchange(struct ofi_fixture_endpoint *from, struct ofi_fixture_endpoint *to,
+                     size_t bytes, bool early)
 {
     unsigned char *out = malloc(LARGEST), *in = calloc(1, LARGEST);
     int send_context, recv_context;
@@ -392,7 +397,7 @@ static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, boo
         CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT, &recv_context),
                         0);
     for (int i = 0; i < (from == to ? 2 : 1); i++) {
-        entry = rig_entry(to);
+        entry = ofi_fixture_entry(to);
         if (entry.op_context == &send_context) {
             CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
             continue;
@@ -405,7 +410,7 @@ static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, boo
         CU_ASSERT_EQUAL(entry.tag, tag);
     }
     if (from != to) {
-        entry = rig_entry(from);
+        entry = ofi_fixture_entry(from);
         CU_ASSERT_PTR_EQUAL(entry.op_context, &send_context);
         CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
     }
@@ -416,90 +421,97 @@ static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, boo
 
 static void tsenddata__delivers_every_size(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
 
     for (size_t i = 0; i < SIZES; i++) {
-        exchange(&rig.a, &rig.b, sizes[i], true);
-        exchange(&rig.b, &rig.a, sizes[i], false);
+        exchange(&fixture.a, &fixture.b, sizes[i], true);
+        exchange(&fixture.b, &fixture.a, sizes[i], false);
     }
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void tsenddata__reaches_its_own_endpoint(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
 
     for (size_t i = 0; i < SIZES; i++)
-        exchange(&rig.a, &rig.a, sizes[i], i % 2);
-    rig_close(&rig);
+        exchange(&fixture.a, &fixture.a, sizes[i], i % 2);
+    ofi_fixture_close(&fixture);
 }
 
 static void tinject__sends_without_an_entry(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     unsigned char out[193], in[193];
 
     bytes_fill(out, sizeof out, 7);
     for (size_t bytes = 0; bytes <= 192; bytes += 64) {
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof in, NULL, rig.a.addr, bytes, EXACT, in), 0);
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, out, bytes, bytes, rig.b.addr, bytes), 0);
-        struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, sizeof in, NULL, fixture.a.addr, bytes, EXACT,
+                                 in),
+                        0);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, out, bytes, bytes, fixture.b.addr, bytes),
+                        0);
+        struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.b);
 
         CU_ASSERT_EQUAL(entry.len, bytes);
         CU_ASSERT_EQUAL(entry.data, bytes);
         CU_ASSERT_EQUAL(entry.flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
         CU_ASSERT(bytes_filled(in, bytes, 7));
     }
-    CU_ASSERT(rig_quiet(&rig.a));
-    CU_ASSERT_EQUAL(fi_tinject(rig.a.ep, out, 193, rig.b.addr, 1), -FI_EMSGSIZE);
-    rig_close(&rig);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
+    CU_ASSERT_EQUAL(fi_tinject(fixture.a.ep, out, 193, fixture.b.addr, 1), -FI_EMSGSIZE);
+    ofi_fixture_close(&fixture);
 }
 
 static void send__does_not_match_tagged(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     int tagged, untagged, in_tagged = 0, in_untagged = 0, one = 1, two = 2;
 
-    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in_untagged, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, &tagged),
+    CU_ASSERT_EQUAL(fi_recv(fixture.b.ep, &in_untagged, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX,
+                             &tagged),
                     0);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &one, 4, NULL, rig.b.addr, 0, &one), 0);
-    struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, &one, 4, NULL, fixture.b.addr, 0, &one), 0);
+    struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.b);
 
     CU_ASSERT_PTR_EQUAL(entry.op_context, &tagged);
     CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED);
-    CU_ASSERT_EQUAL(fi_senddata(rig.a.ep, &two, 4, NULL, 0, rig.b.addr, &two), 0);
-    entry = rig_entry(&rig.b);
+    CU_ASSERT_EQUAL(fi_senddata(fixture.a.ep, &two, 4, NULL, 0, fixture.b.addr, &two), 0);
+    entry = ofi_fixture_entry(&fixture.b);
     CU_ASSERT_PTR_EQUAL(entry.op_context, &untagged);
     CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA);
     CU_ASSERT_EQUAL(in_tagged, 1);
     CU_ASSERT_EQUAL(in_untagged, 2);
-    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
-    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_MSG);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_MSG);
+    ofi_fixture_close(&fixture);
 }
 
 static void trecv__matches_in_order_with_ignored_bits(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     int in[3] = {0}, out[3] = {10, 20, 30};
 
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, &out[i], 4, 0, rig.b.addr, 0x100 + (uint64_t)i), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0x101, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, 0x100, 0xff, NULL), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[2], 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, &out[i], 4, 0, fixture.b.addr,
+                                           0x100 + (uint64_t)i),
+                        0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0x101, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, 0x100, 0xff, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in[2], 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL),
+                    0);
     for (int i = 0; i < 3; i++)
-        rig_entry(&rig.b);
+        ofi_fixture_entry(&fixture.b);
     CU_ASSERT_EQUAL(in[0], 10);
     CU_ASSERT_EQUAL(in[1], 20);
     CU_ASSERT_EQUAL(in[2], 30);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void sendv__gathers_and_scatters(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     unsigned char out[1000], in[1000];
     struct iovec from[5], to[5];
 
@@ -508,17 +520,17 @@ static void sendv__gathers_and_scatters(void)
         from[i] = (struct iovec){out + 250 * i, 250};
         to[i] = (struct iovec){in + (i ? 200 + 200 * i : 0), i ? 200 : 400};
     }
-    CU_ASSERT_EQUAL(fi_trecvv(rig.b.ep, to, NULL, 4, rig.a.addr, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 4, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags, FI_RECV | FI_TAGGED);
+    CU_ASSERT_EQUAL(fi_trecvv(fixture.b.ep, to, NULL, 4, fixture.a.addr, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsendv(fixture.a.ep, from, NULL, 4, fixture.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).flags, FI_RECV | FI_TAGGED);
     CU_ASSERT(bytes_filled(in, 1000, 3));
-    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 5, rig.b.addr, 1, NULL), -FI_EINVAL);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_tsendv(fixture.a.ep, from, NULL, 5, fixture.b.addr, 1, NULL), -FI_EINVAL);
+    ofi_fixture_close(&fixture);
 }
 
 static void trecv__reports_truncation(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     static const size_t longs[] = {100, 5000, LARGEST};
     unsigned char *out = malloc(LARGEST), in[65];
 
@@ -528,11 +540,12 @@ static void trecv__reports_truncation(void)
 
         in[64] = 0xee;
         if (i % 2)
-            fi_trecv(rig.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
-        CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, out, bytes, NULL, 77, rig.b.addr, 5, NULL), 0);
+            fi_trecv(fixture.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
+        CU_ASSERT_EQUAL(fi_tsenddata(fixture.a.ep, out, bytes, NULL, 77, fixture.b.addr, 5, NULL),
+                        0);
         if (!(i % 2))
-            fi_trecv(rig.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
-        struct fi_cq_err_entry error = rig_error(&rig.b);
+            fi_trecv(fixture.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
+        struct fi_cq_err_entry error = ofi_fixture_error(&fixture.b);
 
         CU_ASSERT_EQUAL(error.err, FI_ETRUNC);
         CU_ASSERT_PTR_EQUAL(error.op_context, &in);
@@ -542,38 +555,38 @@ static void trecv__reports_truncation(void)
         CU_ASSERT_EQUAL(error.data, 77);
         CU_ASSERT(bytes_filled(in, 64, 9));
         CU_ASSERT_EQUAL(in[64], 0xee);
-        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
     }
     free(out);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- peek, claim, discard, cancel --------------------------------------------------- */
 
-static ssize_t probe(struct rig *rig, uint64_t tag, uint64_t flags, void *buf, size_t bytes,
-                     void *context)
+static ssize_t probe(struct ofi_fixture *fixture, uint64_t tag, uint64_t flags, void *buf,
+                     size_t bytes, void *context)
 {
     struct iovec iov = {buf, bytes};
-    struct fi_msg_tagged msg = one_piece(&iov, rig->a.addr, tag, context);
+    struct fi_msg_tagged msg = one_piece(&iov, fixture->a.addr, tag, context);
 
-    return fi_trecvmsg(rig->b.ep, &msg, flags | FI_COMPLETION);
+    return fi_trecvmsg(fixture->b.ep, &msg, flags | FI_COMPLETION);
 }
 
 /* Peeks until there is something. */
-static struct fi_cq_tagged_entry probe_hit(struct rig *rig, uint64_t tag, uint64_t flags,
-                                           void *context)
+static struct fi_cq_tagged_entry probe_hit(struct ofi_fixture *fixture, uint64_t tag,
+                                           uint64_t flags, void *context)
 {
     struct fi_cq_tagged_entry entry = {0};
     struct fi_cq_err_entry error = {0};
-    time_t until = time(NULL) + RIG_PATIENCE_S;
+    time_t until = time(NULL) + OFI_FIXTURE_PATIENCE_S;
 
     do {
-        CU_ASSERT_EQUAL(probe(rig, tag, FI_PEEK | flags, NULL, 0, context), 0);
-        ssize_t got = rig_entry_wait(rig->b.cq, &entry, NULL);
+        CU_ASSERT_EQUAL(probe(fixture, tag, FI_PEEK | flags, NULL, 0, context), 0);
+        ssize_t got = ofi_fixture_entry_wait(fixture->b.cq, &entry, NULL);
 
         if (got == 1)
             return entry;
-        CU_ASSERT_EQUAL_FATAL(fi_cq_readerr(rig->b.cq, &error, 0), 1);
+        CU_ASSERT_EQUAL_FATAL(fi_cq_readerr(fixture->b.cq, &error, 0), 1);
         CU_ASSERT_EQUAL(error.err, FI_ENOMSG);
         CU_ASSERT_PTR_EQUAL(error.op_context, context);
     } while (time(NULL) < until);
@@ -583,15 +596,15 @@ static struct fi_cq_tagged_entry probe_hit(struct rig *rig, uint64_t tag, uint64
 
 static void peek__finds_and_leaves(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_context context;
     char in[8] = "";
 
-    CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
-    CU_ASSERT_EQUAL(rig_inject(&rig.a, "hello", 6, 42, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(probe(&fixture, 1, FI_PEEK, NULL, 0, &context), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, "hello", 6, 42, fixture.b.addr, 1), 0);
     for (int i = 0; i < 2; i++) {
-        struct fi_cq_tagged_entry entry = probe_hit(&rig, 1, 0, &context);
+        struct fi_cq_tagged_entry entry = probe_hit(&fixture, 1, 0, &context);
 
         CU_ASSERT_PTR_EQUAL(entry.op_context, &context);
         CU_ASSERT_EQUAL(entry.len, 6);
@@ -599,128 +612,129 @@ static void peek__finds_and_leaves(void)
         CU_ASSERT_EQUAL(entry.data, 42);
         CU_ASSERT_PTR_NULL(entry.buf);
     }
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 8, NULL, rig.a.addr, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.b).len, 6);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, 8, NULL, fixture.a.addr, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, 6);
     CU_ASSERT_STRING_EQUAL(in, "hello");
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void claim__takes_out_of_matching(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_context claim, other;
     unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST), small = 0;
 
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
-        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 1, NULL), 0);
-        CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_CLAIM, &claim).len, sizes[i]);
-        CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &other), 0);
-        CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, "x", 1, 0, rig.b.addr, 1), 0);
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &small, 1, NULL, FI_ADDR_UNSPEC, 1, EXACT, &other), 0);
-        CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &other);
+        CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, sizes[i], NULL, fixture.b.addr, 1, NULL), 0);
+        CU_ASSERT_EQUAL(probe_hit(&fixture, 1, FI_CLAIM, &claim).len, sizes[i]);
+        CU_ASSERT_EQUAL(probe(&fixture, 1, FI_PEEK, NULL, 0, &other), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ENOMSG);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, "x", 1, 0, fixture.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &small, 1, NULL, FI_ADDR_UNSPEC, 1, EXACT, &other),
+                        0);
+        CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.b).op_context, &other);
         CU_ASSERT_EQUAL(small, 'x');
-        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &other), -FI_ENOMSG);
-        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &claim), 0);
-        struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
+        CU_ASSERT_EQUAL(probe(&fixture, 1, FI_CLAIM, in, LARGEST, &other), -FI_ENOMSG);
+        CU_ASSERT_EQUAL(probe(&fixture, 1, FI_CLAIM, in, LARGEST, &claim), 0);
+        struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.b);
 
         CU_ASSERT_PTR_EQUAL(entry.op_context, &claim);
         CU_ASSERT_EQUAL(entry.len, sizes[i]);
         CU_ASSERT(bytes_filled(in, sizes[i], i));
-        rig_entry(&rig.a);
+        ofi_fixture_entry(&fixture.a);
     }
     free(out);
     free(in);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void discard__drops_the_message(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_context context;
     unsigned char *out = calloc(1, LARGEST);
 
     for (size_t bytes = 10; bytes <= LARGEST; bytes = bytes == 10 ? LARGEST : bytes + 1) {
-        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
-        CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_DISCARD, &context).len, bytes);
-        rig_entry(&rig.a);
-        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
-        probe_hit(&rig, 1, FI_CLAIM, &context);
-        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM | FI_DISCARD, NULL, 0, &context), 0);
-        CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &context);
-        rig_entry(&rig.a);
+        CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, bytes, NULL, fixture.b.addr, 1, NULL), 0);
+        CU_ASSERT_EQUAL(probe_hit(&fixture, 1, FI_DISCARD, &context).len, bytes);
+        ofi_fixture_entry(&fixture.a);
+        CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, bytes, NULL, fixture.b.addr, 1, NULL), 0);
+        probe_hit(&fixture, 1, FI_CLAIM, &context);
+        CU_ASSERT_EQUAL(probe(&fixture, 1, FI_CLAIM | FI_DISCARD, NULL, 0, &context), 0);
+        CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.b).op_context, &context);
+        ofi_fixture_entry(&fixture.a);
     }
-    CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(probe(&fixture, 1, FI_PEEK, NULL, 0, &context), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ENOMSG);
     /* Left claimed: closing has to cope. */
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, 10, NULL, rig.b.addr, 1, NULL), 0);
-    probe_hit(&rig, 1, FI_CLAIM, &context);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, 10, NULL, fixture.b.addr, 1, NULL), 0);
+    probe_hit(&fixture, 1, FI_CLAIM, &context);
+    ofi_fixture_close(&fixture);
     free(out);
 }
 
 static void cancel__ends_an_unmatched_receive(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     int in = 0, out = 5, first, second, untagged;
 
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &second), 0);
-    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
-    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), 0);
-    struct fi_cq_err_entry error = rig_error(&rig.b);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &second), 0);
+    CU_ASSERT_EQUAL(fi_recv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
+    CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &first), 0);
+    struct fi_cq_err_entry error = ofi_fixture_error(&fixture.b);
 
     CU_ASSERT_EQUAL(error.err, FI_ECANCELED);
     CU_ASSERT_PTR_EQUAL(error.op_context, &first);
-    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), -FI_ENOENT);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &out, 4, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &second);
+    CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &first), -FI_ENOENT);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, &out, 4, NULL, fixture.b.addr, 1, NULL), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.b).op_context, &second);
     CU_ASSERT_EQUAL(in, 5);
-    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &second), -FI_ENOENT);
-    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &untagged), 0);
+    CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &second), -FI_ENOENT);
+    CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &untagged), 0);
     error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof out};
-    CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, &error, 0), 1);
+    CU_ASSERT_EQUAL(fi_cq_readerr(fixture.b.cq, &error, 0), 1);
     CU_ASSERT_PTR_EQUAL(error.op_context, &untagged);
     CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* ours, left empty */
     CU_ASSERT_EQUAL(error.err_data_size, 0);
     /* Left posted: closing has to cope. */
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
+    ofi_fixture_close(&fixture);
 }
 
 /* Operations are used again and again: none keeps what its last message brought. */
 static void cancel__knows_no_data_of_older_messages(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     int in, out = 5;
 
     for (int i = 0; i < 300; i++) {
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, &out, 4, 7, rig.b.addr, 1), 0);
-        CU_ASSERT(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, &out, 4, 7, fixture.b.addr, 1), 0);
+        CU_ASSERT(ofi_fixture_entry(&fixture.b).flags & FI_REMOTE_CQ_DATA);
     }
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &in), 0);
-    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &in), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &in), 0);
+    CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &in), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).flags & FI_REMOTE_CQ_DATA, 0);
+    ofi_fixture_close(&fixture);
 }
 
 /* The buffer is the user's again after the close, and the receiver does not wait for it. */
 static void close__ends_a_send_that_nobody_took(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     unsigned char *out = calloc(1, LARGEST), *in = calloc(1, LARGEST);
 
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, LARGEST, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT(rig_quiet(&rig.b));
-    CU_ASSERT_EQUAL(fi_close(&rig.a.ep->fid), 0);
-    CU_ASSERT_EQUAL(fi_close(&rig.a.cq->fid), 0);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, LARGEST, NULL, fixture.b.addr, 1, NULL), 0);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.b));
+    CU_ASSERT_EQUAL(fi_close(&fixture.a.ep->fid), 0);
+    CU_ASSERT_EQUAL(fi_close(&fixture.a.cq->fid), 0);
     free(out);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, LARGEST, NULL, FI_ADDR_UNSPEC, 1, EXACT, in), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ECANCELED);
-    CU_ASSERT(rig_end_open(&rig, &rig.a, &rig_plain));
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, LARGEST, NULL, FI_ADDR_UNSPEC, 1, EXACT, in), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ECANCELED);
+    CU_ASSERT(ofi_fixture_endpoint_open(&fixture, &fixture.a, &ofi_fixture_plain));
+    ofi_fixture_close(&fixture);
     free(in);
 }
 
@@ -728,45 +742,46 @@ static void close__ends_a_send_that_nobody_took(void)
 
 static void selective__reports_what_was_asked_for(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
-                                                        .format = FI_CQ_FORMAT_TAGGED,
-                                                        .bind_flags = FI_SELECTIVE_COMPLETION});
+    struct ofi_fixture fixture =
+        ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL,
+                                                           .format = FI_CQ_FORMAT_TAGGED,
+                                                           .bind_flags = FI_SELECTIVE_COMPLETION});
     int out = 3, in = 0, context;
     struct iovec from = {&out, 4}, to = {&in, 4};
-    struct fi_msg_tagged send = one_piece(&from, rig.b.addr, 1, &context);
+    struct fi_msg_tagged send = one_piece(&from, fixture.b.addr, 1, &context);
     struct fi_msg_tagged recv = one_piece(&to, FI_ADDR_UNSPEC, 1, &context);
 
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
-    CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, 0), 0);
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, FI_COMPLETION), 0);
-    CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, FI_COMPLETION), 0);
-    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.a).op_context, &context);
-    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &context);
-    CU_ASSERT(rig_quiet(&rig.a));
-    CU_ASSERT(rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &recv, 0), 0);
+    CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &send, 0), 0);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &recv, FI_COMPLETION), 0);
+    CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &send, FI_COMPLETION), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &context);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.b).op_context, &context);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.b));
     ssize_t err;
 
-    while ((err = fi_tsendmsg(rig.a.ep, &send, FI_INJECT | FI_COMPLETION)) == -FI_EAGAIN)
-        CU_ASSERT(rig_quiet(&rig.a));
+    while ((err = fi_tsendmsg(fixture.a.ep, &send, FI_INJECT | FI_COMPLETION)) == -FI_EAGAIN)
+        CU_ASSERT(ofi_fixture_quiet(&fixture.a));
     CU_ASSERT_EQUAL(err, 0);
-    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.a).op_context, &context);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &context);
     to.iov_len = 1; /* errors are always told */
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ETRUNC);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &recv, 0), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ETRUNC);
+    ofi_fixture_close(&fixture);
 }
 
 static void data__is_flagged_only_when_sent(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
 
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
-    CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, NULL, 0, NULL, 0, rig.b.addr, 2, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, NULL, 0, NULL, fixture.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).flags & FI_REMOTE_CQ_DATA, 0);
+    CU_ASSERT_EQUAL(fi_tsenddata(fixture.a.ep, NULL, 0, NULL, 0, fixture.b.addr, 2, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
+    ofi_fixture_close(&fixture);
 }
 
 static void cq__keeps_to_its_format(void)
@@ -779,22 +794,22 @@ static void cq__keeps_to_its_format(void)
     };
 
     for (unsigned format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
-        struct rig rig =
-            rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL, .format = format});
+        struct ofi_fixture fixture = ofi_fixture_open_with(
+            &(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL, .format = format});
         unsigned char buf[2 * sizeof(struct fi_cq_tagged_entry)];
         fi_addr_t source = 99;
         void *context;
         int mine;
 
         memset(buf, 0xa5, sizeof buf);
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &mine), 0);
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
-        CU_ASSERT_EQUAL(rig_entry_wait(rig.b.cq, buf, &source), 1);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, fixture.a.addr, 1, EXACT, &mine), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, NULL, 0, 0, fixture.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture.b.cq, buf, &source), 1);
         memcpy(&context, buf, sizeof context);
         CU_ASSERT_PTR_EQUAL(context, &mine);
         CU_ASSERT_EQUAL(buf[bytes[format]], 0xa5);
-        CU_ASSERT_EQUAL(source, rig.a.addr);
-        rig_close(&rig);
+        CU_ASSERT_EQUAL(source, fixture.a.addr);
+        ofi_fixture_close(&fixture);
     }
 }
 
@@ -810,85 +825,87 @@ static void readerr__keeps_to_the_version(void)
               {FI_VERSION(1, 5), offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t)}};
 
     for (unsigned i = 0; i < 2; i++) {
-        struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
-                                                            .format = FI_CQ_FORMAT_TAGGED,
-                                                            .version = of[i].version,
-                                                            .mr_mode = i ? 0 : FI_MR_BASIC});
+        struct ofi_fixture fixture =
+            ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL,
+                                                               .format = FI_CQ_FORMAT_TAGGED,
+                                                               .version = of[i].version,
+                                                               .mr_mode = i ? 0 : FI_MR_BASIC});
         _Alignas(8) unsigned char buf[2 * sizeof(struct fi_cq_err_entry)];
         struct fi_cq_tagged_entry entry;
         struct fi_cq_err_entry error;
 
         memset(buf, 0xa5, sizeof buf);
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &rig), 0);
-        CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &rig), 0);
-        CU_ASSERT_EQUAL(rig_entry_wait(rig.b.cq, &entry, NULL), -FI_EAVAIL);
-        CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, (struct fi_cq_err_entry *)(void *)buf, 0), 1);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, fixture.a.addr, 1, EXACT, &fixture),
+                        0);
+        CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &fixture), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture.b.cq, &entry, NULL), -FI_EAVAIL);
+        CU_ASSERT_EQUAL(fi_cq_readerr(fixture.b.cq, (struct fi_cq_err_entry *)(void *)buf, 0), 1);
         memcpy(&error, buf, of[i].bytes);
-        CU_ASSERT(error.err == FI_ECANCELED && error.op_context == &rig);
+        CU_ASSERT(error.err == FI_ECANCELED && error.op_context == &fixture);
         for (size_t at = of[i].bytes; at < sizeof buf; at++)
             CU_ASSERT_EQUAL_FATAL(buf[at], 0xa5);
-        rig_close(&rig);
+        ofi_fixture_close(&fixture);
     }
 }
 
 static void sread__waits_and_gives_up(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
-                                                        .format = FI_CQ_FORMAT_TAGGED,
-                                                        .wait_obj = FI_WAIT_UNSPEC});
+    struct ofi_fixture fixture = ofi_fixture_open_with(&(struct ofi_fixture_config){
+        .caps = OFI_FIXTURE_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
     struct fi_cq_tagged_entry entry;
 
-    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
-    CU_ASSERT_EQUAL(fi_cq_signal(rig.b.cq), 0);
-    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), -FI_EAGAIN);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &entry), 0);
-    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
-    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), 1);
+    CU_ASSERT_EQUAL(fi_cq_sread(fixture.b.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
+    CU_ASSERT_EQUAL(fi_cq_signal(fixture.b.cq), 0);
+    CU_ASSERT_EQUAL(fi_cq_sread(fixture.b.cq, &entry, 1, NULL, -1), -FI_EAGAIN);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, fixture.a.addr, 1, EXACT, &entry), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, NULL, 0, 0, fixture.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(fi_cq_sread(fixture.b.cq, &entry, 1, NULL, -1), 1);
     CU_ASSERT_PTR_EQUAL(entry.op_context, &entry);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void cntr__counts(void)
 {
-    struct rig rig = rig_open_with(&(
-        struct rig_config){.caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
+    struct ofi_fixture fixture = ofi_fixture_open_with(&(struct ofi_fixture_config){
+        .caps = OFI_FIXTURE_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
     char in[4];
 
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abc", 4, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_EQUAL(fi_cntr_wait(rig.a.sent, 1, -1), 0);
-    CU_ASSERT_EQUAL(rig_inject(&rig.a, "abc", 4, 0, rig.b.addr, 1), 0);
-    CU_ASSERT_EQUAL(fi_cntr_wait(rig.b.received, 2, -1), 0);
-    CU_ASSERT_EQUAL(fi_cntr_read(rig.a.sent), 2);
-    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abcde", 6, NULL, rig.b.addr, 1, NULL), 0);
-    for (time_t until = time(NULL) + RIG_PATIENCE_S;
-         !fi_cntr_readerr(rig.b.received) && time(NULL) < until;)
-        CU_ASSERT_EQUAL(fi_cntr_read(rig.b.received), 2);
-    CU_ASSERT_EQUAL(fi_cntr_readerr(rig.b.received), 1);
-    CU_ASSERT_EQUAL(fi_cntr_wait(rig.b.received, 9, 10), -FI_ETIMEDOUT);
-    rig_close(&rig);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, "abc", 4, NULL, fixture.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(fi_cntr_wait(fixture.a.sent, 1, -1), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, "abc", 4, 0, fixture.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(fi_cntr_wait(fixture.b.received, 2, -1), 0);
+    CU_ASSERT_EQUAL(fi_cntr_read(fixture.a.sent), 2);
+    CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, "abcde", 6, NULL, fixture.b.addr, 1, NULL), 0);
+    for (time_t until = time(NULL) + OFI_FIXTURE_PATIENCE_S;
+         !fi_cntr_readerr(fixture.b.received) && time(NULL) < until;)
+        CU_ASSERT_EQUAL(fi_cntr_read(fixture.b.received), 2);
+    CU_ASSERT_EQUAL(fi_cntr_readerr(fixture.b.received), 1);
+    CU_ASSERT_EQUAL(fi_cntr_wait(fixture.b.received, 9, 10), -FI_ETIMEDOUT);
+    ofi_fixture_close(&fixture);
 }
 
 static void cq__takes_more_than_anyone_reads(void)
 {
     enum { COUNT = 3000 };
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     uintptr_t next = 0;
 
     for (uintptr_t i = 0; i < COUNT; i++)
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, (void *)i), 0);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, (void *)i),
+                        0);
     for (int i = 0; i < COUNT; i++)
-        CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, NULL, 0, 0, fixture.b.addr, 1), 0);
     while (next < COUNT) {
         struct fi_cq_tagged_entry entry[64];
-        ssize_t got = fi_cq_read(rig.b.cq, entry, 64);
+        ssize_t got = fi_cq_read(fixture.b.cq, entry, 64);
 
         for (ssize_t i = 0; i < got; i++)
             CU_ASSERT_EQUAL_FATAL((uintptr_t)entry[i].op_context, next++);
         CU_ASSERT_FATAL(got > 0 || got == -FI_EAGAIN);
     }
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- several threads ---------------------------------------------------------------- */
@@ -896,7 +913,7 @@ static void cq__takes_more_than_anyone_reads(void)
 #define THREAD_MESSAGES 2000
 
 struct talker {
-    struct rig *rig;
+    struct ofi_fixture *fixture;
     uint64_t tag;
     int bad;
 };
@@ -904,21 +921,21 @@ struct talker {
 static void *talk(void *argument)
 {
     struct talker *talker = argument;
-    struct rig *rig = talker->rig;
+    struct ofi_fixture *fixture = talker->fixture;
 
     for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
         ssize_t err;
 
-        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof i, (uint32_t)talker->tag, rig->b.addr,
-                                     talker->tag)) == -FI_EAGAIN)
+        while ((err = fi_tinjectdata(fixture->a.ep, &i, sizeof i, (uint32_t)talker->tag,
+                                     fixture->b.addr, talker->tag)) == -FI_EAGAIN)
             sched_yield();
         talker->bad += err != 0;
-        err = fi_tsend(rig->a.ep, &talker->tag, sizeof talker->tag, NULL, rig->b.addr,
+        err = fi_tsend(fixture->a.ep, &talker->tag, sizeof talker->tag, NULL, fixture->b.addr,
                        talker->tag + 100, talker);
         talker->bad += err != 0;
         struct fi_cq_tagged_entry entry;
 
-        while (fi_cq_read(rig->a.cq, &entry, 1) != 1) /* its own or another's */
+        while (fi_cq_read(fixture->a.cq, &entry, 1) != 1) /* its own or another's */
             ;
         talker->bad += !(entry.flags & FI_SEND);
     }
@@ -930,23 +947,23 @@ static void threads__share_endpoint_and_queue(void)
     enum { THREADS = 3 };
     struct talker talkers[THREADS];
     pthread_t threads[THREADS];
-    struct rig rig;
+    struct ofi_fixture fixture;
 
-    if (rig_is_serial())
+    if (ofi_fixture_is_serial())
         return; /* nobody may */
-    rig = rig_open();
+    fixture = ofi_fixture_open();
     for (uint64_t i = 0; i < THREADS; i++) {
-        talkers[i] = (struct talker){.rig = &rig, .tag = i + 1};
+        talkers[i] = (struct talker){.fixture = &fixture, .tag = i + 1};
         pthread_create(&threads[i], NULL, talk, &talkers[i]);
     }
     for (uint64_t n = 0; n < THREAD_MESSAGES; n++)
         for (uint64_t i = 0; i < THREADS; i++) {
             uint64_t number = 0, tag = 0;
 
-            fi_trecv(rig.b.ep, &number, 8, NULL, FI_ADDR_UNSPEC, i + 1, EXACT, &number);
-            fi_trecv(rig.b.ep, &tag, 8, NULL, FI_ADDR_UNSPEC, i + 101, EXACT, &tag);
-            rig_entry(&rig.b);
-            rig_entry(&rig.b);
+            fi_trecv(fixture.b.ep, &number, 8, NULL, FI_ADDR_UNSPEC, i + 1, EXACT, &number);
+            fi_trecv(fixture.b.ep, &tag, 8, NULL, FI_ADDR_UNSPEC, i + 101, EXACT, &tag);
+            ofi_fixture_entry(&fixture.b);
+            ofi_fixture_entry(&fixture.b);
             CU_ASSERT_EQUAL(number, n);
             CU_ASSERT_EQUAL(tag, i + 1);
         }
@@ -954,93 +971,95 @@ static void threads__share_endpoint_and_queue(void)
         pthread_join(threads[i], NULL);
         CU_ASSERT_EQUAL(talkers[i].bad, 0);
     }
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- from whom, and when complete --------------------------------------------------- */
 
 /* A directed receive for @from gets @number, and says who sent it. */
-static void directed_comes(struct rig *rig, const struct rig_end *from, uint64_t number,
-                           const uint64_t *got)
+static void directed_comes(struct ofi_fixture *fixture, const struct ofi_fixture_endpoint *from,
+                           uint64_t number, const uint64_t *got)
 {
     struct fi_cq_tagged_entry entry;
     fi_addr_t source = FI_ADDR_NOTAVAIL;
 
-    CU_ASSERT_EQUAL(rig_entry_wait(rig->a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture->a.cq, &entry, &source), 1);
     CU_ASSERT_EQUAL(source, from->addr);
     CU_ASSERT_EQUAL(*got, number);
 }
 
-static ssize_t directed_recv(struct rig *rig, bool tagged, fi_addr_t from, uint64_t *got)
+static ssize_t directed_recv(struct ofi_fixture *fixture, bool tagged, fi_addr_t from,
+                             uint64_t *got)
 {
     *got = 0;
-    return tagged ? fi_trecv(rig->a.ep, got, 8, NULL, from, 5, EXACT, NULL)
-                  : fi_recv(rig->a.ep, got, 8, NULL, from, NULL);
+    return tagged ? fi_trecv(fixture->a.ep, got, 8, NULL, from, 5, EXACT, NULL)
+                  : fi_recv(fixture->a.ep, got, 8, NULL, from, NULL);
 }
 
-static void directed_send(struct rig *rig, struct rig_end *from, bool tagged, uint64_t *number)
+static void directed_send(struct ofi_fixture *fixture, struct ofi_fixture_endpoint *from,
+                          bool tagged, uint64_t *number)
 {
-    CU_ASSERT_EQUAL(tagged ? fi_tsend(from->ep, number, 8, NULL, rig->a.addr, 5, NULL)
-                           : fi_send(from->ep, number, 8, NULL, rig->a.addr, NULL),
+    CU_ASSERT_EQUAL(tagged ? fi_tsend(from->ep, number, 8, NULL, fixture->a.addr, 5, NULL)
+                           : fi_send(from->ep, number, 8, NULL, fixture->a.addr, NULL),
                     0);
-    rig_entry(from);
+    ofi_fixture_entry(from);
 }
 
 /* Endpoints of one node are told apart, whether the receive or the message was first. */
 static void directed__takes_from_one_endpoint_of_a_node(void)
 {
-    struct rig rig = rig_open();
-    struct rig_end c = {0};
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct ofi_fixture_endpoint c = {0};
     uint64_t of_b = 11, of_c = 22, got[2];
 
-    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &rig_plain));
+    CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &c, &ofi_fixture_plain));
     for (int tagged = 0; tagged < 2; tagged++) {
-        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
-        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, rig.b.addr, &got[1]), 0);
-        directed_send(&rig, &rig.b, tagged, &of_b);
-        directed_comes(&rig, &rig.b, 11, &got[1]);
-        directed_send(&rig, &c, tagged, &of_c);
-        directed_comes(&rig, &c, 22, &got[0]);
+        CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, c.addr, &got[0]), 0);
+        CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, fixture.b.addr, &got[1]), 0);
+        directed_send(&fixture, &fixture.b, tagged, &of_b);
+        directed_comes(&fixture, &fixture.b, 11, &got[1]);
+        directed_send(&fixture, &c, tagged, &of_c);
+        directed_comes(&fixture, &c, 22, &got[0]);
 
-        directed_send(&rig, &rig.b, tagged, &of_b);
-        directed_send(&rig, &c, tagged, &of_c);
-        CU_ASSERT(rig_quiet(&rig.a)); /* both are there */
-        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
-        directed_comes(&rig, &c, 22, &got[0]);
-        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, FI_ADDR_UNSPEC, &got[0]), 0);
-        directed_comes(&rig, &rig.b, 11, &got[0]);
+        directed_send(&fixture, &fixture.b, tagged, &of_b);
+        directed_send(&fixture, &c, tagged, &of_c);
+        CU_ASSERT(ofi_fixture_quiet(&fixture.a)); /* both are there */
+        CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, c.addr, &got[0]), 0);
+        directed_comes(&fixture, &c, 22, &got[0]);
+        CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, FI_ADDR_UNSPEC, &got[0]), 0);
+        directed_comes(&fixture, &fixture.b, 11, &got[0]);
     }
-    CU_ASSERT(rig_end_close(&c));
-    rig_close(&rig);
+    CU_ASSERT(ofi_fixture_endpoint_close(&c));
+    ofi_fixture_close(&fixture);
 }
 
 static void directed__peeks_and_claims_from_one_endpoint(void)
 {
-    struct rig rig = rig_open();
-    struct rig_end c = {0};
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct ofi_fixture_endpoint c = {0};
     uint64_t of_b = 11, of_c = 22, got = 0;
     struct iovec iov = {&got, sizeof got};
     struct fi_context context;
     struct fi_msg_tagged msg;
 
-    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &rig_plain));
-    directed_send(&rig, &rig.b, true, &of_b);
-    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &c, &ofi_fixture_plain));
+    directed_send(&fixture, &fixture.b, true, &of_b);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
     msg = one_piece(&iov, c.addr, 5, &context);
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_ENOMSG);
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
-    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_ENOMSG);
-    directed_send(&rig, &c, true, &of_c);
-    CU_ASSERT(rig_quiet(&rig.a));
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.a).len, 8);
-    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_CLAIM), 0);
-    directed_comes(&rig, &c, 22, &got);
-    CU_ASSERT_EQUAL(directed_recv(&rig, true, rig.b.addr, &got), 0);
-    directed_comes(&rig, &rig.b, 11, &got);
-    CU_ASSERT(rig_end_close(&c));
-    rig_close(&rig);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_PEEK), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_ENOMSG);
+    directed_send(&fixture, &c, true, &of_c);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).len, 8);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_CLAIM), 0);
+    directed_comes(&fixture, &c, 22, &got);
+    CU_ASSERT_EQUAL(directed_recv(&fixture, true, fixture.b.addr, &got), 0);
+    directed_comes(&fixture, &fixture.b, 11, &got);
+    CU_ASSERT(ofi_fixture_endpoint_close(&c));
+    ofi_fixture_close(&fixture);
 }
 
 /* The receiver steps nothing between the sender's entry and the peek: the message is in memory. */
@@ -1050,206 +1069,218 @@ static void delivery__is_complete_when_the_peer_has_it(void)
                                      FI_DELIVERY_COMPLETE | FI_INJECT};
     static const size_t bytes[] = {0, 1, 192, 193, 8192};
     static unsigned char out[8192], in[8192];
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
 
     for (unsigned i = 0; i < 15; i++) {
         struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof in};
-        struct fi_msg_tagged msg = one_piece(&iov, rig.b.addr, i, NULL);
+        struct fi_msg_tagged msg = one_piece(&iov, fixture.b.addr, i, NULL);
         struct fi_msg_tagged want = one_piece(&into, FI_ADDR_UNSPEC, i, NULL);
         ssize_t err;
 
         bytes_fill(out, iov.iov_len, i);
-        err = fi_tsendmsg(rig.a.ep, &msg, flags[i / 5] | FI_COMPLETION);
+        err = fi_tsendmsg(fixture.a.ep, &msg, flags[i / 5] | FI_COMPLETION);
         CU_ASSERT_EQUAL(err, i / 5 == 2 && iov.iov_len > 192 ? -FI_EMSGSIZE : 0);
         if (err)
             continue;
         if (flags[i / 5] & FI_INJECT)
             memset(out, 0, sizeof out);
-        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
-        CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_PEEK), 0);
-        CU_ASSERT_EQUAL(rig_entry(&rig.b).len, iov.iov_len);
-        CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_COMPLETION), 0);
-        CU_ASSERT_EQUAL(rig_entry(&rig.b).len, iov.iov_len);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+        CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &want, FI_PEEK), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, iov.iov_len);
+        CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &want, FI_COMPLETION), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, iov.iov_len);
         CU_ASSERT(bytes_filled(in, iov.iov_len, i));
     }
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* Buffers at address 0 are refused, in whatever piece, unless they are empty. */
 static void calls__refuse_buffers_at_address_0(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
-                                                        .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA | FI_ATOMIC,
+                                     .format = FI_CQ_FORMAT_TAGGED});
     struct iovec iov[2] = {{"", 1}, {NULL, 100}};
     static char window[100];
     struct fid_mr *mr;
     uint64_t key;
 
-    mr = rig_window(&rig, window, sizeof window);
+    mr = ofi_fixture_window(&fixture, window, sizeof window);
     key = fi_mr_key(mr);
-    CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, iov, NULL, 2, rig.b.addr, 0, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_inject(rig.a.ep, NULL, 8, rig.b.addr), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_trecvv(rig.b.ep, iov, NULL, 2, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, NULL, 8, NULL, rig.b.addr, 0, key, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, NULL, 8, rig.b.addr, 0, key), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_read(rig.a.ep, NULL, 8, NULL, rig.b.addr, 0, key, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, NULL, 0, NULL, rig.b.addr, 0, key, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_WRITE);
-    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_send(fixture.a.ep, NULL, 100000, NULL, fixture.b.addr, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_tsendv(fixture.a.ep, iov, NULL, 2, fixture.b.addr, 0, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_inject(fixture.a.ep, NULL, 8, fixture.b.addr), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_recv(fixture.b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_trecvv(fixture.b.ep, iov, NULL, 2, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_write(fixture.a.ep, NULL, 8, NULL, fixture.b.addr, 0, key, NULL),
+                    -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_inject_write(fixture.a.ep, NULL, 8, fixture.b.addr, 0, key), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_read(fixture.a.ep, NULL, 8, NULL, fixture.b.addr, 0, key, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_write(fixture.a.ep, NULL, 0, NULL, fixture.b.addr, 0, key, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_RMA | FI_WRITE);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a) && ofi_fixture_quiet(&fixture.b));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- memory ------------------------------------------------------------------------- */
 
 static void rma__writes_and_reads(void)
 {
-    struct rig rig = rig_open_with(
-        &(struct rig_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     unsigned char *window = calloc(1, LARGEST + 100), *out = malloc(LARGEST);
     struct fid_mr *mr;
 
-    mr = rig_window(&rig, window, LARGEST + 100);
+    mr = ofi_fixture_window(&fixture, window, LARGEST + 100);
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
-        CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
-                                 &mr),
+        CU_ASSERT_EQUAL(fi_write(fixture.a.ep, out, sizes[i], NULL, fixture.b.addr, 100,
+                                 fi_mr_key(mr), &mr),
                         0);
-        struct fi_cq_tagged_entry entry = rig_entry(&rig.a);
+        struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.a);
 
         CU_ASSERT_EQUAL(entry.flags, FI_RMA | FI_WRITE);
         CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
         CU_ASSERT(bytes_filled(window + 100, sizes[i], i));
         memset(out, 0, sizes[i]);
-        CU_ASSERT_EQUAL(fi_read(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr), &mr),
+        CU_ASSERT_EQUAL(fi_read(fixture.a.ep, out, sizes[i], NULL, fixture.b.addr, 100,
+                                fi_mr_key(mr), &mr),
                         0);
-        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_RMA | FI_READ);
         CU_ASSERT(bytes_filled(out, sizes[i], i));
     }
-    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "inject", 7, rig.b.addr, 0, fi_mr_key(mr)), 0);
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, LARGEST + 99, fi_mr_key(mr), NULL),
+    CU_ASSERT_EQUAL(fi_inject_write(fixture.a.ep, "inject", 7, fixture.b.addr, 0, fi_mr_key(mr)),
+                    0);
+    CU_ASSERT_EQUAL(fi_write(fixture.a.ep, out, 8, NULL, fixture.b.addr, LARGEST + 99,
+                             fi_mr_key(mr), NULL),
                     0); /* over the end */
-    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_EACCES);
     CU_ASSERT_STRING_EQUAL(window, "inject");
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     free(window);
     free(out);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* FI_INJECT among an endpoint's flags is about what goes out: what comes in comes all the same. */
 static void op_flags__inject_is_no_hindrance_to_what_comes(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){.caps = FI_RMA | FI_ATOMIC | FI_TAGGED,
-                                                        .format = FI_CQ_FORMAT_TAGGED,
-                                                        .op_flags = FI_INJECT});
+    struct ofi_fixture fixture =
+        ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = FI_RMA | FI_ATOMIC | FI_TAGGED,
+                                                           .format = FI_CQ_FORMAT_TAGGED,
+                                                           .op_flags = FI_INJECT});
     static _Alignas(8) char window[1000];
     uint64_t one = 1, five = 5, old = 99, flags = FI_TRANSMIT | FI_PEEK;
     char buf[1000] = "untouched";
     struct fid_mr *mr;
     uint64_t key;
 
-    mr = rig_window(&rig, window, sizeof window);
+    mr = ofi_fixture_window(&fixture, window, sizeof window);
     key = fi_mr_key(mr);
     bytes_fill((unsigned char *)window, sizeof window, 3);
-    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL), 0);
-    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
+    CU_ASSERT_EQUAL(fi_read(fixture.a.ep, buf, sizeof buf, NULL, fixture.b.addr, 0, key, NULL), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_RMA | FI_READ);
     CU_ASSERT(bytes_filled((unsigned char *)buf, sizeof buf, 3));
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL),
+    CU_ASSERT_EQUAL(fi_write(fixture.a.ep, buf, sizeof buf, NULL, fixture.b.addr, 0, key, NULL),
                     -FI_EMSGSIZE);
     memset(buf, 0, 8);
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, 8, NULL, rig.b.addr, 8, key, NULL), 0);
+    CU_ASSERT_EQUAL(fi_write(fixture.a.ep, buf, 8, NULL, fixture.b.addr, 8, key, NULL), 0);
     memset(buf, 1, 8); /* it is ours again */
-    rig_entry(&rig.a);
-    CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 8, key,
-                                    FI_UINT64, FI_SUM, NULL),
+    ofi_fixture_entry(&fixture.a);
+    CU_ASSERT_EQUAL(fi_fetch_atomic(fixture.a.ep, &five, 1, NULL, &old, NULL, fixture.b.addr, 8,
+                                    key, FI_UINT64, FI_SUM, NULL),
                     0);
-    rig_entry(&rig.a);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(old, 0);
-    CU_ASSERT_EQUAL(fi_compare_atomic(rig.a.ep, &one, 1, NULL, &five, NULL, &old, NULL, rig.b.addr,
-                                      8, key, FI_UINT64, FI_CSWAP, NULL),
+    CU_ASSERT_EQUAL(fi_compare_atomic(fixture.a.ep, &one, 1, NULL, &five, NULL, &old, NULL,
+                                      fixture.b.addr, 8, key, FI_UINT64, FI_CSWAP, NULL),
                     0);
-    rig_entry(&rig.a);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(old, 5);
     CU_ASSERT_EQUAL(memcmp(window + 8, &one, 8), 0);
-    CU_ASSERT_EQUAL(fi_control(&rig.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
+    CU_ASSERT_EQUAL(fi_control(&fixture.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* As many pieces as iov_limit says; as many bytes here as there. */
 static void rma__gathers_and_scatters(void)
 {
-    struct rig rig = rig_open_with(
-        &(struct rig_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static unsigned char window[50000], out[50000], in[50000];
     struct iovec from[4] = {{out, 1}, {out + 1, 40000}, {NULL, 0}, {out + 40001, 9999}};
     struct iovec into[4] = {{in, 300}, {in + 300, 231}, {in + 531, 1}, {in + 532, 49468}};
     struct fi_rma_iov there = {.len = 49999};
-    struct fi_msg_rma msg = {
-        .msg_iov = from, .iov_count = 4, .addr = rig.b.addr, .rma_iov = &there, .rma_iov_count = 1};
+    struct fi_msg_rma msg = {.msg_iov = from,
+                             .iov_count = 4,
+                             .addr = fixture.b.addr,
+                             .rma_iov = &there,
+                             .rma_iov_count = 1};
     struct fid_mr *mr;
 
-    CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
-    mr = rig_window(&rig, window, sizeof window);
+    CU_ASSERT_EQUAL_FATAL(fixture.info->tx_attr->iov_limit, 4);
+    mr = ofi_fixture_window(&fixture, window, sizeof window);
     there.key = fi_mr_key(mr);
     bytes_fill(out, sizeof out, 9);
-    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
+    CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, FI_COMPLETION),
+                    -FI_EINVAL); /* not as many bytes */
     there.len = 50000;
-    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), 0);
-    rig_entry(&rig.a);
+    CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, FI_COMPLETION), 0);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT(bytes_filled(window, sizeof window, 9));
-    CU_ASSERT_EQUAL(fi_readv(rig.a.ep, into, NULL, 4, rig.b.addr, 0, there.key, NULL), 0);
-    rig_entry(&rig.a);
+    CU_ASSERT_EQUAL(fi_readv(fixture.a.ep, into, NULL, 4, fixture.b.addr, 0, there.key, NULL), 0);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT(bytes_filled(in, sizeof in, 9));
     from[1].iov_len = 10;
-    CU_ASSERT_EQUAL(fi_writev(rig.a.ep, from, NULL, 2, rig.b.addr, 20000, there.key, NULL), 0);
-    rig_entry(&rig.a);
+    CU_ASSERT_EQUAL(fi_writev(fixture.a.ep, from, NULL, 2, fixture.b.addr, 20000, there.key, NULL),
+                    0);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(memcmp(window + 20000, out, 11), 0);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* What fi_atomicvalid() and its like say is what the calls do, on every type that there is. */
 static void atomic__does_what_the_queries_say(void)
 {
-    struct rig rig = rig_open_with(
-        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static _Alignas(32) unsigned char word[32], operand[32], compare[32], result[32];
     unsigned can = 0;
     struct fid_mr *mr;
 
-    mr = rig_window(&rig, word, sizeof word);
+    mr = ofi_fixture_window(&fixture, word, sizeof word);
     for (int type = 0; type < FI_DATATYPE_LAST; type++) {
         for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
             for (unsigned call = 0; call < 3; call++) {
                 const uint64_t flags[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
                 struct fi_atomic_attr attr = {0};
                 size_t count = 0;
-                int valid = call == 0   ? fi_atomicvalid(rig.a.ep, type, op, &count)
-                            : call == 1 ? fi_fetch_atomicvalid(rig.a.ep, type, op, &count)
-                                        : fi_compare_atomicvalid(rig.a.ep, type, op, &count);
+                int valid = call == 0   ? fi_atomicvalid(fixture.a.ep, type, op, &count)
+                            : call == 1 ? fi_fetch_atomicvalid(fixture.a.ep, type, op, &count)
+                                        : fi_compare_atomicvalid(fixture.a.ep, type, op, &count);
                 ssize_t err;
 
-                CU_ASSERT_EQUAL(fi_query_atomic(rig.domain, type, op, &attr, flags[call]), valid);
+                CU_ASSERT_EQUAL(fi_query_atomic(fixture.domain, type, op, &attr, flags[call]),
+                                valid);
                 CU_ASSERT(valid == 0 ? count == 1 && attr.count == 1 && attr.size >= 4
                                      : valid == -FI_EOPNOTSUPP);
                 if (call == 0)
-                    err = fi_atomic(rig.a.ep, operand, 1, NULL, rig.b.addr, 0, fi_mr_key(mr), type,
-                                    op, &mr);
+                    err = fi_atomic(fixture.a.ep, operand, 1, NULL, fixture.b.addr, 0,
+                                    fi_mr_key(mr), type, op, &mr);
                 else if (call == 1)
-                    err = fi_fetch_atomic(rig.a.ep, operand, 1, NULL, result, NULL, rig.b.addr, 0,
-                                          fi_mr_key(mr), type, op, &mr);
+                    err = fi_fetch_atomic(fixture.a.ep, operand, 1, NULL, result, NULL,
+                                          fixture.b.addr, 0, fi_mr_key(mr), type, op, &mr);
                 else
-                    err = fi_compare_atomic(rig.a.ep, operand, 1, NULL, compare, NULL, result, NULL,
-                                            rig.b.addr, 0, fi_mr_key(mr), type, op, &mr);
+                    err = fi_compare_atomic(fixture.a.ep, operand, 1, NULL, compare, NULL, result,
+                                            NULL, fixture.b.addr, 0, fi_mr_key(mr), type, op, &mr);
                 CU_ASSERT_EQUAL(err, valid);
                 if (err)
                     continue;
                 can++;
-                struct fi_cq_tagged_entry entry = rig_entry(&rig.a);
+                struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.a);
 
                 CU_ASSERT_EQUAL(entry.flags, FI_ATOMIC | (call ? FI_READ : FI_WRITE));
                 CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
@@ -1258,7 +1289,7 @@ static void atomic__does_what_the_queries_say(void)
     }
     CU_ASSERT_EQUAL(can, 4 * (7 + 8 + 1) + 2 + 3);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* Of a word of 64 bits with sign. */
@@ -1276,85 +1307,92 @@ static struct fi_msg_atomic one_word(const struct fi_ioc *operand, fi_addr_t add
 
 static void atomic__changes_and_fetches(void)
 {
-    struct rig rig = rig_open_with(
-        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static int64_t word[2] = {0, 7};
     int64_t five = 5, minus = -3, seven = 7, old = 0;
     struct fid_mr *mr;
     uint64_t key;
 
-    mr = rig_window(&rig, word, sizeof word);
+    mr = ofi_fixture_window(&fixture, word, sizeof word);
     key = fi_mr_key(mr);
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL),
+    CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &five, 1, NULL, fixture.b.addr, 8, key, FI_INT64,
+                              FI_SUM, NULL),
                     0);
-    rig_entry(&rig.a);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(word[1], 12);
-    CU_ASSERT_EQUAL(fi_inject_atomic(rig.a.ep, &minus, 1, rig.b.addr, 8, key, FI_INT64, FI_MIN), 0);
+    CU_ASSERT_EQUAL(fi_inject_atomic(fixture.a.ep, &minus, 1, fixture.b.addr, 8, key, FI_INT64,
+                                     FI_MIN),
+                    0);
 
     struct fi_ioc in = {&five, 1}, out = {&old, 1}, with = {&minus, 1};
     struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
-    struct fi_msg_atomic msg = one_word(&in, rig.b.addr, &at, FI_CSWAP);
+    struct fi_msg_atomic msg = one_word(&in, fixture.b.addr, &at, FI_CSWAP);
 
-    CU_ASSERT_EQUAL(fi_compare_atomicmsg(rig.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
+    CU_ASSERT_EQUAL(fi_compare_atomicmsg(fixture.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
                                          FI_COMPLETION),
                     0);
-    rig_entry(&rig.a);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT(old == -3 && word[1] == 5); /* after the injected one */
     msg.op = FI_ATOMIC_WRITE;
     in.addr = &seven;
-    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), 0);
-    rig_entry(&rig.a);
+    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(fixture.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), 0);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT(old == 5 && word[1] == 7);
-    CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), 0);
-    rig_entry(&rig.a);
-    CU_ASSERT_EQUAL(fi_fetch_atomicv(rig.a.ep, NULL, NULL, 0, &out, NULL, 1, rig.b.addr, 8, key,
-                                     FI_INT64, FI_ATOMIC_READ, NULL),
+    CU_ASSERT_EQUAL(fi_atomicmsg(fixture.a.ep, &msg, FI_COMPLETION), 0);
+    ofi_fixture_entry(&fixture.a);
+    CU_ASSERT_EQUAL(fi_fetch_atomicv(fixture.a.ep, NULL, NULL, 0, &out, NULL, 1, fixture.b.addr, 8,
+                                     key, FI_INT64, FI_ATOMIC_READ, NULL),
                     0);
-    rig_entry(&rig.a);
+    ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(old, 7);
     CU_ASSERT_EQUAL(word[0], 0);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void atomic__refuses_what_it_cannot(void)
 {
-    struct rig rig = rig_open_with(
-        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static int64_t word[2];
     int64_t five = 5, old = 0;
     struct fid_mr *mr, *deaf;
     uint64_t key;
 
-    mr = rig_window(&rig, word, sizeof word);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
-                                    NULL),
+    mr = ofi_fixture_window(&fixture, word, sizeof word);
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(fixture.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0,
+                                    &deaf, NULL),
                           0);
     key = fi_mr_key(mr);
 
     struct fi_ioc in = {&five, 1}, out = {&old, 1};
     struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
-    struct fi_msg_atomic msg = one_word(&in, rig.b.addr, &at, FI_ATOMIC_WRITE);
+    struct fi_msg_atomic msg = one_word(&in, fixture.b.addr, &at, FI_ATOMIC_WRITE);
 
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 2, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
+    CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &five, 2, NULL, fixture.b.addr, 0, key, FI_INT64,
+                              FI_SUM, NULL),
                     -FI_EMSGSIZE);
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 0, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
+    CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &five, 0, NULL, fixture.b.addr, 0, key, FI_INT64,
+                              FI_SUM, NULL),
                     -FI_EINVAL);
     in.count = 2; /* of one there */
-    CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_atomicmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
     in.count = 1;
     out.count = 2;
-    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), -FI_EINVAL);
-    CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 0,
+    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(fixture.a.ep, &msg, &out, NULL, 1, FI_COMPLETION),
+                    -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_fetch_atomic(fixture.a.ep, &five, 1, NULL, &old, NULL, fixture.b.addr, 0,
                                     fi_mr_key(deaf), FI_INT64, FI_SUM, NULL),
                     0);
-    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 4, key, FI_INT64, FI_SUM, NULL),
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_EACCES);
+    CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &five, 1, NULL, fixture.b.addr, 4, key, FI_INT64,
+                              FI_SUM, NULL),
                     0);
-    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EINVAL);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_EINVAL);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     CU_ASSERT_EQUAL(fi_close(&deaf->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- another process ---------------------------------------------------------------- */
@@ -1368,23 +1406,23 @@ static struct echo echo; /* written by main() before the cases run */
 
 static bool swap_names(const char *mine, char *theirs, int to, int from)
 {
-    return write(to, mine, RIG_ADDR_BYTES) == RIG_ADDR_BYTES &&
-           read(from, theirs, RIG_ADDR_BYTES) == RIG_ADDR_BYTES;
+    return write(to, mine, OFI_FIXTURE_ADDR_BYTES) == OFI_FIXTURE_ADDR_BYTES &&
+           read(from, theirs, OFI_FIXTURE_ADDR_BYTES) == OFI_FIXTURE_ADDR_BYTES;
 }
 
 /* Sends back what it gets, until a tag says stop. One message at a time. */
-static bool echo_serve(struct rig *rig, fi_addr_t peer, unsigned char *buf)
+static bool echo_serve(struct ofi_fixture *fixture, fi_addr_t peer, unsigned char *buf)
 {
     struct fi_cq_tagged_entry entry;
 
     for (;;) {
-        if (fi_trecv(rig->a.ep, buf, LARGEST, NULL, peer, 0, UINT64_MAX, NULL) ||
-            rig_entry_wait(rig->a.cq, &entry, NULL) != 1)
+        if (fi_trecv(fixture->a.ep, buf, LARGEST, NULL, peer, 0, UINT64_MAX, NULL) ||
+            ofi_fixture_entry_wait(fixture->a.cq, &entry, NULL) != 1)
             return false;
         if (entry.tag == ECHO_STOP)
             return true;
-        if (fi_tsenddata(rig->a.ep, buf, entry.len, NULL, entry.data, peer, entry.tag, NULL) ||
-            rig_entry_wait(rig->a.cq, &entry, NULL) != 1)
+        if (fi_tsenddata(fixture->a.ep, buf, entry.len, NULL, entry.data, peer, entry.tag, NULL) ||
+            ofi_fixture_entry_wait(fixture->a.cq, &entry, NULL) != 1)
             return false;
     }
 }
@@ -1392,16 +1430,17 @@ static bool echo_serve(struct rig *rig, fi_addr_t peer, unsigned char *buf)
 /* The other process. No CU_ASSERT here: it runs no test. */
 static int echo_main(int to, int from)
 {
-    char theirs[RIG_ADDR_BYTES];
+    char theirs[OFI_FIXTURE_ADDR_BYTES];
     unsigned char *buf = malloc(LARGEST);
-    struct rig rig;
+    struct ofi_fixture fixture;
     fi_addr_t peer;
 
     if (read(from, theirs, 1) != 1) /* nobody wants an echo */
         return 0;
-    if (!rig_try_open(&rig, &rig_plain) || !swap_names(rig.a.name, theirs, to, from) ||
-        fi_av_insert(rig.av, theirs, 1, &peer, 0, NULL) != 1 || !echo_serve(&rig, peer, buf) ||
-        !rig_try_close(&rig))
+    if (!ofi_fixture_try_open(&fixture, &ofi_fixture_plain) ||
+        !swap_names(fixture.a.name, theirs, to, from) ||
+        fi_av_insert(fixture.av, theirs, 1, &peer, 0, NULL) != 1 ||
+        !echo_serve(&fixture, peer, buf) || !ofi_fixture_try_close(&fixture))
         return 1;
     free(buf);
     return 0;
@@ -1423,16 +1462,16 @@ static void echo_start(void)
     close(back[1]);
 }
 
-static void echo_once(struct rig *rig, fi_addr_t peer, size_t bytes, unsigned char *out,
+static void echo_once(struct ofi_fixture *fixture, fi_addr_t peer, size_t bytes, unsigned char *out,
                       unsigned char *in)
 {
     struct fi_cq_tagged_entry entry = {0};
 
     bytes_fill(out, bytes, bytes + 1);
-    CU_ASSERT_EQUAL(fi_trecv(rig->a.ep, in, LARGEST, NULL, peer, bytes, EXACT, in), 0);
-    CU_ASSERT_EQUAL(fi_tsenddata(rig->a.ep, out, bytes, NULL, bytes, peer, bytes, out), 0);
+    CU_ASSERT_EQUAL(fi_trecv(fixture->a.ep, in, LARGEST, NULL, peer, bytes, EXACT, in), 0);
+    CU_ASSERT_EQUAL(fi_tsenddata(fixture->a.ep, out, bytes, NULL, bytes, peer, bytes, out), 0);
     for (int i = 0; i < 2; i++) {
-        struct fi_cq_tagged_entry got = rig_entry(&rig->a);
+        struct fi_cq_tagged_entry got = ofi_fixture_entry(&fixture->a);
 
         if (got.flags & FI_RECV)
             entry = got;
@@ -1444,25 +1483,25 @@ static void echo_once(struct rig *rig, fi_addr_t peer, size_t bytes, unsigned ch
 
 static void peer__echoes_every_size(void)
 {
-    struct rig rig = rig_open();
+    struct ofi_fixture fixture = ofi_fixture_open();
     unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST);
-    char theirs[RIG_ADDR_BYTES];
+    char theirs[OFI_FIXTURE_ADDR_BYTES];
     fi_addr_t peer;
     int status = 1;
 
     CU_ASSERT_EQUAL(write(echo.to, "", 1), 1);
-    CU_ASSERT_FATAL(swap_names(rig.a.name, theirs, echo.to, echo.from));
-    CU_ASSERT_NOT_EQUAL(memcmp(theirs, rig.a.name, 4), 0); /* another node */
-    CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, theirs, 1, &peer, 0, NULL), 1);
+    CU_ASSERT_FATAL(swap_names(fixture.a.name, theirs, echo.to, echo.from));
+    CU_ASSERT_NOT_EQUAL(memcmp(theirs, fixture.a.name, 4), 0); /* another node */
+    CU_ASSERT_EQUAL_FATAL(fi_av_insert(fixture.av, theirs, 1, &peer, 0, NULL), 1);
     for (int round = 0; round < 10; round++)
         for (size_t i = 0; i < SIZES; i++)
-            echo_once(&rig, peer, sizes[i], out, in);
-    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, peer, ECHO_STOP), 0);
+            echo_once(&fixture, peer, sizes[i], out, in);
+    CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, NULL, 0, 0, peer, ECHO_STOP), 0);
     CU_ASSERT_EQUAL(waitpid(echo.pid, &status, 0), echo.pid);
     CU_ASSERT_EQUAL(status, 0);
     free(out);
     free(in);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static const struct test_case cases[] = {
@@ -1475,7 +1514,7 @@ static const struct test_case cases[] = {
     CASE(getinfo__leaves_the_type_of_address_vectors_open),
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
     CASE(av__takes_no_address_without_queues),
-    {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
+    {"av__inserts_samples_up_and_removes", av__inserts_samples_up_and_removes},
     {"av__address_of_another_process_is_unreachable",
      av__address_of_another_process_is_unreachable},
     {"av__holds_thousands", av__holds_thousands},

@@ -19,8 +19,8 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/test.h"
-#include "tests/world/bytes.h"
-#include "tests/world/ofi/rig.h"
+#include "tests/fixtures/bytes.h"
+#include "tests/fixtures/ofi/fixture.h"
 
 #define LARGEST (4u << 20)
 #define WRITTEN (FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA)
@@ -30,21 +30,23 @@ static const size_t sizes[] = {0,   1,    8,     175,   176,    177,     191,   
                                193, 4096, 65535, 65536, 262144, 1000001, LARGEST};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-static const struct rig_config with_memory = {.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
-                                              .format = FI_CQ_FORMAT_DATA};
+static const struct ofi_fixture_config with_memory = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA |
+                                                              FI_ATOMIC,
+                                                      .format = FI_CQ_FORMAT_DATA};
 
 /* --- entries ------------------------------------------------------------------------ */
 
-static struct fi_cq_data_entry data_entry(struct rig_end *end, fi_addr_t *source)
+static struct fi_cq_data_entry data_entry(struct ofi_fixture_endpoint *end, fi_addr_t *source)
 {
     struct fi_cq_data_entry entry = {0};
 
-    CU_ASSERT_EQUAL_FATAL(rig_entry_wait(end->cq, &entry, source), 1);
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_entry_wait(end->cq, &entry, source), 1);
     return entry;
 }
 
 /* The next entry of @to must be for a write of @bytes by @from. */
-static void arrives(struct rig_end *to, const struct rig_end *from, uint64_t data, size_t bytes)
+static void arrives(struct ofi_fixture_endpoint *to, const struct ofi_fixture_endpoint *from,
+                    uint64_t data, size_t bytes)
 {
     fi_addr_t source = FI_ADDR_NOTAVAIL;
     struct fi_cq_data_entry entry = data_entry(to, &source);
@@ -56,7 +58,7 @@ static void arrives(struct rig_end *to, const struct rig_end *from, uint64_t dat
     CU_ASSERT_EQUAL(source, from->addr);
 }
 
-static void completes(struct rig_end *from, void *context)
+static void completes(struct ofi_fixture_endpoint *from, void *context)
 {
     struct fi_cq_data_entry entry = data_entry(from, NULL);
 
@@ -64,19 +66,19 @@ static void completes(struct rig_end *from, void *context)
     CU_ASSERT_PTR_EQUAL(entry.op_context, context);
 }
 
-static void completes_with(struct rig_end *from, int err)
+static void completes_with(struct ofi_fixture_endpoint *from, int err)
 {
     struct fi_cq_err_entry error = {0};
     struct fi_cq_data_entry entry;
 
-    CU_ASSERT_EQUAL_FATAL(rig_entry_wait(from->cq, &entry, NULL), -FI_EAVAIL);
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_entry_wait(from->cq, &entry, NULL), -FI_EAVAIL);
     CU_ASSERT_EQUAL(fi_cq_readerr(from->cq, &error, 0), 1);
     CU_ASSERT_EQUAL(error.err, err);
 }
 
 /* Write 8 bytes with @data. */
-static ssize_t write_8(struct rig_end *from, const struct rig_end *to, struct fid_mr *mr,
-                       uint64_t data, void *context)
+static ssize_t write_8(struct ofi_fixture_endpoint *from, const struct ofi_fixture_endpoint *to,
+                       struct fid_mr *mr, uint64_t data, void *context)
 {
     static const char eight[8] = "eight..";
 
@@ -87,96 +89,97 @@ static ssize_t write_8(struct rig_end *from, const struct rig_end *to, struct fi
 
 static void writedata__arrives_behind_every_size(void)
 {
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char *window = calloc(1, LARGEST), *out = malloc(LARGEST);
-    struct fid_mr *mr = rig_window(&rig, window, LARGEST);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, LARGEST);
 
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
-        CU_ASSERT_EQUAL(fi_writedata(rig.a.ep, out, sizes[i], NULL, 0xfeedf00d + i, rig.b.addr, 0,
-                                     fi_mr_key(mr), &out),
+        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, sizes[i], NULL, 0xfeedf00d + i,
+                                     fixture.b.addr, 0, fi_mr_key(mr), &out),
                         0);
-        arrives(&rig.b, &rig.a, 0xfeedf00d + i, sizes[i]);
+        arrives(&fixture.b, &fixture.a, 0xfeedf00d + i, sizes[i]);
         CU_ASSERT(bytes_filled(window, sizes[i], i));
-        completes(&rig.a, &out);
+        completes(&fixture.a, &out);
     }
-    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a) && ofi_fixture_quiet(&fixture.b));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
     free(window);
     free(out);
 }
 
 static void inject_writedata__arrives_and_has_no_entry_here(void)
 {
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char window[192] = {0}, out[193];
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
 
     for (size_t bytes = 0; bytes <= sizeof window; bytes += 16) {
         bytes_fill(out, bytes, bytes);
-        CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, out, bytes, bytes, rig.b.addr, 0,
+        CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, bytes, bytes, fixture.b.addr, 0,
                                             fi_mr_key(mr)),
                         0);
         memset(out, 0, sizeof out); /* the buffer is ours again */
-        arrives(&rig.b, &rig.a, bytes, bytes);
+        arrives(&fixture.b, &fixture.a, bytes, bytes);
         CU_ASSERT(bytes_filled(window, bytes, bytes));
     }
-    CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, out, 193, 1, rig.b.addr, 0, fi_mr_key(mr)),
+    CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, 193, 1, fixture.b.addr, 0,
+                                        fi_mr_key(mr)),
                     -FI_EMSGSIZE);
-    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a) && ofi_fixture_quiet(&fixture.b));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void writemsg__carries_data_if_it_is_asked_to(void)
 {
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char window[1000] = {0}, out[1000];
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
     struct iovec from[2] = {{out, 300}, {out + 300, 700}};
     struct fi_rma_iov there = {.len = 1000, .key = fi_mr_key(mr)};
     struct fi_msg_rma msg = {.msg_iov = from,
                              .iov_count = 2,
-                             .addr = rig.b.addr,
+                             .addr = fixture.b.addr,
                              .rma_iov = &there,
                              .rma_iov_count = 1,
                              .context = &msg,
                              .data = 77};
 
     bytes_fill(out, sizeof out, 5);
-    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, 0), 0);
-    completes(&rig.a, &msg);
-    CU_ASSERT(rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, 0), 0);
+    completes(&fixture.a, &msg);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.b));
     memset(window, 0, sizeof window);
-    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_REMOTE_CQ_DATA), 0);
-    arrives(&rig.b, &rig.a, 77, 1000);
+    CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, FI_REMOTE_CQ_DATA), 0);
+    arrives(&fixture.b, &fixture.a, 77, 1000);
     CU_ASSERT(bytes_filled(window, sizeof window, 5));
-    completes(&rig.a, &msg);
-    CU_ASSERT_EQUAL(fi_readmsg(rig.a.ep, &msg, FI_REMOTE_CQ_DATA), -FI_EBADFLAGS);
+    completes(&fixture.a, &msg);
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_REMOTE_CQ_DATA), -FI_EBADFLAGS);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* Entries that a program does not read yet are kept for it, in order; no receive is consumed. */
 static void writedata__is_kept_while_nobody_reads(void)
 {
     enum { COUNT = 3000 };
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     char window[8], in[8];
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
     uint64_t next = 0;
     bool received = false;
 
-    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, in), 0);
+    CU_ASSERT_EQUAL(fi_recv(fixture.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, in), 0);
     for (uint64_t i = 0; i < COUNT; i++) {
-        CU_ASSERT_EQUAL_FATAL(write_8(&rig.a, &rig.b, mr, i, NULL), 0);
-        completes(&rig.a, NULL);
+        CU_ASSERT_EQUAL_FATAL(write_8(&fixture.a, &fixture.b, mr, i, NULL), 0);
+        completes(&fixture.a, NULL);
     }
-    CU_ASSERT_EQUAL(fi_send(rig.a.ep, window, 8, NULL, rig.b.addr, NULL), 0);
+    CU_ASSERT_EQUAL(fi_send(fixture.a.ep, window, 8, NULL, fixture.b.addr, NULL), 0);
     while (next < COUNT || !received) {
         struct fi_cq_data_entry entry[64];
-        ssize_t got = fi_cq_read(rig.b.cq, entry, 64);
+        ssize_t got = fi_cq_read(fixture.b.cq, entry, 64);
 
         CU_ASSERT_FATAL(got > 0 || got == -FI_EAGAIN);
         for (ssize_t i = 0; i < got; i++) {
@@ -189,27 +192,27 @@ static void writedata__is_kept_while_nobody_reads(void)
             CU_ASSERT_EQUAL_FATAL(entry[i].data, next++);
         }
     }
-    CU_ASSERT(rig_quiet(&rig.b));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.b));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void writedata__is_reported_by_a_selective_queue(void)
 {
-    struct rig_config config = with_memory;
+    struct ofi_fixture_config config = with_memory;
     char window[8];
 
     config.bind_flags = FI_SELECTIVE_COMPLETION;
-    struct rig rig = rig_open_with(&config);
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
 
     for (uint64_t i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(write_8(&rig.a, &rig.b, mr, i, NULL), 0);
-        arrives(&rig.b, &rig.a, i, 8);
+        CU_ASSERT_EQUAL(write_8(&fixture.a, &fixture.b, mr, i, NULL), 0);
+        arrives(&fixture.b, &fixture.a, i, 8);
     }
-    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* A queue whose entries have no room for the data: the write is refused before it writes. */
@@ -218,66 +221,68 @@ static void writedata__is_refused_where_entries_cannot_hold_the_data(void)
     static const enum fi_cq_format formats[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG};
 
     for (unsigned i = 0; i < 2; i++) {
-        struct rig_config config = with_memory;
+        struct ofi_fixture_config config = with_memory;
         char window[8] = "before", out[8] = "after";
-        struct rig_end source = {0};
+        struct ofi_fixture_endpoint source = {0};
 
         config.format = formats[i];
-        struct rig rig = rig_open_with(&config);
-        struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+        struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+        struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
 
-        CU_ASSERT_FATAL(rig_end_open(&rig, &source, &with_memory));
-        CU_ASSERT_EQUAL(write_8(&source, &rig.b, mr, 1, NULL), 0);
+        CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &source, &with_memory));
+        CU_ASSERT_EQUAL(write_8(&source, &fixture.b, mr, 1, NULL), 0);
         completes_with(&source, FI_EOPNOTSUPP);
         CU_ASSERT_STRING_EQUAL(window, "before");
-        CU_ASSERT_EQUAL(fi_write(source.ep, out, 8, NULL, rig.b.addr, 0, fi_mr_key(mr), NULL), 0);
+        CU_ASSERT_EQUAL(fi_write(source.ep, out, 8, NULL, fixture.b.addr, 0, fi_mr_key(mr), NULL),
+                        0);
         completes(&source, NULL);
         CU_ASSERT_STRING_EQUAL(window, "after");
-        CU_ASSERT(rig_quiet(&rig.b));
-        CU_ASSERT(rig_end_close(&source));
+        CU_ASSERT(ofi_fixture_quiet(&fixture.b));
+        CU_ASSERT(ofi_fixture_endpoint_close(&source));
         CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-        rig_close(&rig);
+        ofi_fixture_close(&fixture);
     }
 }
 
 static void writedata__is_refused_without_cq_data_size(void)
 {
-    struct rig_config config = with_memory;
+    struct ofi_fixture_config config = with_memory;
     char window[8] = "before";
 
     config.no_cq_data = true;
-    struct rig rig = rig_open_with(&config);
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
     uint64_t key = fi_mr_key(mr);
 
-    CU_ASSERT_EQUAL(write_8(&rig.a, &rig.b, mr, 1, NULL), -FI_EOPNOTSUPP);
-    CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, "after", 6, 1, rig.b.addr, 0, key),
+    CU_ASSERT_EQUAL(write_8(&fixture.a, &fixture.b, mr, 1, NULL), -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, "after", 6, 1, fixture.b.addr, 0, key),
                     -FI_EOPNOTSUPP);
-    CU_ASSERT_EQUAL(fi_senddata(rig.a.ep, "after", 6, NULL, 1, rig.b.addr, NULL), -FI_EOPNOTSUPP);
-    CU_ASSERT_EQUAL(fi_tinjectdata(rig.a.ep, "after", 6, 1, rig.b.addr, 1), -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_senddata(fixture.a.ep, "after", 6, NULL, 1, fixture.b.addr, NULL),
+                    -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_tinjectdata(fixture.a.ep, "after", 6, 1, fixture.b.addr, 1), -FI_EOPNOTSUPP);
     CU_ASSERT_STRING_EQUAL(window, "before");
-    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "after", 6, rig.b.addr, 0, key), 0);
-    CU_ASSERT_EQUAL(fi_read(rig.a.ep, window, 0, NULL, rig.b.addr, 0, key, NULL), 0);
-    data_entry(&rig.a, NULL);
+    CU_ASSERT_EQUAL(fi_inject_write(fixture.a.ep, "after", 6, fixture.b.addr, 0, key), 0);
+    CU_ASSERT_EQUAL(fi_read(fixture.a.ep, window, 0, NULL, fixture.b.addr, 0, key, NULL), 0);
+    data_entry(&fixture.a, NULL);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void writedata__to_a_closed_endpoint_fails(void)
 {
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     char window[8];
-    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
-    struct rig_end c = {0};
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
+    struct ofi_fixture_endpoint c = {0};
 
-    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &with_memory));
-    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0); /* its entry is never read */
-    completes(&rig.a, NULL);
-    CU_ASSERT(rig_end_close(&c));
-    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0);
-    completes_with(&rig.a, FI_EOPNOTSUPP);
+    CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &c, &with_memory));
+    CU_ASSERT_EQUAL(write_8(&fixture.a, &c, mr, 1, NULL), 0); /* its entry is never read */
+    completes(&fixture.a, NULL);
+    CU_ASSERT(ofi_fixture_endpoint_close(&c));
+    CU_ASSERT_EQUAL(write_8(&fixture.a, &c, mr, 1, NULL), 0);
+    completes_with(&fixture.a, FI_EOPNOTSUPP);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- threads ------------------------------------------------------------------------ */
@@ -287,9 +292,9 @@ static void writedata__to_a_closed_endpoint_fails(void)
 
 /* Several threads write to one endpoint, and several threads read its queue. */
 struct crowd {
-    struct rig *rig;
+    struct ofi_fixture *fixture;
     struct fid_mr *mr;
-    struct rig_end writer[THREADS];
+    struct ofi_fixture_endpoint writer[THREADS];
     _Atomic uint32_t writers; /* writers that have begun: each takes the next index */
     _Atomic uint32_t read;
     _Atomic uint8_t seen[THREADS * EACH];
@@ -297,14 +302,15 @@ struct crowd {
 };
 
 /* False: in this run objects are for one thread only, and nothing was opened. */
-static bool crowd_open(struct crowd *crowd, struct rig *rig)
+static bool crowd_open(struct crowd *crowd, struct ofi_fixture *fixture)
 {
     static char window[8];
 
-    if (rig_is_serial())
+    if (ofi_fixture_is_serial())
         return false;
-    *rig = rig_open_with(&with_memory);
-    *crowd = (struct crowd){.rig = rig, .mr = rig_window(rig, window, sizeof window)};
+    *fixture = ofi_fixture_open_with(&with_memory);
+    *crowd = (struct crowd){.fixture = fixture,
+                            .mr = ofi_fixture_window(fixture, window, sizeof window)};
     return true;
 }
 
@@ -312,12 +318,12 @@ static void *crowd_write(void *arg)
 {
     struct crowd *crowd = arg;
     uint32_t index = atomic_fetch_add(&crowd->writers, 1);
-    struct rig_end *me = &crowd->writer[index];
+    struct ofi_fixture_endpoint *me = &crowd->writer[index];
     struct fi_cq_data_entry entry;
 
     for (uint32_t i = 0; i < EACH; i++)
-        if (write_8(me, &crowd->rig->b, crowd->mr, index * EACH + i, NULL) ||
-            rig_entry_wait(me->cq, &entry, NULL) != 1)
+        if (write_8(me, &crowd->fixture->b, crowd->mr, index * EACH + i, NULL) ||
+            ofi_fixture_entry_wait(me->cq, &entry, NULL) != 1)
             return "a write failed";
     return NULL;
 }
@@ -328,7 +334,7 @@ static void *crowd_read(void *arg)
     struct fi_cq_data_entry entry[8];
 
     while (atomic_load(&crowd->read) < THREADS * EACH) {
-        ssize_t got = fi_cq_read(crowd->rig->b.cq, entry, 8);
+        ssize_t got = fi_cq_read(crowd->fixture->b.cq, entry, 8);
 
         if (got < 0 && got != -FI_EAGAIN)
             return "a read failed";
@@ -343,14 +349,14 @@ static void *crowd_read(void *arg)
 static void writedata__of_threads_is_read_once_by_threads(void)
 {
     static struct crowd crowd;
-    struct rig rig;
+    struct ofi_fixture fixture;
     pthread_t thread[2 * THREADS];
     void *failed;
 
-    if (!crowd_open(&crowd, &rig))
+    if (!crowd_open(&crowd, &fixture))
         return;
     for (unsigned i = 0; i < THREADS; i++)
-        CU_ASSERT_FATAL(rig_end_open(&rig, &crowd.writer[i], &with_memory));
+        CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &crowd.writer[i], &with_memory));
     for (unsigned i = 0; i < 2 * THREADS; i++)
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, i % 2 ? crowd_read : crowd_write,
                                              &crowd),
@@ -362,9 +368,9 @@ static void writedata__of_threads_is_read_once_by_threads(void)
     for (uint32_t i = 0; i < THREADS * EACH; i++)
         CU_ASSERT_EQUAL_FATAL(crowd.seen[i], 1);
     for (unsigned i = 0; i < THREADS; i++)
-        CU_ASSERT(rig_end_close(&crowd.writer[i]));
+        CU_ASSERT(ofi_fixture_endpoint_close(&crowd.writer[i]));
     CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 static void *read_on(void *arg)
@@ -374,7 +380,7 @@ static void *read_on(void *arg)
     ssize_t got;
 
     while (!atomic_load(&crowd->closed)) {
-        got = fi_cq_read(crowd->rig->b.cq, entry, 8);
+        got = fi_cq_read(crowd->fixture->b.cq, entry, 8);
         if (got < 0 && got != -FI_EAGAIN)
             return "a read failed";
     }
@@ -385,34 +391,35 @@ static void *read_on(void *arg)
 static void close__while_a_thread_reads_the_queue(void)
 {
     static struct crowd crowd;
-    struct rig rig;
+    struct ofi_fixture fixture;
     struct fi_cq_data_entry entry;
     pthread_t thread;
     void *failed;
 
-    if (!crowd_open(&crowd, &rig))
+    if (!crowd_open(&crowd, &fixture))
         return;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_on, &crowd), 0);
     for (unsigned round = 0; round < 200; round++) {
-        struct rig_end c = {0};
+        struct ofi_fixture_endpoint c = {0};
 
-        CU_ASSERT_FATAL(rig_end_open(&rig, &c, &with_memory));
+        CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &c, &with_memory));
         fi_close(&c.ep->fid);
-        CU_ASSERT_FATAL(
-            !fi_endpoint(rig.domain, rig.info, &c.ep, NULL) && !fi_ep_bind(c.ep, &rig.av->fid, 0) &&
-            !fi_ep_bind(c.ep, &rig.b.cq->fid, FI_TRANSMIT | FI_RECV) && !fi_enable(c.ep));
+        CU_ASSERT_FATAL(!fi_endpoint(fixture.domain, fixture.info, &c.ep, NULL) &&
+                        !fi_ep_bind(c.ep, &fixture.av->fid, 0) &&
+                        !fi_ep_bind(c.ep, &fixture.b.cq->fid, FI_TRANSMIT | FI_RECV) &&
+                        !fi_enable(c.ep));
         size_t bytes = sizeof c.name;
 
         CU_ASSERT_EQUAL(fi_getname(&c.ep->fid, c.name, &bytes), 0);
-        CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, c.name, 1, &c.addr, 0, NULL), 1);
+        CU_ASSERT_EQUAL_FATAL(fi_av_insert(fixture.av, c.name, 1, &c.addr, 0, NULL), 1);
         for (unsigned i = 0; i < 4; i++)
-            CU_ASSERT_EQUAL_FATAL(write_8(&rig.a, &c, crowd.mr, i, NULL), 0);
-        CU_ASSERT(rig_end_close(&c));
+            CU_ASSERT_EQUAL_FATAL(write_8(&fixture.a, &c, crowd.mr, i, NULL), 0);
+        CU_ASSERT(ofi_fixture_endpoint_close(&c));
         for (unsigned i = 0; i < 4; i++)
-            if (rig_entry_wait(rig.a.cq, &entry, NULL) == -FI_EAVAIL) {
+            if (ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) == -FI_EAVAIL) {
                 struct fi_cq_err_entry error = {0};
 
-                CU_ASSERT_EQUAL(fi_cq_readerr(rig.a.cq, &error, 0), 1);
+                CU_ASSERT_EQUAL(fi_cq_readerr(fixture.a.cq, &error, 0), 1);
                 CU_ASSERT(error.err == FI_EOPNOTSUPP || error.err == FI_ECANCELED);
             }
     }
@@ -420,7 +427,7 @@ static void close__while_a_thread_reads_the_queue(void)
     CU_ASSERT_EQUAL(pthread_join(thread, &failed), 0);
     CU_ASSERT_PTR_NULL(failed);
     CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
 }
 
 /* --- FI_MR_BASIC -------------------------------------------------------------------- */
@@ -436,33 +443,34 @@ static void basic__names_memory_by_its_address(void)
     } asks[] = {{FI_VERSION(1, 4), FI_MR_BASIC}, {FI_VERSION(1, 5), FI_MR_BASIC}};
 
     for (unsigned i = 0; i < 2; i++) {
-        struct rig_config config = with_memory;
+        struct ofi_fixture_config config = with_memory;
         static _Alignas(8) uint64_t window[8];
         uint64_t out[2] = {11, 22}, in[2] = {0}, one = 1, at = (uintptr_t)&window[4];
 
         memset(window, 0, sizeof window);
         config.version = asks[i].version;
         config.mr_mode = asks[i].mr_mode;
-        struct rig rig = rig_open_with(&config);
-        struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+        struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+        struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
         uint64_t key = fi_mr_key(mr);
 
-        CU_ASSERT_EQUAL(rig.info->domain_attr->mr_mode, FI_MR_BASIC);
-        CU_ASSERT_EQUAL(fi_writedata(rig.a.ep, out, 16, NULL, 9, rig.b.addr, at, key, NULL), 0);
-        arrives(&rig.b, &rig.a, 9, 16);
-        completes(&rig.a, NULL);
-        CU_ASSERT(window[4] == 11 && window[5] == 22 && !window[0]);
-        CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &one, 1, NULL, rig.b.addr, at, key, FI_UINT64, FI_SUM,
-                                  NULL),
+        CU_ASSERT_EQUAL(fixture.info->domain_attr->mr_mode, FI_MR_BASIC);
+        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, 16, NULL, 9, fixture.b.addr, at, key, NULL),
                         0);
-        data_entry(&rig.a, NULL);
-        CU_ASSERT_EQUAL(fi_read(rig.a.ep, in, 16, NULL, rig.b.addr, at, key, NULL), 0);
-        data_entry(&rig.a, NULL);
+        arrives(&fixture.b, &fixture.a, 9, 16);
+        completes(&fixture.a, NULL);
+        CU_ASSERT(window[4] == 11 && window[5] == 22 && !window[0]);
+        CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &one, 1, NULL, fixture.b.addr, at, key, FI_UINT64,
+                                  FI_SUM, NULL),
+                        0);
+        data_entry(&fixture.a, NULL);
+        CU_ASSERT_EQUAL(fi_read(fixture.a.ep, in, 16, NULL, fixture.b.addr, at, key, NULL), 0);
+        data_entry(&fixture.a, NULL);
         CU_ASSERT(in[0] == 12 && in[1] == 22);
-        CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, 0, key, NULL), 0);
-        completes_with(&rig.a, FI_EACCES); /* an offset is not an address */
+        CU_ASSERT_EQUAL(fi_write(fixture.a.ep, out, 8, NULL, fixture.b.addr, 0, key, NULL), 0);
+        completes_with(&fixture.a, FI_EACCES); /* an offset is not an address */
         CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-        rig_close(&rig);
+        ofi_fixture_close(&fixture);
     }
 }
 
@@ -471,7 +479,7 @@ static void basic__names_memory_by_its_address(void)
 #define ROUNDS 8u
 
 struct hello {
-    char name[RIG_ADDR_BYTES];
+    char name[OFI_FIXTURE_ADDR_BYTES];
     uint64_t key;
 };
 
@@ -486,33 +494,33 @@ static int writer_main(int to, int from)
     unsigned char *out[SIZES];
     struct fi_cq_data_entry entry;
     struct hello theirs;
-    struct rig rig;
+    struct ofi_fixture fixture;
     fi_addr_t peer;
     char word;
 
     if (read(from, &theirs, sizeof theirs) != sizeof theirs) /* no writer is needed */
         return 0;
-    if (!rig_try_open(&rig, &with_memory) ||
-        fi_av_insert(rig.av, theirs.name, 1, &peer, 0, NULL) != 1)
+    if (!ofi_fixture_try_open(&fixture, &with_memory) ||
+        fi_av_insert(fixture.av, theirs.name, 1, &peer, 0, NULL) != 1)
         return 1;
     for (size_t i = 0; i < SIZES; i++)
         out[i] = malloc(sizes[i] + 1);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < SIZES; i++) {
             bytes_fill(out[i], sizes[i], round + i);
-            if (fi_writedata(rig.a.ep, out[i], sizes[i], NULL, round * SIZES + i, peer, i * LARGEST,
-                             theirs.key, NULL))
+            if (fi_writedata(fixture.a.ep, out[i], sizes[i], NULL, round * SIZES + i, peer,
+                             i * LARGEST, theirs.key, NULL))
                 return 2;
         }
         for (size_t i = 0; i < SIZES; i++)
-            if (rig_entry_wait(rig.a.cq, &entry, NULL) != 1)
+            if (ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1)
                 return 3;
         if (write(to, "", 1) != 1 || read(from, &word, 1) != 1)
             return 4;
     }
     for (size_t i = 0; i < SIZES; i++)
         free(out[i]);
-    return rig_try_close(&rig) ? 0 : 5;
+    return ofi_fixture_try_close(&fixture) ? 0 : 5;
 }
 
 static void writer_start(void)
@@ -534,12 +542,12 @@ static void writer_start(void)
 }
 
 /* There must be one entry of each size, in any order, each after its bytes. */
-static void round_arrives(struct rig *rig, const unsigned char *window, unsigned round)
+static void round_arrives(struct ofi_fixture *fixture, const unsigned char *window, unsigned round)
 {
     bool came[SIZES] = {false};
 
     for (size_t n = 0; n < SIZES; n++) {
-        struct fi_cq_data_entry entry = data_entry(&rig->a, NULL);
+        struct fi_cq_data_entry entry = data_entry(&fixture->a, NULL);
         size_t i = entry.data - round * SIZES;
 
         CU_ASSERT_FATAL(i < SIZES && !came[i]);
@@ -551,25 +559,25 @@ static void round_arrives(struct rig *rig, const unsigned char *window, unsigned
 
 static void writedata__of_another_process_arrives_behind_its_bytes(void)
 {
-    struct rig rig = rig_open_with(&with_memory);
+    struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char *window = calloc(SIZES, LARGEST);
-    struct fid_mr *mr = rig_window(&rig, window, (size_t)SIZES * LARGEST);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, (size_t)SIZES * LARGEST);
     struct hello mine = {.key = fi_mr_key(mr)};
     int status = 1;
     char word;
 
-    memcpy(mine.name, rig.a.name, sizeof mine.name);
+    memcpy(mine.name, fixture.a.name, sizeof mine.name);
     CU_ASSERT_EQUAL_FATAL(write(writer.to, &mine, sizeof mine), sizeof mine);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        round_arrives(&rig, window, round);
+        round_arrives(&fixture, window, round);
         CU_ASSERT_EQUAL_FATAL(read(writer.from, &word, 1), 1);
         CU_ASSERT_EQUAL_FATAL(write(writer.to, "", 1), 1);
     }
     CU_ASSERT_EQUAL(waitpid(writer.pid, &status, 0), writer.pid);
     CU_ASSERT_EQUAL(status, 0);
-    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
-    rig_close(&rig);
+    ofi_fixture_close(&fixture);
     free(window);
 }
 

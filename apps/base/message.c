@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message.c - one line to the user.
+ */
+#include "apps/base/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void print_message(const char *format, ...)
+{
+    char line[1024] = "fabemu: ";
+    size_t start = strlen(line);
+    va_list args;
+
+    va_start(args, format);
+    int bytes = vsnprintf(line + start, sizeof line - start - 1, format, args);
+    va_end(args);
+    if (bytes < 0)
+        return;
+    size_t end = strlen(line);
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = '?';
+    line[end++] = '\n';
+    if (write(STDERR_FILENO, line, end) < 0)
+        return; /* nobody left to tell */
+}
+
+int fail(int err, char *error, size_t error_bytes, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error, error_bytes, format, args);
+    va_end(args);
+    return err;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rejoin.c - a host that has come back makes its replica what the governor's is; and what others do
+ * then about its devices, and the links to it. admit.c and rejoin.c are who asks.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/control/conn.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/cluster/agent/internal.h"
+#include "emu/hostif/hostif.h"
+#include "emu/util/now.h"
+
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+/* Numbers of a list, in whole lots of @lot. False: it is none. */
+static bool list_of(struct json_object *of, const char *name, size_t lot, struct json_object **list,
+                    size_t *count)
+{
+    *list = json_object_object_get(of, name);
+    *count = json_object_is_type(*list, json_type_array) ? json_object_array_length(*list) : 1;
+    return json_object_is_type(*list, json_type_array) && *count % lot == 0;
+}
+
+/* {"host":H,"incarnation":N} */
+static int begin_incarnation(struct fabric *fabric, struct json_object *call)
+{
+    int64_t host = emu_json_number(call, "host", -1),
+            life = emu_json_number(call, "incarnation", -1);
+
+    if (host < 0 || host >= HOSTS_MAX || life < 0 || life > UINT32_MAX)
+        return -EINVAL;
+    fabric_host_incarnation(fabric, (uint32_t)host, (uint32_t)life);
+    return 0;
+}
+
+/* --- nodes, cables, units ----------------------------------------------------------------- */
+
+static int begin_nodes(struct fabric *fabric, struct json_object *call)
+{
+    struct json_object *list;
+    size_t count;
+    int err = list_of(call, "nodes", 3, &list, &count) ? 0 : -EINVAL;
+
+    for (size_t i = 0; !err && i < count; i += 3) {
+        uint64_t node = number_at(list, i),
+                 word = number_at(list, i + 1) & ~EMU_INCARNATION_NO_LINK;
+
+        if (!number_at(list, i + 2))
+            word |= EMU_INCARNATION_NO_LINK;
+        err = node <= UINT32_MAX ? fabric_node_restore(fabric, (uint32_t)node, word) : -EINVAL;
+    }
+    return err;
+}
+
+static int begin_down(struct fabric *fabric, struct json_object *call)
+{
+    struct json_object *list;
+    size_t count;
+    int err = list_of(call, "down", 1, &list, &count) ? 0 : -EINVAL;
+
+    for (size_t i = 0; !err && i < count; i++) {
+        uint64_t cable = number_at(list, i);
+        uint32_t none;
+
+        if (cable >= fabric_cable_count(fabric))
+            return -EINVAL;
+        fabric_pause(fabric);
+        err = fabric_link_set(fabric, (uint32_t)cable, false, 0, fabric_now_ps(fabric), &none);
+        fabric_resume(fabric);
+    }
+    return err;
+}
+
+/* {"nodes":[NODE,SEAT,LINKED,…],"down":[CABLE,…],"units":[SWITCH,…]} */
+static int begin_network(struct fabric *fabric, struct json_object *call)
+{
+    struct json_object *list;
+    size_t count;
+    int err = begin_nodes(fabric, call);
+
+    if (!err)
+        err = begin_down(fabric, call);
+    if (!err && !list_of(call, "units", 1, &list, &count))
+        err = -EINVAL;
+    for (size_t i = 0; !err && i < count; i++)
+        fabric_unit_out(fabric, (uint32_t)number_at(list, i), emu_now_ns() * 1000u);
+    return err;
+}
+
+/* --- groups -------------------------------------------------------------------------------- */
+
+/* Read a switch of a tree, from number @at of the list on. False: there is no such switch. */
+static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_graph *graph,
+                             struct json_object *list, size_t at)
+{
+    uint64_t sw = number_at(list, at), up = number_at(list, at + 1); /* 0: this is the top */
+
+    if (sw >= graph->switches || up > graph->ports)
+        return false;
+    ret->sw = (uint32_t)sw;
+    ret->up = (int16_t)(up - 1);
+    return hosts_ports_read(&ret->ports, list, at + 2, graph->ports);
+}
+
+static int begin_group(struct fabric *fabric, struct json_object *one)
+{
+    uint32_t is = (uint32_t)emu_json_number(one, "is", 0);
+    struct json_object *nodes, *tree;
+    struct fabric_group_copy group = {.id = (uint32_t)emu_json_number(one, "id", 0),
+                                      .sources = (uint32_t)emu_json_number(one, "sources", 0),
+                                      .combines = is & HOSTS_COMBINES,
+                                      .failed = is & HOSTS_FAILED,
+                                      .treeless = is & HOSTS_TREELESS,
+                                      .partitioned = is & HOSTS_PARTITIONED};
+    size_t members, numbers;
+    uint32_t *node;
+    int err = 0;
+
+    if (!list_of(one, "nodes", 1, &nodes, &members) ||
+        !list_of(one, "tree", HOSTS_TREE_NUMBERS, &tree, &numbers))
+        return -EINVAL;
+    node = calloc(members + 1, sizeof *node);
+    group.tree.switches = calloc(numbers / HOSTS_TREE_NUMBERS + 1, sizeof *group.tree.switches);
+    group.nodes = node;
+    group.count = (uint32_t)members;
+    group.tree.count = (uint32_t)(numbers / HOSTS_TREE_NUMBERS);
+    if (!node || !group.tree.switches)
+        err = -ENOMEM;
+    for (size_t i = 0; !err && i < members; i++)
+        node[i] = (uint32_t)number_at(nodes, i);
+    for (size_t i = 0; !err && i < group.tree.count; i++)
+        if (!tree_switch_read(&group.tree.switches[i], fabric_graph(fabric), tree,
+                              HOSTS_TREE_NUMBERS * i))
+            err = -EINVAL;
+    if (!err)
+        err = fabric_group_restore(fabric, &group);
+    free(node);
+    free(group.tree.switches);
+    return err;
+}
+
+/* {"groups":[{…},…]}: admit.c */
+static int begin_groups(struct fabric *fabric, struct json_object *call)
+{
+    struct json_object *list;
+    size_t count;
+    int err = list_of(call, "groups", 1, &list, &count) ? 0 : -EINVAL;
+
+    for (size_t i = 0; !err && i < count; i++)
+        err = begin_group(fabric, json_object_array_get_idx(list, i));
+    return err;
+}
+
+/* --- the table ----------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct {
+    const char *name;
+    int (*begin)(struct fabric *, struct json_object *call);
+} begins[] = {
+    {"incarnation", begin_incarnation},
+    {"begin", begin_network},
+    {"groups", begin_groups},
+};
+/* clang-format on */
+
+int agent_rejoin(struct fabric *fabric, const char *what, struct json_object *call)
+{
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+        if (strcmp(begins[i].name, what) == 0)
+            return begins[i].begin(fabric, call);
+    return -ENOSYS;
+}

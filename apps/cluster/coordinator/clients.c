@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clients.c - processes of other hosts as clients of the governor's daemon.
+ *
+ * A client elsewhere is a pair of sockets here. The daemon has one end and reads and writes it like
+ * any other connection; what stands behind the other one copies lines to and from the host's
+ * control channel. So back-pressure, limits and the end of a connection are those of a socket.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/cluster/coordinator/internal.h"
+#include "emu/util/list.h"
+
+void coordinator_process_free(struct coordinator_process *process)
+{
+    emu_list_del(&process->link);
+    conn_close(&process->conn);
+    free(process);
+}
+
+/* The daemon sees the end of its connection. */
+void coordinator_process_end(struct coordinator_process *process)
+{
+    process->ended = true;
+    conn_close(&process->conn);
+}
+
+static struct json_object *to_client(const struct coordinator_process *process)
+{
+    struct json_object *ret = json_object_new_object();
+
+    json_object_object_add(ret, "client", json_object_new_int64(process->client));
+    return ret;
+}
+
+static struct coordinator_process *process_of(struct coordinator_agent *agent, int64_t client)
+{
+    emu_each_listed (struct coordinator_process, process, &agent->processes, link)
+        if (process->client == client)
+            return process;
+    return NULL;
+}
+
+/* As if the daemon had answered, and closed its connection. */
+static void process_refuse(struct coordinator_agent *agent, int64_t client, int err,
+                           const char *why)
+{
+    const struct coordinator_process process = {.client = client};
+    struct json_object *message = to_client(&process);
+
+    json_object_object_add(message, "line", conn_error(err, why));
+    coordinator_send(agent, message);
+    coordinator_send(agent, json_add_number(to_client(&process), "end", 1));
+}
+
+static const char no_room[] = "the host that governs the fabric has no file descriptors or no "
+                              "memory left; start it with a higher limit (ulimit -n)";
+
+static void process_new(struct coordinator_agent *agent, int64_t client,
+                        struct json_object *message)
+{
+    struct coordinator *coord = agent->coord;
+    struct coordinator_process *process = calloc(1, sizeof *process);
+    const char *why = no_room;
+    int pair[2], err;
+
+    if (!process || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        free(process);
+        process_refuse(agent, client, -EMFILE, why);
+        return;
+    }
+    process->host = agent;
+    process->client = client;
+    process->pid = (pid_t)emu_json_number(message, "new", 0);
+    snprintf(process->command, sizeof process->command, "%s",
+             emu_json_text(message, "command", "?"));
+    emu_printable(process->command);
+    conn_open(&process->conn, pair[1], HOSTS_PIECE_BYTES);
+    emu_list_add(&agent->processes, &process->link);
+    hosts_listen(coord->epoll, &process->conn, &process->events, process);
+    err = coord->config.ops.connected(coord->config.ops.ctx, pair[0], process, &why);
+    if (!err)
+        return;
+    close(pair[0]);
+    coordinator_process_free(process);
+    process_refuse(agent, client, err, why);
+}
+
+/* Is there room for what the daemon says, on the way and at its host? */
+static bool process_hears(const struct coordinator_process *process)
+{
+    return !hosts_is_full(&process->host->conn) && process->unacked < HOSTS_UNACKED_MOST;
+}
+
+/* Whatever the daemon says next, or does not take yet. */
+static void process_listen(struct coordinator_process *process)
+{
+    hosts_listen_for(process->host->coord->epoll, &process->conn,
+                     !process->at_end && process_hears(process), &process->events, process);
+}
+
+/* From its host to the daemon. An honest host has a few requests of each under way. */
+static void process_line(struct coordinator_process *process, struct json_object *line)
+{
+    int err;
+
+    if (process->ended || process->at_end || !json_object_is_type(line, json_type_object))
+        return;
+    err = conn_put(&process->conn, json_object_get(line));
+    if (err) {
+        process_refuse(process->host, process->client, err,
+                       "the fabric has no room for this process's requests");
+        if (!process->ended)
+            coordinator_process_end(process);
+        return;
+    }
+    conn_flush(&process->conn); /* its end shows when it is read */
+    process_listen(process);
+}
+
+static bool is_snapshot(const char *text, size_t bytes)
+{
+    static const char begin[] = "{\"event\":\"telemetry"; /* or the shape of those */
+
+    return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Of what passes as text, the next piece. False: nothing of it is there. */
+static bool piece_pass(struct coordinator_process *process)
+{
+    struct json_object *message;
+    const char *text;
+    bool ends;
+    size_t bytes = emu_json_peek_line(&process->conn.in, HOSTS_PIECE_BYTES, &text, &ends);
+
+    if (!ends && bytes < HOSTS_PIECE_BYTES)
+        return false;
+    if (ends && !process->mid && !is_snapshot(text, bytes))
+        return false;
+    message = to_client(process);
+    json_object_object_add(message, "text", json_object_new_string_len(text, (int)bytes));
+    if (!ends)
+        json_add_number(message, "more", 1);
+    emu_json_drop(&process->conn.in, bytes, ends);
+    process->mid = !ends;
+    process->unacked += bytes;
+    coordinator_send(process->host, message);
+    return true;
+}
+
+/* The next piece, or line. Returns 1; 0, there is none; -EBADMSG. */
+static int process_say(struct coordinator_process *process)
+{
+    struct json_object *message, *line;
+    int got;
+
+    if (piece_pass(process))
+        return 1;
+    got = conn_next(&process->conn, &line);
+    if (got != 1)
+        return got;
+    message = to_client(process);
+    json_object_object_add(message, "line", line);
+    coordinator_send(process->host, message);
+    return 1;
+}
+
+/* What the daemon has said goes to its host, as far as there is room. */
+static void process_pass(struct coordinator_process *process)
+{
+    struct coordinator_agent *agent = process->host;
+    int got = 1;
+
+    while (!process->ended && process_hears(process) && (got = process_say(process)) == 1)
+        ;
+    if (process->ended)
+        return;
+    if (hosts_is_full(&agent->conn)) {
+        agent->blocked = true;
+    } else if (got < 0 || (got == 0 && process->at_end)) {
+        coordinator_send(agent, json_add_number(to_client(process), "end", 1));
+        if (!process->ended)
+            coordinator_process_end(process);
+        return;
+    }
+    process_listen(process);
+}
+
+/* From the daemon to its host. */
+static void process_serve(struct coordinator_process *process)
+{
+    int err = conn_flush(&process->conn);
+
+    if (err && err != -EAGAIN)
+        emu_json_free(&process->conn.out); /* nobody reads that any more */
+    if (!process->at_end && process_hears(process))
+        process->at_end = conn_fill(&process->conn) != 0;
+    process_pass(process);
+}
+
+/* It has taken so many bytes of text more; its host does not say so of what it was not sent. */
+static void process_took(struct coordinator_process *process, int64_t bytes)
+{
+    size_t most = process->unacked;
+
+    if (process->ended)
+        return;
+    process->unacked -= bytes < 0 ? 0 : (uint64_t)bytes < most ? (size_t)bytes : most;
+    process_pass(process);
+}
+
+static size_t process_waits(const struct coordinator_process *process)
+{
+    int unread = 0;
+
+    if (process->ended || ioctl(process->conn.fd, FIONREAD, &unread) < 0)
+        return 0;
+    return process->conn.in.bytes + (size_t)unread;
+}
+
+size_t coordinator_forward(struct coordinator *coord)
+{
+    size_t waits = 0;
+
+    coordinator_serve(coord);
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        emu_each_listed (const struct coordinator_process, process, &coord->agent[h].processes,
+                         link)
+            waits += process_waits(process);
+    return waits;
+}
+
+void coordinator_message_of_client(struct coordinator_agent *agent, int64_t client,
+                                   struct json_object *message)
+{
+    struct coordinator_process *process = process_of(agent, client);
+    struct json_object *field;
+
+    if (json_object_object_get_ex(message, "new", NULL)) {
+        if (!process)
+            process_new(agent, client, message);
+        return;
+    }
+    if (!process)
+        return;
+    if (json_object_object_get_ex(message, "line", &field))
+        process_line(process, field);
+    if (json_object_object_get_ex(message, "taken", NULL))
+        process_took(process, emu_json_number(message, "taken", 0));
+    if (json_object_object_get_ex(message, "how", NULL))
+        hosts_text(process->how, sizeof process->how, message, "how");
+    process->stopped = emu_json_number(message, "stopped", process->stopped) != 0;
+    if (json_object_object_get_ex(message, "end", NULL) && !process->ended)
+        coordinator_process_end(process);
+}
+
+uint32_t coordinator_process_host(const struct coordinator_process *process)
+{
+    return process->host->number;
+}
+
+pid_t coordinator_process_pid(const struct coordinator_process *process)
+{
+    return process->pid;
+}
+
+const char *coordinator_process_command(const struct coordinator_process *process)
+{
+    return process->command;
+}
+
+const char *coordinator_process_exit(const struct coordinator_process *process)
+{
+    return process->how;
+}
+
+bool coordinator_process_is_stopped(const struct coordinator_process *process)
+{
+    return process->stopped;
+}
+
+bool coordinator_process_is_lost(const struct coordinator_process *process)
+{
+    return process->lost;
+}
+
+void coordinator_process_forget(struct coordinator_process *process)
+{
+    process->forgotten = true;
+}
+
+bool coordinator_process_signal(struct coordinator_process *process, int signal)
+{
+    struct json_object *with = to_client(process);
+
+    if (process->ended) {
+        json_object_put(with);
+        return false;
+    }
+    json_add_number(with, "signal", (uint64_t)signal);
+    return coordinator_call(process->host->coord, process->host->number, "signal", with, NULL,
+                            NULL) == 0;
+}
+
+/* Of whom nobody wants to know any more, between two messages. */
+static void agent_sweep(struct coordinator_agent *agent)
+{
+    for (struct emu_list *at = agent->processes.next, *next; at != &agent->processes; at = next) {
+        struct coordinator_process *process = emu_list_entry(at, struct coordinator_process, link);
+
+        next = at->next;
+        if (process->ended && process->forgotten)
+            coordinator_process_free(process);
+    }
+}
+
+void coordinator_processes_serve(struct coordinator_agent *agent, const struct epoll_event *events,
+                                 int count)
+{
+    bool go_on = agent->blocked && !hosts_is_full(&agent->conn);
+
+    agent->blocked = agent->blocked && !go_on;
+    emu_each_listed (struct coordinator_process, process, &agent->processes, link)
+        if (!process->ended && coordinator_is_among(process, events, count))
+            process_serve(process);
+        else if (!process->ended && go_on)
+            process_pass(process);
+    agent_sweep(agent);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handshake.c - see handshake.h. */
+#include "apps/cluster/handshake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/cluster/links.h"
+#include "apps/base/message.h"
+#include "emu/hostif/bounds.h"
+#include "emu/hostlink/port/open.h"
+
+struct meeting {
+    const struct hosts_handshake_config *with;
+    struct emu_hostport *port[CLUSTER_PORTS_MAX];
+    uint32_t ports;
+    struct emu_barrier_peer *peer;
+    uint32_t peers;
+    bool has_key;
+    uint8_t key[CLUSTER_KEY_BYTES];
+    uint8_t digest[CLUSTER_DIGEST_BYTES];
+};
+
+/* A session for each pair of ports that joins this host and another one. */
+static int meeting_peers(struct meeting *meeting)
+{
+    const struct cluster *cluster = meeting->with->cluster;
+    uint32_t self = meeting->with->self, all = 0;
+
+    for (uint32_t h = 0; h < cluster->hosts; h++)
+        all += h == self ? 0 : cluster_links(cluster, self, h);
+    meeting->peer = calloc(all + 1u, sizeof *meeting->peer);
+    if (!meeting->peer)
+        return -ENOMEM;
+    for (uint32_t h = 0; h < cluster->hosts; h++)
+        for (uint32_t i = 0; h != self && i < cluster_links(cluster, self, h); i++) {
+            struct emu_barrier_peer *peer = &meeting->peer[meeting->peers++];
+            uint32_t its;
+
+            peer->host = h;
+            cluster_link(cluster, self, h, i, &peer->port, &its);
+            peer->session = links_session(cluster, self, h, i, meeting->digest,
+                                          meeting->has_key ? meeting->key : NULL);
+        }
+    return 0;
+}
+
+/* All hosts meet all others, also those that no cable joins. */
+static int check_pairs(const struct cluster *cluster, uint32_t self, char *error,
+                       size_t error_bytes)
+{
+    for (uint32_t h = 0; h < cluster->hosts; h++)
+        if (h != self && !cluster_links(cluster, self, h))
+            return fail(-EINVAL, error, error_bytes,
+                        "in simulated time each host has a port that is joined with each other "
+                        "one's, and %s has none with %s",
+                        cluster->host[self].name, cluster->host[h].name);
+    return 0;
+}
+
+static int meeting_open(struct meeting *meeting, const struct fabric_config *config, char *error,
+                        size_t error_bytes)
+{
+    const struct cluster *cluster = meeting->with->cluster;
+    const struct cluster_host *host = &cluster->host[meeting->with->self];
+    int err = check_pairs(cluster, meeting->with->self, error, error_bytes);
+
+    if (err)
+        return err;
+    err = cluster_key(cluster, meeting->key, error, error_bytes);
+    meeting->has_key = !err;
+    if (err && err != -ENOENT)
+        return err;
+    *error = '\0';
+    err = cluster_digest(cluster, config, meeting->digest);
+    if (!err)
+        err = meeting_peers(meeting);
+    if (err)
+        return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
+    for (; !err && meeting->ports < host->ports; meeting->ports += !err)
+        err = emu_hostport_open(&meeting->port[meeting->ports], host->port[meeting->ports].device,
+                                NULL, error, error_bytes);
+    return err;
+}
+
+static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
+                         const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    const struct emu_barrier_config barrier = {
+        .self = meeting->with->self,
+        .hosts = meeting->with->cluster->hosts,
+        .name = meeting->with->name,
+        .port = meeting->port,
+        .ports = meeting->ports,
+        .peer = meeting->peer,
+        .peers = meeting->peers,
+        .stops = meeting->with->stops,
+        .failed = meeting->with->launch_failed,
+    };
+    uint64_t start_ms = emu_bounds_filled(config->bounds).start_ms;
+    int err = emu_barrier_create(ret, &barrier);
+
+    if (err)
+        return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
+    meeting->ports = 0; /* they have passed on */
+    err = emu_barrier_connect(*ret,
+                              start_ms > UINT64_MAX / 1000000u ? UINT64_MAX : start_ms * 1000000u);
+    if (!err)
+        return 0;
+    snprintf(error, error_bytes, "%s", emu_barrier_why(*ret));
+    emu_barrier_destroy(*ret);
+    *ret = NULL;
+    return err;
+}
+
+int hosts_handshake(struct emu_barrier **ret, const struct hosts_handshake_config *with,
+                    const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    struct meeting meeting = {.with = with};
+    int err = meeting_open(&meeting, config, error, error_bytes);
+
+    if (!err)
+        err = meeting_begin(ret, &meeting, config, error, error_bytes);
+    for (uint32_t p = 0; p < meeting.ports; p++)
+        meeting.port[p]->ops->close(meeting.port[p]);
+    free(meeting.peer);
+    explicit_bzero(meeting.key, sizeof meeting.key);
+    return err;
+}

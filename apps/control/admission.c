@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* door.c - see admission.h. */
+#include "apps/control/admission.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define CONNECTIONS_SPARE 256u /* beside two for each node: status, shutdown, waiting for a node */
+#define SPARE_FDS         8u   /* for an attaching process: its bell, and descriptors to send */
+
+static int spare_open(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int admission_open(struct admission *admission)
+{
+    admission->spare = spare_open();
+    admission->paused = true;
+    admission_resume(admission);
+    return admission->paused ? -errno : 0;
+}
+
+void admission_close(struct admission *admission)
+{
+    if (admission->spare >= 0)
+        close(admission->spare);
+    admission->spare = -1;
+}
+
+void admission_pause(struct admission *admission)
+{
+    if (!admission->paused)
+        epoll_ctl(admission->epoll, EPOLL_CTL_DEL, *admission->listen_fd, NULL);
+    admission->paused = true;
+}
+
+void admission_resume(struct admission *admission)
+{
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.ptr = (void *)(uintptr_t)admission->listen_fd};
+
+    if (admission->paused)
+        admission->paused =
+            epoll_ctl(admission->epoll, EPOLL_CTL_ADD, *admission->listen_fd, &event) < 0;
+}
+
+void admission_reject(int fd, int err, const char *why)
+{
+    char line[256];
+    int bytes =
+        snprintf(line, sizeof line, "{\"ok\":false,\"errno\":%d,\"error\":\"%s\"}\n", -err, why);
+
+    send(fd, line, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+static int take(const struct admission *admission)
+{
+    return accept4(*admission->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* No descriptor is left: close the spare one, accept the client with it, and send the reason. */
+static void accept_without_room(struct admission *admission)
+{
+    int fd;
+
+    if (admission->spare < 0)
+        admission->spare = spare_open();
+    if (admission->spare < 0) {
+        admission_pause(admission);
+        return;
+    }
+    close(admission->spare);
+    fd = take(admission);
+    if (fd >= 0)
+        admission_reject(fd, -EMFILE,
+                         "the fabric has no file descriptors left; start it with a higher limit "
+                         "(ulimit -n)");
+    admission->spare = spare_open();
+}
+
+static void accept_failed(struct admission *admission, int err)
+{
+    if (err == EMFILE || err == ENFILE)
+        accept_without_room(admission);
+    else if (err != EAGAIN && err != EINTR && err != ECONNABORTED)
+        admission_pause(admission); /* usually out of memory */
+}
+
+/* Number of further connections allowed by the number of nodes. */
+static uint64_t left_of_nodes(const struct admission *admission)
+{
+    uint64_t most = 2 * (uint64_t)admission->nodes + CONNECTIONS_SPARE;
+
+    return most > admission->connections ? most - admission->connections : 0;
+}
+
+/* Number of further connections allowed by the limit of open files. @fd: the lowest free one. */
+static uint64_t left_of_files(int fd)
+{
+    uint64_t used = (uint64_t)fd + SPARE_FDS;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX / ADMISSION_SHARE;
+    return files.rlim_cur > used ? files.rlim_cur - used : 0;
+}
+
+/*
+ * Has that process its share, with @left connections left? Its connections are counted only if few
+ * are left: else nobody can have reached its share. Every process may have one.
+ */
+static bool has_its_share(const struct admission *admission, uint32_t host, pid_t pid,
+                          uint64_t left)
+{
+    uint64_t share = left * ADMISSION_SHARE, held;
+
+    if (admission->connections < share)
+        return false;
+    held = admission->connections_of(admission->ctx, host, pid);
+    return held && held >= share;
+}
+
+const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid)
+{
+    if (has_its_share(admission, host, pid, left_of_files(fd)))
+        return "this process has its share of the fabric's connections; close some of them, or "
+               "start the fabric with a higher limit (ulimit -n)";
+    if (has_its_share(admission, host, pid, left_of_nodes(admission)))
+        return "this process has its share of the fabric's connections; close some of them, or "
+               "start a fabric with more nodes";
+    return NULL;
+}
+
+int admission_accept(struct admission *admission, struct ucred *cred)
+{
+    socklen_t bytes = sizeof *cred;
+    const char *why;
+    int fd = take(admission);
+
+    *cred = (struct ucred){.uid = (uid_t)-1};
+    if (fd < 0) {
+        accept_failed(admission, errno);
+        return -1;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &bytes) < 0)
+        cred->uid = (uid_t)-1;
+    why = admission_refuses(admission, fd, 0, cred->pid);
+    if (!why)
+        return fd;
+    admission_reject(fd, -EMFILE, why);
+    return -1;
+}

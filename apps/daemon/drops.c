@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * losses.c - what is lost for good is told to who waits for it: to both processes of a pair of
+ * which a segment is missing, to all members of a group that has failed.
+ */
+#include "apps/daemon/drops.h"
+#include "apps/fabric/links.h"
+
+#include <stdio.h>
+
+#include "apps/daemon/faults.h"
+#include "emu/util/now.h"
+
+#define LOOK_MS 100u
+
+/*
+ * So many lines are told after a look, to all processes together; the rest waits for the next one,
+ * so that who serves everybody is not held up by faults that hit thousands of pairs at once.
+ */
+#define LINES_A_LOOK 8192u
+
+/* Whose something was. */
+struct whose {
+    char text[48 + TOPO_SHOWN_BYTES];
+};
+
+/*
+ * Process @incarnation of a node; the node alone while that process is there. @s: "'s", or nothing.
+ */
+static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
+                             const char *s)
+{
+    const struct client *client = daemon->by_node[node];
+    char shown[TOPO_SHOWN_BYTES];
+    struct whose whose;
+
+    topo_show_node(daemon->config->fabric->graph, node, shown);
+    if (!incarnation || (client && client->incarnation == incarnation))
+        snprintf(whose.text, sizeof whose.text, "%s%s", shown, s);
+    else
+        snprintf(whose.text, sizeof whose.text, "process %llu of %s (now gone)",
+                 (unsigned long long)incarnation, shown);
+    return whose;
+}
+
+/* What has happened, for errors of programs; @of: of whom, where it is of a segment. */
+static void why_text(struct daemon *daemon, const struct fabric_drop *loss, const char *of,
+                     char *text, size_t bytes)
+{
+    char cable[DAEMON_CABLE_BYTES], sw[TOPO_SHOWN_BYTES] = "";
+
+    if (loss->what >= FABRIC_UNIT_DAMAGED && loss->what != FABRIC_LEFT_GAVE_UP)
+        topo_show_switch(daemon->config->fabric->graph, loss->sw, sw);
+    switch (loss->what) {
+    case FABRIC_LOST_SEGMENT:
+    case FABRIC_LOST_OF_GROUP:
+        snprintf(text, bytes, "%s lost a segment of %s (overrun)",
+                 daemon_cable_name(daemon->fabric, loss->cable, loss->out ? "->" : "<-", cable),
+                 of);
+        break;
+    case FABRIC_UNIT_DAMAGED:
+        snprintf(text, bytes, "the combine unit of %s found a parity error in a partial result",
+                 sw);
+        break;
+    case FABRIC_UNIT_GAVE_UP:
+        snprintf(text, bytes, "the combine unit of %s gave up what it sent", sw);
+        break;
+    case FABRIC_LEFT_GAVE_UP:
+        snprintf(text, bytes, "what %s had sent before it left was given up",
+                 whose_of(daemon, loss->from, loss->from_incarnation, "").text);
+        break;
+    case FABRIC_UNIT_STUCK:
+    case FABRIC_UNIT_OUT:
+    case FABRIC_UNIT_BACK:
+        snprintf(text, bytes, "the combine unit of %s stood still and was taken out of service",
+                 sw);
+        break;
+    }
+}
+
+/* Whose segment it was: nodes, and their processes where that is known. */
+static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *loss)
+{
+    json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
+    if (loss->from_incarnation)
+        json_add_number(event, "from_incarnation", loss->from_incarnation);
+    if (loss->to_incarnation)
+        json_add_number(event, "to_incarnation", loss->to_incarnation);
+    return event;
+}
+
+/* To all: who is with one of the two may wait for what it does with the other. */
+static void lost_tell(struct daemon *daemon, const struct fabric_drop *loss, const char *why)
+{
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        struct client *client = daemon->by_node[node];
+        struct json_object *event;
+
+        if (!client)
+            continue;
+        event = pair_add(conn_event("lost"), loss);
+        json_add_number(event, "at_ns", loss->found_ns);
+        json_add_text(event, "why", why);
+        daemon_send(daemon, client, event);
+    }
+}
+
+static void loss_tell(struct daemon *daemon, struct daemon_drops *drops,
+                      const struct fabric_drop *loss, struct json_object *event)
+{
+    char of[2 * sizeof(struct whose) + 8] = "the group", why[640];
+
+    if (loss->what == FABRIC_LOST_SEGMENT)
+        snprintf(of, sizeof of, "%s to %s",
+                 whose_of(daemon, loss->from, loss->from_incarnation, "'s").text,
+                 whose_of(daemon, loss->to, loss->to_incarnation, "").text);
+    why_text(daemon, loss, of, why, sizeof why);
+    if (loss->what == FABRIC_LOST_SEGMENT) {
+        drops->pairs++;
+        drops->more += loss->more;
+        json_add_number(pair_add(event, loss), "more", loss->more);
+        lost_tell(daemon, loss, why);
+    } else {
+        drops->groups++;
+        json_add_number(event, "group", loss->group);
+        daemon_group_fail(daemon, loss->group, why);
+    }
+    daemon_publish(daemon, json_add_text(event, "why", why));
+}
+
+static void loss_take(struct daemon *daemon, struct daemon_drops *drops,
+                      const struct fabric_drop *loss, uint64_t at_ps)
+{
+    bool unit = loss->what == FABRIC_UNIT_OUT || loss->what == FABRIC_UNIT_BACK;
+    struct json_object *event = daemon_event(daemon, unit ? "unit" : "lost", at_ps);
+
+    if (!unit) {
+        loss_tell(daemon, drops, loss, event);
+        return;
+    }
+    drops->out += loss->what == FABRIC_UNIT_OUT;
+    drops->back += loss->what == FABRIC_UNIT_BACK;
+    drops->moved += loss->moved;
+    json_add_switch(event, daemon->config->fabric->graph, loss->sw);
+    json_add_text(event, "state", loss->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
+    json_add_number(event, "groups_moved", loss->moved);
+    daemon_publish(daemon, event);
+}
+
+void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps)
+{
+    uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
+    uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
+    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* for each loss, at most */
+    struct fabric_drop loss;
+
+    if (now_ps < drops->scan_ps)
+        return;
+    fabric_drops_find(daemon->fabric, now_ps,
+                      bound_ns == EMU_BOUND_OFF ? EMU_NEVER : bound_ns * 1000u);
+    for (uint32_t reported = 0; reported < LINES_A_LOOK && fabric_drop_take(daemon->fabric, &loss);
+         reported += lines)
+        loss_take(daemon, drops, &loss, now_ps);
+    if (bound_ns / 4 < gap_ns)
+        gap_ns = bound_ns / 4;
+    drops->scan_ps = now_ps + gap_ns * 1000u;
+}
+
+void daemon_drops_report(const struct daemon *daemon, const struct daemon_drops *drops,
+                         struct json_object *report)
+{
+    struct json_object *reported = json_object_new_object();
+    struct fabric_totals totals;
+
+    fabric_totals_read(daemon->fabric, &totals);
+    json_add_number(reported, "units_out", drops->out);
+    json_add_number(reported, "units_back", drops->back);
+    json_add_number(reported, "groups_moved", drops->moved);
+    json_add_number(reported, "groups_failed", drops->groups);
+    json_add_number(reported, "pairs_reported", drops->pairs);
+    json_add_number(reported, "pairs_not_reported", drops->more);
+    json_add_number(reported, "unreported", fabric_drops_left(daemon->fabric));
+    json_add_number(reported, "states_damaged", totals.states_damaged);
+    json_add_number(reported, "overruns", totals.dropped_overrun);
+    json_object_object_add(report, "unrecoverable", reported);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * far.c - processes on other hosts, what follows when a host, or a link between two, is lost, and
+ * how hosts are told of.
+ *
+ * A host that is lost takes its processes with it: their connections end, and that is a death like
+ * others (death.c). Its cables lead nowhere. So do those between two hosts that have lost each
+ * other while both still hear the governor. Where packets are acknowledged the manager takes these
+ * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by
+ * one of them is told that no way leads there, again and again for what is posted meanwhile.
+ *
+ * A host that is started again is let in with the state that all have (coordinator_admit()). Its
+ * cables lead somewhere again when the host links below them do
+ * (apps/cluster/coordinator/rejoin.c): from there on the manager brings them up as any others. So
+ * do those between two hosts that find each other again.
+ *
+ * All of that is noted where it is heard of, which may be in the middle of a call to other hosts,
+ * and settled at the end of the round.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "apps/daemon/client.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/daemon/faults.h"
+#include "apps/daemon/report.h"
+#include "apps/base/message.h"
+#include "emu/util/bits.h"
+
+static int on_connected(void *ctx, int fd, struct coordinator_process *process, const char **why)
+{
+    struct daemon *daemon = ctx;
+    struct client *client;
+
+    *why = admission_refuses(&daemon->admission, fd, coordinator_process_host(process),
+                             coordinator_process_pid(process));
+    if (*why)
+        return -EMFILE;
+    *why = ADMISSION_NO_MEMORY;
+    client = daemon_client_new(daemon, fd, coordinator_process_pid(process));
+    if (!client)
+        return -ENOMEM;
+    client->remote = process;
+    return 0;
+}
+
+/* Their cables by pair @number of @of pairs of ports, or all, lead nowhere. */
+static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
+{
+    uint32_t cables = fabric_cable_count(daemon->fabric);
+    bool *now =
+        daemon->remote.now; /* these alone: others that were lost may have been mended since */
+
+    memset(now, 0, cables * sizeof *now);
+    fabric_crossings_by(daemon->fabric, a, b, number, of, now);
+    for (uint32_t i = 0; i < cables; i++) {
+        daemon->remote.lost[i] = daemon->remote.lost[i] || now[i];
+        daemon->remote.mended[i] = daemon->remote.mended[i] && !now[i];
+    }
+    daemon->remote.news = true;
+}
+
+static void on_lost(void *ctx, uint32_t host, const char *why)
+{
+    struct daemon *daemon = ctx;
+    struct json_object *event;
+
+    if (!daemon->coordinator)
+        return; /* not all have been met, or the end has come */
+    event = json_add_number(conn_event("host_lost"), "host", host);
+    cables_lost(daemon, host, TOPO_NONE, 0, 1);
+    daemon->remote.gone |= UINT64_C(1) << host;
+    daemon->remote.back &= ~(UINT64_C(1) << host);
+    daemon->remote.joins &= ~(UINT64_C(1) << host);
+    json_add_text(event, "name", daemon->config->hosts->name[host]);
+    json_add_text(event, "why", why);
+    daemon_notify_owner(daemon, json_object_get(event));
+    daemon_publish(daemon, event);
+    telemetry_serve_host_lost(daemon, host);
+    timeline_serve_host_lost(daemon, host);
+}
+
+static bool on_sampled(void *ctx, const struct coordinator_piece *piece)
+{
+    return piece->of == HOSTS_SAMPLE_COUNTERS ? telemetry_serve_receive(ctx, piece)
+                                              : timeline_serve_receive(ctx, piece);
+}
+
+static void on_sampled_all(void *ctx, enum hosts_sample_kind of)
+{
+    if (of == HOSTS_SAMPLE_COUNTERS)
+        telemetry_serve_received_all(ctx);
+}
+
+static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
+{
+    struct daemon *daemon = ctx;
+    struct json_object *event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
+
+    cables_lost(daemon, host, link->host, link->number, link->of);
+    json_add_text(event, "host", daemon->config->hosts->name[host]);
+    daemon_publish(daemon, json_add_text(event, "to", daemon->config->hosts->name[link->host]));
+}
+
+static void on_back(void *ctx, uint32_t host)
+{
+    struct daemon *daemon = ctx;
+
+    daemon->remote.back |= UINT64_C(1) << host;
+}
+
+static void on_mended(void *ctx, uint32_t a, uint32_t b)
+{
+    struct daemon *daemon = ctx;
+
+    fabric_crossings_by(daemon->fabric, a, b, 0, 1, daemon->remote.mended);
+    daemon->remote.heals = true;
+}
+
+static void notify_refused(struct daemon *daemon, const char *what, uint32_t host, const char *why)
+{
+    struct json_object *event = json_add_number(conn_event(what), "host", host);
+
+    json_add_text(event, "name", daemon->config->hosts->name[host]);
+    json_add_text(event, "why", why);
+    daemon_notify_owner(daemon, json_object_get(event));
+    daemon_publish(daemon, event);
+}
+
+static void on_refused(void *ctx, uint32_t host, const char *why)
+{
+    notify_refused(ctx, "host_refused", host, why);
+}
+
+static void on_duplicate(void *ctx, uint32_t host, const char *why)
+{
+    notify_refused(ctx, "host_duplicate", host, why);
+}
+
+/* A host speaks of its own nodes alone. */
+static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
+{
+    struct daemon *daemon = ctx;
+    const struct fabric_config *fabric = daemon->config->fabric;
+
+    if (node < fabric->graph->nodes && fabric_node_host(fabric, node) == host)
+        daemon_cut_off(daemon, node);
+}
+
+int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    struct coordinator_config config = *daemon->config->hosts;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->coordinator};
+    int err;
+
+    daemon->remote.lost =
+        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.lost);
+    daemon->remote.mended =
+        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.mended);
+    daemon->remote.now =
+        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.now);
+    if (!daemon->remote.lost || !daemon->remote.mended || !daemon->remote.now)
+        return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config.count);
+    config.fabric = daemon->fabric;
+    config.signal_fd = daemon->config->signal_fd;
+    config.owner_fd = daemon->owner->conn.fd;
+    config.ops = (struct coordinator_ops){.connected = on_connected,
+                                          .lost = on_lost,
+                                          .link_lost = on_link_lost,
+                                          .cut_off = on_cut_off,
+                                          .back = on_back,
+                                          .mended = on_mended,
+                                          .refused = on_refused,
+                                          .duplicate = on_duplicate,
+                                          .sampled = on_sampled,
+                                          .sampled_all = on_sampled_all,
+                                          .ctx = daemon};
+    daemon_notify_owner(daemon, conn_event("handshake")); /* its wait for the start begins again */
+    err = coordinator_open(&daemon->coordinator, &config, error, error_bytes);
+    if (err)
+        return err;
+    fabric_mirror(daemon->fabric, coordinator_mirror(daemon->coordinator));
+    return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, coordinator_fd(daemon->coordinator), &event) < 0
+               ? -errno
+               : 0;
+}
+
+/* What adapters and units there had combined is lost, and the groups are over. */
+static void groups_over(struct daemon *daemon, uint32_t host)
+{
+    uint32_t groups[64], count;
+    char why[160];
+
+    snprintf(why, sizeof why, "what host %s had of it was lost with the host",
+             daemon->config->hosts->name[host]);
+    do {
+        count = fabric_groups_through(daemon->fabric, host, groups, 64);
+        for (uint32_t i = 0; i < count && i < 64; i++) {
+            fabric_group_fails_all(daemon->fabric, groups[i]);
+            daemon_group_fail(daemon, groups[i], why);
+        }
+    } while (count > 64);
+}
+
+/*
+ * After its processes' deaths, of which their groups hear first. The ends of their connections may
+ * be yet to be seen, and the host back already, which is to be given nothing of its former life.
+ */
+static void settle_gone(struct daemon *daemon)
+{
+    uint64_t gone = daemon->remote.gone;
+
+    daemon->remote.gone = 0;
+    if (gone) {
+        emu_each_listed (struct client, client, &daemon->clients, link)
+            client->gone = client->gone ||
+                           (client->remote && coordinator_process_is_lost(client->remote));
+        daemon_reap(daemon);
+    }
+    emu_each_bit (host, gone)
+        groups_over(daemon, host);
+}
+
+/* Is what a lost host had of it sent again, by other ways? */
+static bool goes_round(const struct daemon *daemon)
+{
+    return fabric_has_links(daemon->fabric) && !fabric_can_reroute_in_flight(daemon->fabric);
+}
+
+static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    int err;
+
+    daemon->remote.news = false;
+    if (goes_round(daemon))
+        return daemon_faults_sever(daemon, daemon->remote.lost, error, error_bytes);
+    err = fabric_sever(daemon->fabric, daemon->remote.lost);
+    snprintf(error, error_bytes, "no memory for cables that are lost");
+    daemon->remote.severed = !err;
+    daemon_notify_unreachable(daemon);
+    return err;
+}
+
+/* Nothing of its former life is left in the state that it is given. */
+static void settle_back(struct daemon *daemon)
+{
+    uint64_t back = daemon->remote.back;
+
+    daemon->remote.back = 0;
+    emu_each_bit (host, back) {
+        int err = coordinator_admit(daemon->coordinator, host);
+
+        if (!err && daemon_faults_reapply(daemon, host)) /* what is lost again has said so */
+            coordinator_expel(daemon->coordinator, host, "faults cannot be made there");
+        if (!coordinator_is_lost(daemon->coordinator, host))
+            daemon->remote.joins |= UINT64_C(1) << host;
+    }
+    timeline_serve_host_back(daemon);
+}
+
+/*
+ * They carry segments again. Where nothing is sent around what is lost, those who may have lost
+ * something since they were told last are told once more, before it is taken for whole.
+ */
+static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    bool *mended = daemon->remote.mended, any = false;
+    int err = 0;
+
+    daemon->remote.heals = false;
+    if (daemon->remote.severed)
+        daemon_notify_unreachable(daemon);
+    for (uint32_t i = 0; i < fabric_cable_count(daemon->fabric); i++) {
+        daemon->remote.lost[i] = daemon->remote.lost[i] && !mended[i];
+        any |= daemon->remote.lost[i];
+    }
+    if (goes_round(daemon)) {
+        daemon_faults_rejoin(daemon, mended);
+    } else {
+        err = fabric_sever(daemon->fabric, daemon->remote.lost);
+        snprintf(error, error_bytes, "no memory for cables that are lost");
+        daemon->remote.severed = any;
+    }
+    memset(mended, 0, fabric_cable_count(daemon->fabric) * sizeof *mended);
+    return err;
+}
+
+/* Whose links are all up. */
+static void settle_joins(struct daemon *daemon)
+{
+    uint64_t joins = daemon->remote.joins;
+
+    emu_each_bit (host, joins) {
+        struct json_object *event;
+
+        if (!coordinator_is_connected(daemon->coordinator, host))
+            continue;
+        daemon->remote.joins &= ~(UINT64_C(1) << host);
+        event = json_add_number(conn_event("host_back"), "host", host);
+        json_add_text(event, "name", daemon->config->hosts->name[host]);
+        daemon_notify_owner(daemon, json_object_get(event));
+        daemon_publish(daemon, event);
+    }
+}
+
+void daemon_remote_settle(struct daemon *daemon)
+{
+    char error[256];
+    int err = 0;
+
+    if (daemon->remote.news)
+        err = settle_lost(daemon, error, sizeof error);
+    if (err)
+        print_message("%s", error);
+    err = 0;
+    settle_gone(daemon);
+    if (daemon->remote.back)
+        settle_back(daemon);
+    if (daemon->remote.heals)
+        err = settle_mended(daemon, error, sizeof error);
+    if (daemon->remote.joins)
+        settle_joins(daemon);
+    if (err)
+        print_message("%s", error);
+}
+
+void daemon_remote_tick(struct daemon *daemon)
+{
+    if (daemon->remote.severed)
+        daemon_notify_unreachable(daemon);
+}
+
+void daemon_remote_close(struct daemon *daemon, const char *why)
+{
+    struct coordinator *hosts = daemon->coordinator;
+
+    daemon->coordinator = NULL;
+    coordinator_close(hosts, why);
+    free(daemon->remote.lost);
+    free(daemon->remote.mended);
+    free(daemon->remote.now);
+}
+
+/* --- told of ------------------------------------------------------------------------- */
+
+const char *daemon_host_of(const struct daemon *daemon, uint32_t node)
+{
+    const struct coordinator_config *hosts = daemon->config->hosts;
+
+    return hosts ? hosts->name[fabric_node_host(daemon->config->fabric, node)] : NULL;
+}
+
+void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one)
+{
+    const char *name = daemon_host_of(daemon, node);
+
+    if (name)
+        json_add_text(one, "host", name);
+}
+
+static struct json_object *host_build(const struct daemon *daemon, uint32_t host)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    struct json_object *one = json_object_new_object(), *links;
+    const struct fabric_totals *part = coordinator_totals_of(daemon->coordinator, host, &links);
+    uint32_t nodes = 0, attached = 0;
+
+    for (uint32_t n = 0; n < config->graph->nodes; n++) {
+        bool is_there = fabric_node_host(config, n) == host;
+
+        nodes += is_there;
+        attached += is_there && daemon->by_node[n];
+    }
+    json_add_text(one, "host", daemon->config->hosts->name[host]);
+    json_add_text(one, "state",
+                  !host                                            ? "coordinator"
+                  : coordinator_is_lost(daemon->coordinator, host) ? "lost"
+                  : daemon->remote.joins >> host & 1               ? "joins"
+                                                                   : "up");
+    json_add_number(one, "nodes", nodes);
+    json_add_number(one, "attached", attached);
+    report_traffic(one, part);
+    json_object_object_add(one, "links", links ? links : json_object_new_array());
+    return one;
+}
+
+void daemon_hosts_report(struct daemon *daemon, struct json_object *report)
+{
+    struct json_object *all;
+
+    if (!daemon->coordinator)
+        return;
+    all = json_object_new_array();
+    for (uint32_t h = 0; h < daemon->config->hosts->count; h++)
+        json_object_array_add(all, host_build(daemon, h));
+    json_object_object_add(report, "hosts", all);
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * losses.c - unrecoverable drops: segments that overran a buffer, partial results found damaged,
+ * entries that wait for a combine unit which does nothing.
+ *
+ * Without acknowledgments the receivers would wait forever. So the manager scans for such losses
+ * and queues them until they are taken (fabric_drop_take()). The devices keep them until then: an
+ * intake has space to note each segment that can overrun it, and marks each group that has failed
+ * in a switch.
+ *
+ * On several hosts each host scans its own devices and only reports its losses. To keep the
+ * replicas alike, the coordinator decides the consequences when it takes a loss, and applies them
+ * on all.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/retry/intake.h"
+#include "emu/util/now.h"
+
+/* Reuse the space of losses that were taken, if that is the larger part. */
+static void drops_settle(struct fabric_drops *drops)
+{
+    if (drops->taken < drops->count / 2)
+        return;
+    drops->count -= drops->taken;
+    if (drops->count)
+        memmove(drops->at, drops->at + drops->taken, drops->count * sizeof *drops->at);
+    drops->taken = 0;
+}
+
+/* Make space for more losses. False: out of memory; the next scan finds them again. */
+static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
+{
+    uint32_t most = drops->most ? drops->most : 64;
+    struct fabric_drop *at;
+
+    if (drops->count + more > most)
+        drops_settle(drops);
+    while (drops->count + more > most)
+        most *= 2;
+    if (most == drops->most)
+        return true;
+    at = realloc(drops->at, most * sizeof *at);
+    drops->unreported |= !at;
+    if (!at)
+        return false;
+    drops->at = at;
+    drops->most = most;
+    return true;
+}
+
+/* Are so many losses queued that the scan stops? Further ones stay noted in the devices. */
+static bool drops_are_many(const struct fabric_drops *drops)
+{
+    return drops->count - drops->taken >= FABRIC_DROPS_MOST;
+}
+
+static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *b)
+{
+    return a->what == FABRIC_LOST_SEGMENT && b->what == FABRIC_LOST_SEGMENT && a->from == b->from &&
+           a->to == b->to && a->from_incarnation == b->from_incarnation &&
+           a->to_incarnation == b->to_incarnation;
+}
+
+/*
+ * A pair of processes may lose segments on each cable that their segments spread over; losses of a
+ * recent pair are added to its entry. A pair that is not found in `recent` gets another entry.
+ */
+static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
+{
+    struct fabric_drops *drops = &fabric->drops;
+    uint32_t *recent = &drops->recent[(drop->from * 31u + drop->to) % FABRIC_DROPS_RECENT];
+
+    if (*recent >= drops->taken && *recent < drops->count &&
+        is_same_pair(&drops->at[*recent], drop)) {
+        drops->at[*recent].more += drop->more + 1;
+        drops->at[*recent].found_ns = emu_now_ns();
+        return;
+    }
+    if (!drop_reserve(drops, 1))
+        return;
+    *recent = drops->count;
+    drops->urgent += drop->what != FABRIC_LOST_SEGMENT;
+    drops->at[drops->count] = *drop;
+    drops->at[drops->count++].found_ns = emu_now_ns();
+}
+
+/* Do its nodes and switches exist, and could a device of @host have found it? */
+static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    bool unicast = drop->what == FABRIC_LOST_SEGMENT;
+
+    if (drop->what > FABRIC_UNIT_BACK || drop->sw >= graph->switches || drop->from >= graph->nodes)
+        return false;
+    if (unicast || drop->what == FABRIC_LOST_OF_GROUP)
+        return (!unicast || drop->to < graph->nodes) && drop->cable < fabric->links.count &&
+               fabric_direction_host(fabric, 2 * drop->cable + drop->out, false) == host;
+    if (drop->what == FABRIC_LEFT_GAVE_UP)
+        return fabric_node_host(&fabric->config, drop->from) == host;
+    return fabric_switch_host(&fabric->config, drop->sw) == host;
+}
+
+void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
+{
+    const struct fabric_drops *drops = &fabric->drops;
+    bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_many(drops)
+                                                  : drops->urgent >= FABRIC_DROPS_MOST;
+
+    if (!many && loss_is_sane(fabric, host, drop))
+        drop_add(fabric, drop);
+}
+
+void fabric_free_drops(struct fabric *fabric)
+{
+    free(fabric->drops.at);
+}
+
+/*
+ * Queue the failure of a group, once: the taker of the loss notifies its members. On several hosts
+ * the group is marked as failed when the coordinator takes the loss.
+ */
+static void group_fails(struct fabric *fabric, struct fabric_group *group,
+                        const struct fabric_drop *why)
+{
+    struct fabric_drop drop = *why;
+
+    if (group->failed || !drop_reserve(&fabric->drops, 1))
+        return;
+    group->failed = !fabric->config.hosts;
+    drop.group = group->id;
+    drop_add(fabric, &drop);
+}
+
+/* --- segments that overran a buffer --------------------------------------------------- */
+
+struct overrun {
+    struct fabric *fabric;
+    uint32_t cable;
+    bool out;
+};
+
+/*
+ * The latest incarnation at @node, the present one or before, whose lowest byte is @low. 0: none,
+ * for instance if a process does not state whose its segments are.
+ */
+static uint64_t seat_near(const struct fabric *fabric, uint32_t node, uint8_t low)
+{
+    uint64_t word = node < fabric->config.graph->nodes ? fabric->incarnation[node] : 0;
+    uint64_t last = emu_incarnation_first(word) - !emu_incarnation_attached(word);
+    uint64_t before = (uint8_t)(last - low);
+
+    return before < last ? last - before : 0;
+}
+
+static void overrun_note(void *ctx, const struct emu_hdr *hdr)
+{
+    const struct overrun *at = ctx;
+    bool unicast = hdr->kind == EMU_UNICAST;
+    struct fabric_group *group = unicast ? NULL : fabric_group_at(at->fabric, hdr->dst);
+    struct fabric_drop drop = {.what = unicast ? FABRIC_LOST_SEGMENT : FABRIC_LOST_OF_GROUP,
+                               .cable = at->cable,
+                               .out = at->out,
+                               .from = hdr->src,
+                               .to = hdr->dst};
+
+    if (unicast) {
+        drop.from_incarnation = seat_near(at->fabric, hdr->src, hdr->type);
+        drop.to_incarnation = seat_near(at->fabric, hdr->dst, hdr->op);
+        drop_add(at->fabric, &drop);
+    } else if (group) {
+        group_fails(at->fabric, group, &drop);
+    }
+}
+
+/* Scan the cables into a switch. */
+static void switch_overran(struct fabric *fabric, uint32_t sw)
+{
+    for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
+        uint32_t i = fabric_cable_at(fabric, sw, p);
+        struct overrun at = {.fabric = fabric, .cable = i};
+
+        if (i == TOPO_NONE || fabric->links.cable[i].kind != TOPO_END_SWITCH ||
+            drops_are_many(&fabric->drops) || !drop_reserve(&fabric->drops, EMU_INTAKE_FORGED))
+            continue;
+        at.out = fabric->links.cable[i].at.sw != sw || fabric->links.cable[i].at.port != p;
+        switch_overruns(fabric->sw[sw], p, overrun_note, &at);
+    }
+}
+
+/* --- damaged partial results ----------------------------------------------------------- */
+
+/* The part of the group in the unit engine of switch @sw; NULL: none. */
+static const struct engine_group *group_at_unit(const struct fabric *fabric,
+                                                const struct fabric_group *group, uint32_t sw)
+{
+    const struct engine *unit = fabric_unit(fabric, sw);
+
+    for (uint32_t i = 0; unit && group->engines && i < group->engines->count; i++)
+        if (group->engines->at[i].engine == unit)
+            return group->engines->at[i].group;
+    return NULL;
+}
+
+static bool group_failed_at(const struct fabric *fabric, const struct fabric_group *group,
+                            uint32_t sw)
+{
+    if (fabric_unit(fabric, sw)) {
+        const struct engine_group *at = group_at_unit(fabric, group, sw);
+
+        return at && engine_group_failed(at);
+    }
+    for (uint32_t i = 0; i < group->tree.count; i++)
+        if (group->tree.switches[i].sw == sw && switch_group_failed(group->part[i]))
+            return true;
+    return false;
+}
+
+/* How often units found damage, or gave a packet up. */
+static uint64_t states_damaged(const struct fabric *fabric, uint32_t sw)
+{
+    const struct engine *unit = fabric_unit(fabric, sw);
+
+    if (unit)
+        return emu_count_read(&engine_counts(unit)->damaged) +
+               emu_count_read(&engine_counts(unit)->lost);
+    return emu_count_read(&switch_counts(fabric->sw[sw])->damaged);
+}
+
+static void switch_damaged(struct fabric *fabric, uint32_t sw)
+{
+    struct fabric_drop why = {.sw = sw};
+
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+        const struct engine_group *at;
+
+        if (!group || !group_failed_at(fabric, group, sw))
+            continue;
+        at = group_at_unit(fabric, group, sw);
+        why.what = at && engine_group_gave_up(at) ? FABRIC_UNIT_GAVE_UP : FABRIC_UNIT_DAMAGED;
+        group_fails(fabric, group, &why);
+    }
+}
+
+/* --- packets of nodes that left -------------------------------------------------------- */
+
+/*
+ * A member may leave, or its process end, as soon as it has posted its contribution. If the adapter
+ * gives it up later, no process there notices, and probes of the waiting members succeed, since the
+ * tree no longer includes the node.
+ */
+static void group_left_look(struct fabric *fabric, struct fabric_group *group)
+{
+    const struct fabric_group_engines *engines = group->engines;
+
+    for (uint32_t i = 0; engines && i < engines->count; i++) {
+        uint32_t node = engines->at[i].number;
+
+        if (node < fabric->config.graph->nodes && engine_group_gave_up(engines->at[i].group) &&
+            fabric_group_find(group, node) < 0)
+            group_fails(fabric, group,
+                        &(struct fabric_drop){.what = FABRIC_LEFT_GAVE_UP,
+                                              .from = node,
+                                              .from_incarnation = engines->at[i].incarnation});
+    }
+}
+
+static uint64_t nodes_given_up(const struct fabric *fabric)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++) {
+        const struct engine *engine = fabric_engine(fabric, n);
+
+        sum += engine ? emu_count_read(&engine_counts(engine)->lost) : 0;
+    }
+    return sum;
+}
+
+/* Packets that were given up before their node left are found when it leaves. */
+static void left_look(struct fabric *fabric)
+{
+    struct fabric_drops *drops = &fabric->drops;
+    uint64_t given_up = nodes_given_up(fabric);
+
+    if (!given_up || (given_up == drops->given_up && !drops->left))
+        return;
+    drops->unreported = false;
+    fabric_pause(fabric);
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        if (fabric->group[g])
+            group_left_look(fabric, fabric->group[g]);
+    fabric_resume(fabric);
+    if (drops->unreported)
+        return;
+    drops->given_up = given_up;
+    drops->left = false;
+}
+
+/* --- stuck combine units ---------------------------------------------------------------- */
+
+static bool tree_has(const struct topo_tree *tree, uint32_t sw)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        if (tree->switches[i].sw == sw)
+            return true;
+    return false;
+}
+
+/*
+ * Take a unit out of service; entries that wait for it are dropped from now on. Idle groups move to
+ * trees without it, if there are such trees. All other groups fail: also all groups of unit
+ * engines, and on several hosts, none of which can see that a group is idle.
+ */
+static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
+{
+    struct fabric_drop why = {.what = FABRIC_UNIT_OUT, .sw = sw};
+
+    if (fabric->config.hosts) {
+        drop_add(fabric, &why); /* unit_settles() */
+        return;
+    }
+    if (!drop_reserve(&fabric->drops, fabric->groups + 1))
+        return; /* the next scan tries again */
+    fabric_combine_out(fabric, sw, true, now_ps);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+
+        if (!group || !group->combines || group->failed || !tree_has(&group->tree, sw))
+            continue;
+        if (fabric_has_states(&fabric->config) && fabric_group_evade(fabric, group, now_ps))
+            why.moved++;
+        else
+            group_fails(fabric, group, &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
+    }
+    drop_add(fabric, &why);
+}
+
+/* Did it do nothing for @bound_ps, counted from the first scan that found something waiting? */
+static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
+{
+    struct fabric_combine *seen = &fabric->combine[sw];
+    struct engine *unit = fabric_unit(fabric, sw);
+    uint64_t taken = unit ? emu_count_read(&engine_counts(unit)->results)
+                          : switch_combine_taken(fabric->sw[sw]);
+    bool waits = unit ? engine_combine_stands(unit)
+                      : fabric_combine_waiting(fabric, sw, 0, now_ps) > 0;
+
+    if (!seen->waits || taken != seen->taken)
+        seen->since_ps = now_ps;
+    seen->waits = waits;
+    seen->taken = taken;
+    return waits && now_ps - seen->since_ps >= bound_ps;
+}
+
+/* --- the scan ---------------------------------------------------------------------------- */
+
+static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
+{
+    struct switch_retries sum = {0};
+
+    switch_retries_add(fabric->sw[sw], &sum);
+    return sum.overrun;
+}
+
+/* Are there units, in service, that faults can have stopped? */
+static bool unit_can_ail(const struct fabric *fabric, uint32_t sw)
+{
+    bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);
+
+    return units && fabric->combine[sw].faults && !fabric->combine[sw].out;
+}
+
+static void switch_poll(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
+{
+    struct fabric_combine *seen = &fabric->combine[sw];
+    uint64_t overran = overruns_of(fabric, sw), damaged = states_damaged(fabric, sw);
+    bool ails = bound_ps != EMU_NEVER && unit_can_ail(fabric, sw);
+
+    if (overran == seen->overran && damaged == seen->damaged && !ails)
+        return;
+    fabric->drops.unreported = false;
+    fabric_pause(fabric);
+    if (overran != seen->overran)
+        switch_overran(fabric, sw);
+    if (damaged != seen->damaged)
+        switch_damaged(fabric, sw);
+    if (ails && unit_is_stuck(fabric, sw, now_ps, bound_ps))
+        unit_out(fabric, sw, now_ps);
+    fabric_resume(fabric);
+    if (fabric->drops.unreported)
+        return;
+    seen->overran = overran;
+    seen->damaged = damaged;
+}
+
+void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps)
+{
+    for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
+        if (fabric->sw[s])
+            switch_poll(fabric, s, now_ps, bound_ps);
+    if (fabric_has_engines(&fabric->config))
+        left_look(fabric);
+    fabric->drops.now_ps = now_ps;
+    if (fabric->mirror)
+        fabric->mirror->drops(fabric->mirror->ctx, bound_ps);
+}
+
+void fabric_drops_unit_back(struct fabric *fabric, uint32_t sw)
+{
+    drop_add(fabric, &(struct fabric_drop){.what = FABRIC_UNIT_BACK, .sw = sw});
+}
+
+/* --- consequences of a loss, on several hosts ---------------------------------------------- */
+
+void fabric_group_fails(struct fabric *fabric, uint32_t id)
+{
+    struct fabric_group *group = fabric_group_at(fabric, id);
+
+    if (group)
+        group->failed = true;
+}
+
+bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw)
+{
+    return fabric->combine[sw].out;
+}
+
+void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
+{
+    if (sw >= fabric->config.graph->switches || !fabric_switches_combine(fabric) ||
+        fabric->combine[sw].out)
+        return;
+    fabric_pause(fabric);
+    fabric_combine_out(fabric, sw, true, now_ps);
+    fabric_resume(fabric);
+}
+
+/* False: it was out of service already. */
+static bool unit_settles(struct fabric *fabric, uint32_t sw)
+{
+    if (fabric->combine[sw].out)
+        return false;
+    fabric_unit_out(fabric, sw, fabric->drops.now_ps);
+    fabric->mirror->unit_out(fabric->mirror->ctx, sw);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+
+        if (group && group->combines && tree_has(&group->tree, sw))
+            group_fails(fabric, group, &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
+    }
+    return true;
+}
+
+bool fabric_group_fails_all(struct fabric *fabric, uint32_t id)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    if (!group || group->failed)
+        return false;
+    fabric_group_fails(fabric, id);
+    fabric->mirror->failed(fabric->mirror->ctx, id);
+    return true;
+}
+
+/* Coordinator: apply the consequences on all replicas. False: they were applied before. */
+static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
+{
+    switch (drop->what) {
+    case FABRIC_UNIT_OUT:
+        return unit_settles(fabric, drop->sw);
+    case FABRIC_LOST_SEGMENT:
+    case FABRIC_UNIT_BACK:
+        return true;
+    default:
+        return fabric_group_fails_all(fabric, drop->group);
+    }
+}
+
+/* Losses of groups and units overtake losses of pairs. */
+static void urgent_first(struct fabric_drops *drops)
+{
+    struct fabric_drop *first = &drops->at[drops->taken], *at = first, urgent;
+
+    while (at->what == FABRIC_LOST_SEGMENT)
+        at++;
+    urgent = *at;
+    memmove(first + 1, first, (size_t)(at - first) * sizeof *first);
+    *first = urgent;
+    drops->urgent--;
+}
+
+bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret)
+{
+    struct fabric_drops *drops = &fabric->drops;
+
+    while (drops->taken < drops->count) {
+        if (drops->urgent)
+            urgent_first(drops);
+        *ret = drops->at[drops->taken++];
+        if (!fabric->mirror || drop_settles(fabric, ret))
+            return true;
+    }
+    drops->taken = drops->count = 0;
+    return false;
+}
+
+uint32_t fabric_drops_left(const struct fabric *fabric)
+{
+    return fabric->drops.count - fabric->drops.taken;
+}

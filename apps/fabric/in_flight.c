@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * in_flight.c - reroute in flight: with link-level retry, segments that wait for a link that is
+ * down leave by another route.
+ *
+ * Without end-to-end acknowledgments nobody retransmits a segment that a switch has taken. So each
+ * segment that a switch holds for a link that is down must leave by another route, exactly once.
+ * The manager reads it out of the switch over the management network, which is out of band as in
+ * QsNet III, and asks the remote end what has arrived, so that nothing is delivered twice. Then:
+ *
+ * (1) The remote switch gets the segment, if the tables in force route it through there, or if it
+ *     belongs to a group whose tree uses this link: the management network replaces the cable. The
+ *     switch has space, since a credit was spent for the segment.
+ * (2) Else the switch that holds the segment gets it back, at the port of the dead link, and sends
+ *     it by another port as its tables say now; upwards only if it was travelling upwards. This
+ *     spends a credit of the dead link's opposite direction, so there is space. One credit is left
+ *     for segments of (1), which travel downwards and must not wait for segments that travel
+ *     upwards; and the link comes up again only when these have left (switch_is_clear()). So no
+ *     cycle of waits can form. (If inputs have a FIFO, buffers=input_xpoint, segments of (1) queue
+ *     behind them all the same.)
+ * (3) Else the segment waits for other tables, or for the link.
+ *
+ * A segment without any route to its destination waits, too, up to a bound of the manager's. Then
+ * it is dropped (fabric_drop_unreachable()): the processes are notified, and nothing else should
+ * wait behind it.
+ *
+ * On several hosts each host does this for the cables that end there. Segments on a cable between
+ * two hosts wait at the receiving host, in the replay buffer of the host link (1). Giving one back
+ * (2) means to send it home through the remote switch, as if that switch had sent it; this takes at
+ * most the space of the home switch less one segment. There it arrives as a rerouted one:
+ *
+ * (4) A segment that neither end can forward in up-then-down order is given to the switch here, if
+ *     that can forward it at all: it was sent home. Before the link comes up none waits here.
+ *
+ * Segments of (1) stay in order. Segments of (2) may be overtaken, like any traffic with several
+ * routes.
+ */
+#include "apps/fabric/internal.h"
+
+/* One direction of a cable. */
+struct reroute {
+    struct fabric *fabric;
+    struct topo_at from, to;
+    bool crosses; /* @from is on another host */
+    /* outputs allowed for its segments at either switch: after a hop down only downwards */
+    emu_ports from_ports, to_ports;
+};
+
+static struct reroute reroute_along(struct fabric *fabric, const struct topo_at *from,
+                                    const struct topo_at *to)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    emu_ports ups = fabric_switch_ups(graph, from->sw);
+    bool falls = !emu_ports_has(ups, from->port);
+    emu_ports all = emu_ports_below(EMU_PORTS_MAX);
+
+    return (struct reroute){.fabric = fabric,
+                            .from = *from,
+                            .to = *to,
+                            .from_ports = falls ? ~ups : all,
+                            .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : all};
+}
+
+/* A segment without a route to its destination waits, or is dropped. */
+static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
+{
+    if (!reroute->fabric->links.drop_unreachable)
+        return EMU_REROUTE_WAITS;
+    reroute->fabric->links.partitioned++;
+    return EMU_REROUTE_DONE;
+}
+
+/* The group's old tree remains as long as it has no other. */
+static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32_t id)
+{
+    const struct fabric_group *group = fabric_group_at(reroute->fabric, id);
+
+    return group && group->partitioned && !reroute->fabric->links.eased
+               ? reroute_unreachable(reroute)
+               : EMU_REROUTE_FORWARD;
+}
+
+/* Outputs of a switch for unicasts to @dst in the tables in force. */
+static emu_ports reroute_onward(const struct reroute *reroute, uint32_t sw, uint32_t dst)
+{
+    return topo_route_ports(&reroute->fabric->links.routed->sw[sw].route, dst);
+}
+
+/* Case (4). */
+static enum emu_reroute_fate reroute_others(const struct reroute *reroute, uint32_t dst)
+{
+    bool on = reroute->fabric->links.eased ||
+              emu_ports_any(reroute_onward(reroute, reroute->to.sw, dst));
+
+    return reroute->crosses && on ? EMU_REROUTE_FORWARD : EMU_REROUTE_WAITS;
+}
+
+static enum emu_reroute_fate reroute_how(void *ctx, const struct emu_entry *entry)
+{
+    const struct reroute *reroute = ctx;
+    const struct emu_hdr *hdr = &entry->hdr;
+
+    if (hdr->kind != EMU_UNICAST)
+        return reroute_group(reroute, hdr->dst);
+    if (!reroute->fabric->links.eased && !fabric_reaches(reroute->fabric, hdr->src, hdr->dst))
+        return reroute_unreachable(reroute);
+    if (emu_ports_any(reroute_onward(reroute, reroute->to.sw, hdr->dst) & reroute->to_ports))
+        return EMU_REROUTE_FORWARD;
+    if (emu_ports_any(reroute_onward(reroute, reroute->from.sw, hdr->dst) & reroute->from_ports))
+        return EMU_REROUTE_BACK;
+    return reroute_others(reroute, hdr->dst);
+}
+
+/* Reroute segments that wait at @from. Returns how many. */
+static uint32_t reroute_direction(struct fabric *fabric, const struct topo_at *from,
+                                  const struct topo_at *to, uint64_t now_ps)
+{
+    struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
+    struct reroute reroute = reroute_along(fabric, from, to);
+    uint32_t left =
+        switch_reroute_in_flight(NULL, near, from->port, far, to->port,
+                                 (struct emu_reroute){.most = FABRIC_REROUTE_IN_FLIGHT_MOST,
+                                                      .at_ps = fabric_soon_ps(fabric, now_ps),
+                                                      .may = reroute_how,
+                                                      .ctx = &reroute});
+
+    if (left) {
+        fabric_wake(fabric, switch_emu_dev(near), now_ps);
+        fabric_wake(fabric, switch_emu_dev(far), now_ps);
+    }
+    return left;
+}
+
+/* Reroute segments that came from another host and wait for the switch @to. Returns how many. */
+static uint32_t reroute_received(struct fabric *fabric, struct emu_replay *replay,
+                                 const struct topo_at *from, const struct topo_at *to,
+                                 uint64_t now_ps)
+{
+    struct switch_dev *here = fabric->sw[to->sw];
+    uint32_t depth = fabric_crossing_segments(&fabric->config) -
+                     emu_profile_credits(&fabric->config.profile);
+    struct reroute reroute = reroute_along(fabric, from, to);
+    uint32_t left;
+
+    reroute.crosses = true;
+    left = switch_reroute_in_flight(replay, NULL, 0, here, to->port,
+                                    (struct emu_reroute){.depth = depth,
+                                                         .most = FABRIC_REROUTE_IN_FLIGHT_MOST,
+                                                         .at_ps = fabric_soon_ps(fabric, now_ps),
+                                                         .may = reroute_how,
+                                                         .ctx = &reroute});
+    if (left) {
+        fabric_wake(fabric, switch_emu_dev(here), now_ps);
+        fabric_wake(fabric, replay->wire.owner, now_ps);
+    }
+    return left;
+}
+
+uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps)
+{
+    uint32_t rerouted = 0;
+
+    if (!fabric_can_reroute_in_flight(fabric)) /* a coordinator can ask for it by error */
+        return 0;
+    fabric_pause(fabric);
+    for (uint32_t i = 0; i < fabric->links.count; i++)
+        if (fabric->links.out[i])
+            rerouted += fabric_reroute_in_flight(fabric, i, now_ps);
+    fabric_resume(fabric);
+    return rerouted;
+}
+
+uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric)
+{
+    struct fabric_rerouted rerouted = {.segments = 0};
+
+    if (fabric->mirror && fabric_can_reroute_in_flight(fabric))
+        fabric->mirror->reroute_in_flight(fabric->mirror->ctx, fabric->links.eased,
+                                          fabric->links.drop_unreachable, &rerouted);
+    fabric->links.partitioned += rerouted.partitioned;
+    return rerouted.segments;
+}
+
+bool fabric_can_reroute_in_flight(const struct fabric *fabric)
+{
+    return emu_profile_retries(&fabric->config.profile);
+}
+
+bool fabric_must_tend(const struct fabric *fabric)
+{
+    return fabric_has_states(&fabric->config);
+}
+
+uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t i, uint64_t now_ps)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+    bool out = !fabric_cable_ends_here(fabric, i, false);
+    const struct emu_faults *faults = fabric->links.faults[2 * i + out];
+    struct emu_replay *replay;
+
+    if (cable->kind != TOPO_END_SWITCH || !faults || !faults->down)
+        return 0;
+    replay = fabric_crossing_replay(fabric, i);
+    if (replay)
+        return out ? reroute_received(fabric, replay, &cable->at, &cable->peer, now_ps)
+                   : reroute_received(fabric, replay, &cable->peer, &cable->at, now_ps);
+    return reroute_direction(fabric, &cable->at, &cable->peer, now_ps) +
+           reroute_direction(fabric, &cable->peer, &cable->at, now_ps);
+}
+
+void fabric_drop_unreachable(struct fabric *fabric, bool drops)
+{
+    fabric->links.drop_unreachable = drops;
+}
+
+void fabric_ease(struct fabric *fabric, bool eases)
+{
+    fabric->links.eased = eases;
+}
+
+uint64_t fabric_dropped_unreachable(const struct fabric *fabric)
+{
+    return fabric->links.partitioned;
+}

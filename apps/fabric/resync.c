@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resync.c - a host rejoins: its replica is resynchronized, and other hosts forget the former state
+ * of its devices.
+ *
+ * A new replica cannot plan existing trees again, since they depend on the load when they were
+ * planned. So it gets a copy of each group. No process of the host's former incarnation is in a
+ * group. Partial results in its adapters and units are lost, so groups that combined there have
+ * failed (fabric_groups_through()).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/util/bits.h"
+
+#define PROCESS_AT_ONCE 16384u /* entries written during one hold of the workers */
+
+void fabric_group_each(const struct fabric *fabric,
+                       void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
+{
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (group)
+            each(ctx, &(struct fabric_group_copy){.id = group->id,
+                                                  .combines = group->combines,
+                                                  .failed = group->failed,
+                                                  .treeless = group->treeless,
+                                                  .partitioned = group->partitioned,
+                                                  .sources = group->sources,
+                                                  .count = group->count,
+                                                  .nodes = group->node,
+                                                  .tree = group->tree});
+    }
+}
+
+/* Does each port of the set lead to a node or to another switch? */
+static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree_switch *at)
+{
+    bool lead = true;
+
+    emu_each_port (p, at->ports)
+        lead = lead && graph->sw[at->sw].end[p].kind != TOPO_END_NONE;
+    return lead;
+}
+
+/* Check what switches assert: a set of ports that is not empty and includes the one upwards. */
+static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
+{
+    return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
+           emu_ports_any(at->ports) && !emu_ports_any(at->ports & ~emu_ports_below(graph->ports)) &&
+           (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
+}
+
+/* Is the group possible in this network, and has it no member here? */
+static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    bool sane = copy->count && copy->count <= graph->nodes && copy->sources <= graph->nodes &&
+                copy->tree.count && copy->tree.count <= graph->switches;
+
+    for (uint32_t i = 0; sane && i < copy->count; i++)
+        sane = (copy->nodes[i] & ~FABRIC_LEFT) < graph->nodes &&
+               (copy->nodes[i] & FABRIC_LEFT || !fabric_node_is_here(fabric, copy->nodes[i]));
+    for (uint32_t i = 0; sane && i < copy->tree.count; i++)
+        sane = tree_switch_is_sane(graph, &copy->tree.switches[i]);
+    return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
+}
+
+static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
+{
+    to->switches = malloc(from->count * sizeof *to->switches);
+    if (!to->switches)
+        return -ENOMEM;
+    memcpy(to->switches, from->switches, from->count * sizeof *to->switches);
+    to->count = from->count;
+    return 0;
+}
+
+/* Install the copy in the switches. No member is here, and no unit here has state of the group. */
+static int copy_install(struct fabric *fabric, struct fabric_group *group)
+{
+    uint32_t units = group->combines && fabric_has_units(&fabric->config) ? group->tree.count : 0;
+    uint32_t count = group->count + units, combine_units;
+    int err;
+
+    combine_units = group->combines && fabric_has_states(&fabric->config)
+                        ? fabric->config.profile.combine_units
+                        : 0;
+    group->part = fabric_switch_groups_create(fabric, group->id, &group->tree, combine_units);
+    if (fabric_has_engines(&fabric->config)) {
+        group->engines = calloc(1, sizeof *group->engines + count * sizeof group->engines->at[0]);
+        if (!group->engines)
+            return -ENOMEM;
+        group->engines->count = count;
+        for (uint32_t i = 0; i < count; i++)
+            group->engines->at[i].number = i < group->count
+                                               ? group->node[i] & ~FABRIC_LEFT
+                                               : fabric->config.graph->nodes +
+                                                     group->tree.switches[i - group->count].sw;
+    }
+    if (!group->part)
+        return -ENOMEM;
+    err = fabric_group_set_aside(fabric, group);
+    if (err)
+        return err;
+    err = fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
+    if (err)
+        fabric_group_unreserve(fabric, group);
+    return err;
+}
+
+int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *copy)
+{
+    const struct fabric_group_plan plan = {.nodes = copy->nodes,
+                                           .count = copy->count,
+                                           .sources = copy->sources,
+                                           .combines = copy->combines,
+                                           .id = copy->id};
+    int64_t slot = copy_is_sane(fabric, copy) ? fabric_group_slot_of(fabric, copy->id) : -1;
+    struct fabric_group *group;
+    int err;
+
+    if (slot < 0)
+        return -EINVAL;
+    group = fabric_group_new(fabric, &plan, (uint32_t)slot);
+    if (!group)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < group->count; i++)
+        group->members -= group->node[i] >> 31;
+    group->failed = copy->failed;
+    group->treeless = copy->treeless;
+    group->partitioned = copy->partitioned;
+    err = group->members ? copy_tree(&group->tree, &copy->tree) : -EINVAL;
+    if (!err)
+        err = copy_install(fabric, group);
+    return fabric_group_enter(fabric, group, (uint32_t)slot, err);
+}
+
+/* Is that engine, of a node or of a combine unit, on @host? */
+static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+
+    return (number < nodes ? fabric_node_host(&fabric->config, number)
+                           : fabric_switch_host(&fabric->config, number - nodes)) == host;
+}
+
+static bool group_combines_on(const struct fabric *fabric, const struct fabric_group *group,
+                              uint32_t host)
+{
+    const struct fabric_group_engines *engines = group->engines;
+
+    for (uint32_t i = 0; engines && i < engines->count; i++)
+        if (number_is_on(fabric, engines->at[i].number, host))
+            return true;
+    return false;
+}
+
+uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
+                               uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (!group || group->failed || !group->combines || !group_combines_on(fabric, group, host))
+            continue;
+        if (count < max)
+            groups[count] = group->id;
+        count++;
+    }
+    return count;
+}
+
+/* Set the incarnation of engine @n in all engines here. Returns how many these are. */
+static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t incarnation,
+                             uint64_t now_ps)
+{
+    uint32_t written = 0;
+
+    for (uint32_t e = 0; e < fabric->engines.count; e++) {
+        struct engine *engine = fabric->engines.at[e];
+
+        if (!engine)
+            continue;
+        engine_set_incarnation(engine, n, incarnation, fabric_soon_ps(fabric, now_ps));
+        written++;
+    }
+    return written;
+}
+
+/*
+ * Writes one entry for each pair of an engine here and one on @host, and lets the workers run in
+ * between. Packets of an incarnation that an engine does not know yet are refused and
+ * retransmitted.
+ */
+void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
+{
+    uint32_t n = 0;
+
+    while (n < fabric->engines.count) {
+        uint64_t now_ps = fabric_now_ps(fabric);
+        uint32_t written = 0;
+
+        fabric_pause(fabric);
+        for (; n < fabric->engines.count && written < PROCESS_AT_ONCE; n++)
+            if (number_is_on(fabric, n, host))
+                written += number_lives(fabric, n, incarnation, now_ps);
+        for (uint32_t e = 0; written && e < fabric->engines.count; e++)
+            if (fabric->engines.at[e])
+                fabric_wake(fabric, engine_emu_dev(fabric->engines.at[e]), now_ps);
+        fabric_resume(fabric);
+    }
+}
+
+int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    if (node >= fabric->config.graph->nodes ||
+        (fabric_node_is_here(fabric, node) &&
+         (fabric->hostif[node] || emu_incarnation_attached(word))))
+        return -EINVAL;
+    fabric_incarnation_publish(fabric, node, word);
+    return 0;
+}
+
+uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node)
+{
+    return fabric->incarnation[node];
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * far.c - faults in a network on several hosts.
+ *
+ * Only the coordinator's injector has the schedule. When a fault is applied or reverted there, it
+ * calls all hosts, which do the same to their devices among the targets; the same seed gives the
+ * same targets. Faults applied by the manager (links down) or the daemon (processes) need no calls:
+ * these act on other hosts themselves. Each host counts and logs its hits; the injector's owner
+ * fetches them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/inject/internal.h"
+#include "apps/base/message.h"
+
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
+                     uint32_t only)
+{
+    const struct inject_remote *remote = in->config.remote;
+    bool watches = what == INJECT_WATCH || what == INJECT_UNWATCH;
+
+    if (!remote || (!watches && inject_is_by_others(f->fault.kind)))
+        return 0;
+    return remote->call(remote->ctx, &(struct inject_call){.what = what,
+                                                           .id = f->id,
+                                                           .fault = &f->fault,
+                                                           .seed = f->seed,
+                                                           .only = only});
+}
+
+int injector_reapply(const struct injector *in, uint32_t host)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *f = &in->injection[i];
+
+        if (!err && f->waits)
+            err = inject_elsewhere(in, f, INJECT_WATCH, host);
+        if (!err && f->on)
+            err = inject_elsewhere(in, f, INJECT_ON, host);
+    }
+    return err;
+}
+
+static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
+{
+    char error[FAULT_ERROR_BYTES];
+    int err = inject_set_here(in, f, false); /* the coordinator's first try may have failed */
+
+    if (err)
+        return err;
+    f->fault = *call->fault;
+    fault_targets_release(&f->targets);
+    f->targets = (struct fault_targets){.count = 0};
+    f->seed = call->seed;
+    err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    return err ? err : inject_set_here(in, f, true);
+}
+
+/* An applied fault is not replaced, since its targets belong to it. */
+static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
+{
+    if (f->waits)
+        inject_unwatch(in, f);
+    if (!f->on)
+        f->fault = *call->fault;
+    return inject_watch(in, f);
+}
+
+/* The coordinator has checked the fault, but the call may be wrong. */
+static int check_call(const struct injector *in, const struct inject_call *call)
+{
+    bool sets = call->what == INJECT_ON || call->what == INJECT_OFF;
+    char error[FAULT_ERROR_BYTES];
+
+    if (!call->id || call->id == UINT32_MAX || (sets && inject_is_by_others(call->fault->kind)))
+        return -EINVAL;
+    if (call->what != INJECT_ON && call->what != INJECT_WATCH)
+        return 0;
+    return fault_check(call->fault, &in->config.network, error, sizeof error);
+}
+
+int injector_apply_call(struct injector *in, const struct inject_call *call, uint64_t now_ps)
+{
+    int err = check_call(in, call);
+    struct injection *f;
+
+    if (err)
+        return err;
+    f = inject_find(in, call->id);
+    if (!f)
+        f = inject_list(in, call->id, call->fault);
+    if (!f)
+        return -ENOMEM;
+    in->now_ps = now_ps;
+    switch (call->what) {
+    case INJECT_ON:
+        return begin_here(in, f, call);
+    case INJECT_OFF:
+        return inject_set_here(in, f, false);
+    case INJECT_WATCH:
+        return watch_here(in, f, call);
+    case INJECT_UNWATCH:
+        inject_unwatch(in, f);
+        return 0;
+    }
+    return -EINVAL;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* scan.c - periodic scans: links with too many errors, stuck ports, packets without a route. */
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/manager/internal.h"
+#include "emu/util/clock.h"
+
+#define LOOK_LEAST   100u /* packets for a meaningful error rate */
+#define LOOK_CERTAIN 3.0  /* standard deviations: exceeded by chance in one scan of a thousand */
+
+/*
+ * Is the error rate above the limit of @most in MANAGER_ERRORS_OF? Two errors in 150 packets are
+ * more than 1 %, but a link with one error in 500 has them in every thirtieth scan. So the number
+ * must be significantly above that of a link at the limit.
+ */
+static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
+{
+    double may = (double)packets * most / MANAGER_ERRORS_OF, more = (double)errors - may;
+
+    return more > 0 && more * more > LOOK_CERTAIN * LOOK_CERTAIN * may;
+}
+
+/*
+ * Has one direction too many errors? Packets of a direction accumulate until they are enough for a
+ * decision; then counting restarts.
+ */
+static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
+{
+    struct link *link = &m->link[i];
+    uint32_t most = manager_link_most(m, i);
+
+    for (uint32_t out = 0; out < 2; out++) {
+        bool counted = link->seen[out] != MANAGER_UNCOUNTED;
+
+        manager_link_counts(m, i, out, packets, errors);
+        *packets -= link->seen[out];
+        *errors -= link->errors[out];
+        if (counted && *packets < LOOK_LEAST)
+            continue;
+        link->seen[out] += *packets;
+        link->errors[out] += *errors;
+        if (counted && errs_more(*errors, *packets, most))
+            return true;
+    }
+    return false;
+}
+
+static void links_look(struct manager *m)
+{
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        uint64_t errors, packets;
+        uint32_t hit;
+
+        if (m->link[i].state != MANAGER_UP)
+            continue;
+        if (link_bad(m, i, &errors, &packets) && !manager_link_out(m, i, 0, &hit)) {
+            m->link[i].signal_ps = m->now_ps;
+            manager_link_plan(m, &m->link[i], MANAGER_BACKOFF, m->config.again_ps);
+            manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_OUT,
+                                                     .cable = i,
+                                                     .errors = errors,
+                                                     .packets = packets});
+        }
+    }
+}
+
+/* The state of the sending end, here or as its host sampled it. */
+static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
+{
+    if (!m->remote.port || fabric_cable_ends_here(m->fabric, i, !out))
+        return fabric_port_sample(m->fabric, i, out, manager_device_ps(m));
+    return m->remote.port[2 * i + out];
+}
+
+/*
+ * Since when the port could send, at each scan, but has sent nothing; EMU_NEVER: it is not stuck. A
+ * port that waits for space at the receiver, however long, is not stuck; nor is one that sends
+ * occasionally, since a port serves all of its queues. The time by which this scan is late does not
+ * count, since the port's device may have been late, too.
+ */
+static uint64_t port_check(struct manager *m, uint32_t i, bool out)
+{
+    const struct fabric_port port = port_seen(m, i, out);
+    uint64_t *since_ps = &m->link[i].port[out].since_ps;
+
+    if (*since_ps != EMU_NEVER)
+        *since_ps += m->now_ps - m->scan_ps;
+    if (!port.ready || port.sent != m->link[i].port[out].sent)
+        *since_ps = EMU_NEVER;
+    if (port.ready && !port.idle && *since_ps == EMU_NEVER)
+        *since_ps = m->now_ps;
+    m->link[i].port[out].sent = port.sent;
+    return port.idle ? EMU_NEVER : *since_ps;
+}
+
+/* Take the link out; it is tested from time to time, like one with errors. */
+static void link_take_stuck(struct manager *m, uint32_t i)
+{
+    uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
+    uint32_t hit;
+
+    manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_STUCK,
+                                             .cable = i,
+                                             .took_ps = m->now_ps -
+                                                        (in_ps < out_ps ? in_ps : out_ps)});
+    m->link[i].stuck = false;
+    if (manager_link_out(m, i, 0, &hit))
+        return;
+    m->link[i].signal_ps = m->now_ps;
+    manager_link_plan(m, &m->link[i], MANAGER_BACKOFF, m->config.again_ps);
+}
+
+static void ports_check(struct manager *m)
+{
+    if (m->config.stuck_ps == EMU_NEVER)
+        return;
+    fabric_pause(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        if (m->link[i].state != MANAGER_UP || !fabric_can_fail(m->fabric, i))
+            continue;
+        for (uint32_t out = 0; out < 2; out++) {
+            uint64_t since_ps = port_check(m, i, out);
+
+            if (since_ps != EMU_NEVER && m->now_ps - since_ps >= m->config.stuck_ps)
+                m->link[i].stuck = true;
+        }
+    }
+    fabric_resume(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].stuck)
+            link_take_stuck(m, i);
+}
+
+static bool switch_has_nodes(const struct manager *m, uint32_t sw)
+{
+    for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i != TOPO_NONE && fabric_cable(m->fabric, i)->kind == TOPO_END_NODE)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Take all links of a switch down, so that no packets without a route are sent to it. Returns how
+ * many: none if it has nodes, which would be cut off, or if none of its links is out, since then
+ * another switch has lost the route. A switch is isolated once as long as that link is out.
+ */
+static uint32_t switch_isolate(struct manager *m, uint32_t sw)
+{
+    uint32_t isolated = 0, others, hit;
+
+    if (manager_count_out(m, sw, &others) || !others || switch_has_nodes(m, sw))
+        return 0;
+    for (uint32_t p = 0; p < fabric_graph(m->fabric)->ports; p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i == TOPO_NONE || m->link[i].state != MANAGER_UP || manager_link_out(m, i, 0, &hit))
+            continue;
+        m->link[i].state = MANAGER_ISOLATED;
+        m->link[i].isolated = true;
+        isolated++;
+    }
+    return isolated;
+}
+
+static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
+{
+    uint64_t trapped = fabric_traps(m->fabric, s, to);
+
+    if (!m->remote.trapped || !m->remote.trapped[s])
+        return trapped; /* the switch is here, or trapped none */
+    *to = m->remote.trapped_to[s];
+    return m->remote.trapped[s];
+}
+
+/* Report one event per switch and scan, for any number of packets. */
+static void traps_check(struct manager *m)
+{
+    for (uint32_t s = 0; s < fabric_graph(m->fabric)->switches; s++) {
+        struct manager_event event = {.what = MANAGER_EVENT_TRAP, .cable = TOPO_NONE, .sw = s};
+        uint64_t trapped = switch_traps(m, s, &event.to);
+
+        event.trapped = trapped - m->trapped[s];
+        m->trapped[s] = trapped;
+        if (!event.trapped)
+            continue;
+        event.isolated = fabric_isolates(m->fabric) ? switch_isolate(m, s) : 0;
+        manager_notify(m, event);
+    }
+}
+
+void manager_scan(struct manager *m)
+{
+    if (m->remote.packets)
+        fabric_scan_remote(m->fabric, &m->remote);
+    if (fabric_has_links(m->fabric))
+        links_look(m);
+    ports_check(m);
+    traps_check(m);
+    m->scan_ps = m->now_ps + m->config.scan_ps;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * aggregate.c - a large network as one of few parts.
+ */
+#include "apps/telemetry/aggregate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/fabric/links.h"
+
+/* --- groups ------------------------------------------------------------------------- */
+
+int telemetry_key_order(const void *a, const void *b)
+{
+    const struct telemetry_key *one = a, *other = b;
+
+    if (one->high != other->high)
+        return one->high < other->high ? -1 : 1;
+    if (one->low != other->low)
+        return one->low < other->low ? -1 : 1;
+    return one->number < other->number ? -1 : one->number > other->number;
+}
+
+bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry_key *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
+/* In their order: @of becomes the group's number. Returns how many groups there are. */
+static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
+{
+    uint32_t groups = 0;
+
+    qsort(key, count, sizeof *key, telemetry_key_order);
+    for (uint32_t i = 0; i < count; i++) {
+        groups += !i || !telemetry_key_is_same(&key[i], &key[i - 1]);
+        of[key[i].number] = groups - 1;
+    }
+    return groups;
+}
+
+static uint32_t span_of(const struct topo_switch *sw)
+{
+    return sw->low <= sw->high ? sw->high - sw->low + 1 : 0;
+}
+
+/* With few nodes below it, a switch is with those of the same block; else with those above the
+ * same nodes. */
+static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
+                                          uint32_t block)
+{
+    const struct topo_switch *sw = &graph->sw[s];
+    uint64_t span = span_of(sw);
+
+    if (!span)
+        return (struct telemetry_key){sw->level, UINT64_MAX, s};
+    if (span <= block)
+        return (struct telemetry_key){sw->level, sw->low / block, s};
+    return (struct telemetry_key){(uint64_t)sw->level << 32 | span, UINT64_C(1) << 32 | sw->low, s};
+}
+
+static uint32_t group_switches(struct telemetry_aggregate *aggregate,
+                               const struct topo_graph *graph, uint32_t block,
+                               struct telemetry_key *key)
+{
+    for (uint32_t s = 0; s < graph->switches; s++)
+        key[s] = key_of_switch(graph, s, block);
+    return number_groups(key, graph->switches, aggregate->of_sw);
+}
+
+/* Nodes are with those whose first link is plugged into the same group. */
+static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct topo_graph *graph,
+                            struct telemetry_key *key)
+{
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        uint32_t sw = graph->node[n].link[0].sw;
+
+        key[n] = (struct telemetry_key){0, sw == TOPO_NONE ? UINT64_MAX : aggregate->of_sw[sw], n};
+    }
+    return number_groups(key, graph->nodes, aggregate->of_node);
+}
+
+/* The lower group of switches first, as cables have it. */
+struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
+                                            const struct fabric_cable *cable, bool *reversed)
+{
+    uint32_t near = aggregate->of_sw[cable->at.sw];
+    bool is_node = cable->kind == TOPO_END_NODE;
+    uint32_t peer = is_node ? aggregate->of_node[cable->node] : aggregate->of_sw[cable->peer.sw];
+
+    *reversed = !is_node && peer < near;
+    if (*reversed)
+        return (struct telemetry_key){.high = peer, .low = UINT64_C(1) << 32 | near};
+    return (struct telemetry_key){.high = near, .low = (uint64_t)!is_node << 32 | peer};
+}
+
+static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct fabric *fabric,
+                             struct telemetry_key *key)
+{
+    uint32_t cables = fabric_cable_count(fabric);
+
+    for (uint32_t i = 0; i < cables; i++) {
+        key[i] =
+            telemetry_key_of_cable(aggregate, fabric_cable(fabric, i), &aggregate->reversed[i]);
+        key[i].number = i;
+    }
+    return number_groups(key, cables, aggregate->of_cable);
+}
+
+/* As many nodes as are below some switch, the next number of them; or all. */
+static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
+{
+    uint32_t ret = graph->nodes;
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        if (span_of(&graph->sw[s]) > block && span_of(&graph->sw[s]) < ret)
+            ret = span_of(&graph->sw[s]);
+    return ret;
+}
+
+/* Blocks of more and more nodes, until there are no more than @most groups, and of trunks. */
+static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const struct telemetry *t,
+                                uint32_t most, struct telemetry_key *key)
+{
+    const struct topo_graph *graph = t->source.config->graph;
+
+    for (uint32_t block = next_block(graph, 1);; block = next_block(graph, block)) {
+        aggregate->switches = group_switches(aggregate, graph, block, key);
+        aggregate->nodes = group_nodes(aggregate, graph, key);
+        if (block < graph->nodes && (aggregate->switches > most || aggregate->nodes > most))
+            continue;
+        aggregate->trunks = group_cables(aggregate, t->source.fabric, key);
+        if (block >= graph->nodes || aggregate->trunks <= most)
+            return;
+    }
+}
+
+/* --- what they are ------------------------------------------------------------------ */
+
+/* One more: @number. */
+static void group_add(struct telemetry_group *group, uint32_t number, uint32_t low, uint32_t high)
+{
+    bool first = !group->count++;
+
+    group->number = first ? number : TELEMETRY_MANY;
+    if (low > high)
+        return;
+    if (first || group->low > group->high || low < group->low)
+        group->low = low;
+    if (first || high > group->high)
+        group->high = high;
+}
+
+/* Switches with the nodes below them; each group of others for itself, behind all these. */
+static void number_blocks(struct telemetry_aggregate *aggregate)
+{
+    aggregate->blocks = aggregate->nodes;
+    for (uint32_t g = 0; g < aggregate->switches; g++) {
+        struct telemetry_group *group = &aggregate->sw_group[g];
+        bool any = group->low <= group->high;
+
+        group->from = any ? aggregate->of_node[group->low] : 0;
+        group->to = any ? aggregate->of_node[group->high] : 0;
+        group->block = any && group->from == group->to ? group->from : aggregate->blocks++;
+    }
+}
+
+static void describe_groups(struct telemetry_aggregate *aggregate, const struct topo_graph *graph)
+{
+    for (uint32_t g = 0; g < aggregate->switches; g++)
+        aggregate->sw_group[g] = (struct telemetry_group){.plain = g, .low = 1}; /* none so far */
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        struct telemetry_group *group = &aggregate->sw_group[aggregate->of_sw[s]];
+
+        group->level = graph->sw[s].level;
+        group_add(group, s, graph->sw[s].low, graph->sw[s].high);
+    }
+    for (uint32_t g = 0; g < aggregate->nodes; g++)
+        aggregate->node_group[g] = (struct telemetry_group){.plain = g, .block = g};
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        group_add(&aggregate->node_group[aggregate->of_node[n]], n, n, n);
+    number_blocks(aggregate);
+}
+
+static void describe_trunks(struct telemetry_aggregate *aggregate, const struct fabric *fabric)
+{
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
+        const struct fabric_cable *cable = fabric_cable(fabric, i);
+        struct telemetry_trunk *trunk = &aggregate->trunk[aggregate->of_cable[i]];
+        uint32_t near = aggregate->of_sw[cable->at.sw];
+
+        trunk->is_node = cable->kind == TOPO_END_NODE;
+        trunk->peer = trunk->is_node ? aggregate->of_node[cable->node]
+                                     : aggregate->of_sw[cable->peer.sw];
+        trunk->sw = aggregate->reversed[i] ? trunk->peer : near;
+        trunk->peer = aggregate->reversed[i] ? near : trunk->peer;
+        trunk->first = trunk->count ? trunk->first : i;
+        trunk->cable = trunk->count++ ? TELEMETRY_MANY : i;
+        trunk->reversed = aggregate->reversed[i];
+        trunk->plain = aggregate->of_cable[i];
+    }
+    telemetry_aggregate_ports(aggregate);
+}
+
+void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate)
+{
+    uint32_t ports = 0;
+
+    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* those of a group follow one another */
+        ports = k && aggregate->trunk[k].sw == aggregate->trunk[k - 1].sw ? ports + 1 : 0;
+        aggregate->trunk[k].port = ports;
+    }
+}
+
+bool telemetry_aggregate_reserve_groups(struct telemetry_aggregate *aggregate)
+{
+    aggregate->sw_group = calloc(aggregate->switches, sizeof *aggregate->sw_group);
+    aggregate->node_group = calloc(aggregate->nodes, sizeof *aggregate->node_group);
+    return aggregate->sw_group && aggregate->node_group;
+}
+
+bool telemetry_aggregate_reserve(struct telemetry_aggregate *aggregate)
+{
+    aggregate->trunk = calloc(aggregate->trunks, sizeof *aggregate->trunk);
+    aggregate->direction = calloc(2 * (size_t)aggregate->trunks, sizeof *aggregate->direction);
+    aggregate->sw = calloc(aggregate->switches, sizeof *aggregate->sw);
+    aggregate->node = calloc(aggregate->nodes, sizeof *aggregate->node);
+    return aggregate->trunk && aggregate->direction && aggregate->sw && aggregate->node;
+}
+
+int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct telemetry *t,
+                               uint32_t from, uint32_t most)
+{
+    const struct topo_graph *graph = t->source.config->graph;
+    uint32_t cables = fabric_cable_count(t->source.fabric);
+    struct telemetry_aggregate *aggregate;
+    struct telemetry_key *key;
+    bool capacity;
+
+    *ret = NULL;
+    if (cables <= from)
+        return 0;
+    aggregate = calloc(1, sizeof *aggregate);
+    key = calloc((size_t)cables + graph->switches + graph->nodes, sizeof *key);
+    capacity = aggregate && key;
+    if (capacity) {
+        aggregate->of_sw = calloc(graph->switches, sizeof *aggregate->of_sw);
+        aggregate->of_node = calloc(graph->nodes, sizeof *aggregate->of_node);
+        aggregate->of_cable = calloc(cables, sizeof *aggregate->of_cable);
+        aggregate->reversed = calloc(cables, sizeof *aggregate->reversed);
+        capacity = aggregate->of_sw && aggregate->of_node && aggregate->of_cable &&
+                   aggregate->reversed;
+    }
+    if (capacity) {
+        aggregate_as_needed(aggregate, t, most, key);
+        capacity = telemetry_aggregate_reserve_groups(aggregate) &&
+                   telemetry_aggregate_reserve(aggregate);
+    }
+    free(key);
+    if (!capacity) {
+        telemetry_aggregate_destroy(aggregate);
+        return -ENOMEM;
+    }
+    describe_groups(aggregate, graph);
+    describe_trunks(aggregate, t->source.fabric);
+    *ret = aggregate;
+    return 0;
+}
+
+void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate)
+{
+    if (!aggregate)
+        return;
+    text_buf_free(&aggregate->tail.text);
+    free(aggregate->node);
+    free(aggregate->sw);
+    free(aggregate->direction);
+    free(aggregate->member);
+    free(aggregate->reversed);
+    free(aggregate->of_cable);
+    free(aggregate->of_node);
+    free(aggregate->of_sw);
+    free(aggregate->trunk);
+    free(aggregate->node_group);
+    free(aggregate->sw_group);
+    free(aggregate->is_open);
+    free(aggregate);
+}
+
+/* --- what they have counted --------------------------------------------------------- */
+
+void telemetry_add_direction(struct telemetry_direction *sum,
+                             const struct telemetry_direction *direction)
+{
+    fabric_counters_add(&fabric_direction_counters, sum->now.value, direction->now.value);
+    if (direction->changed > sum->changed)
+        sum->changed = direction->changed;
+}
+
+void telemetry_add_cable(struct telemetry_trunk *sum, const struct telemetry_noted *cable)
+{
+    sum->wrong += cable->now.state != TELEMETRY_UP;
+    sum->noted.now.outs += cable->now.outs;
+    if (cable->now.state > sum->noted.now.state)
+        sum->noted.now.state = cable->now.state;
+    if (cable->changed > sum->noted.changed)
+        sum->noted.changed = cable->changed;
+}
+
+static void aggregate_directions(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    for (uint32_t i = 0; i < 2 * aggregate->trunks; i++)
+        aggregate->direction[i].now = (struct fabric_direction_sample){0};
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++) {
+        uint32_t out = i % 2 ^ aggregate->reversed[i / 2];
+
+        telemetry_add_direction(&aggregate->direction[2 * aggregate->of_cable[i / 2] + out],
+                                &t->direction[i]);
+    }
+}
+
+static void aggregate_states(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    for (uint32_t k = 0; k < aggregate->trunks; k++) {
+        aggregate->trunk[k].wrong = 0;
+        aggregate->trunk[k].noted.now = (struct telemetry_cable){TELEMETRY_UP, 0};
+    }
+    for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
+        telemetry_add_cable(&aggregate->trunk[aggregate->of_cable[i]], &t->cable[i]);
+}
+
+static void aggregate_switches(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    for (uint32_t g = 0; g < aggregate->switches; g++)
+        aggregate->sw[g].now = (struct fabric_switch_sample){0};
+    for (uint32_t s = 0; s < t->source.config->graph->switches; s++) {
+        struct telemetry_switch *sum = &aggregate->sw[aggregate->of_sw[s]];
+
+        fabric_counters_add(&fabric_switch_counters, sum->now.value, t->sw[s].now.value);
+        if (t->sw[s].changed > sum->changed)
+            sum->changed = t->sw[s].changed;
+    }
+}
+
+static void aggregate_nodes(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    for (uint32_t g = 0; g < aggregate->nodes; g++)
+        aggregate->node[g].now = (struct fabric_node_sample){0};
+    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
+        struct telemetry_node *sum = &aggregate->node[aggregate->of_node[n]];
+
+        fabric_counters_add(&fabric_node_counters, sum->now.value, t->node[n].now.value);
+        if (t->node[n].changed > sum->changed)
+            sum->changed = t->node[n].changed;
+    }
+}
+
+void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    if (aggregate->sample == t->samples)
+        return;
+    aggregate_directions(aggregate, t);
+    aggregate_states(aggregate, t);
+    aggregate_switches(aggregate, t);
+    aggregate_nodes(aggregate, t);
+    aggregate->sample = t->samples;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * notify.c - the fabric's end of a host interface: notifications to and from the process.
+ *
+ * Labels: X2 and X4; Y6 and, of the bell, Y5: see hostif/nic.c.
+ */
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/util/count.h"
+
+#define HOSTIF_NOTIFY_SEGS   64u  /* notify after this many segments, */
+#define HOSTIF_NOTIFY_STREAM 256u /* in a stream after this many, */
+#define HOSTIF_NOTIFY_PASSES 4u   /* and always after this many passes */
+
+/* Move the worker to the core of a process that sends it a stream (dev/affinity.h). */
+static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
+{
+    struct emu_hostif_shared *shared = hostif->shared;
+    struct emu_worker *worker = hostif->dev->worker;
+    uint32_t own = (uint32_t)sched_getcpu() + 1;
+
+    if (news >= EMU_STREAM_SEGS &&
+        atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) {
+        uint32_t core = atomic_load_explicit(&shared->up_core, memory_order_relaxed);
+
+        if (emu_affinity_observe(&worker->affinity, hostif->node, core, own))
+            emu_affinity_migrate(core);
+    }
+}
+
+/*
+ * Note the core of a notified process that may answer soon. The receiver of a stream answers later.
+ */
+static void hostif_expect_answer(struct emu_hostif *hostif)
+{
+    uint32_t core = atomic_load_explicit(&hostif->shared->post_core, memory_order_relaxed);
+
+    hostif->owes = core && !hostif->streams ? core : EMU_HOSTIF_ANYWHERE;
+}
+
+/*
+ * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
+ * The caller continues with emu_hostif_shown() and emu_hostif_wake(): either we see that the
+ * adapter sleeps, or it sees our tail before it does (emu_hostif_nic_sleep). False: nothing is new.
+ */
+static bool hostif_show(struct emu_hostif *hostif)
+{
+    if (hostif->down_published == hostif->down_tail)
+        return false;
+    hostif->streams = hostif->down_tail - hostif->down_published >= EMU_STREAM_SEGS;
+    hostif->down_published = hostif->down_tail;
+    hostif->shown = true;
+    emu_hostif_show(&hostif->shared->down_tail, hostif->down_tail); /* X4 */
+    return true;
+}
+
+void emu_hostif_wake(struct emu_hostif *hostif)
+{
+    struct emu_hostif_shared *shared = hostif->shared;
+
+    if (!hostif->shown)
+        return;
+    hostif->shown = false;
+    if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
+        syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    hostif_expect_answer(hostif);
+}
+
+/* Publish the space in the up ring. Least urgent, so it comes last. */
+static void hostif_publish_taken(struct emu_hostif *hostif)
+{
+    uint32_t taken = emu_hostif_taken(hostif);
+
+    if (hostif->up_published == taken)
+        return;
+    atomic_store_explicit(&hostif->shared->up_head, taken, memory_order_release); /* X2: Y1 */
+    hostif_follow_sender(hostif, taken - hostif->up_published);
+    hostif->up_published = taken;
+}
+
+void emu_hostif_mark(struct emu_hostif *hostif)
+{
+    struct emu_worker *worker = hostif->dev->worker;
+
+    if (hostif->unnotified)
+        return;
+    hostif->unnotified = worker->unnotified ? worker->unnotified : hostif;
+    worker->unnotified = hostif;
+}
+
+/* The next in a list of interfaces, or NULL. */
+static struct emu_hostif *hostif_next_unnotified(const struct emu_hostif *hostif)
+{
+    return hostif->unnotified == hostif ? NULL : hostif->unnotified;
+}
+
+void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved)
+{
+    emu_count(&hostif->sent, moved);
+    emu_hostif_mark(hostif);
+}
+
+/* Are the unpublished segments a short message rather than part of a stream? */
+static bool hostif_has_few(const struct emu_hostif *hostif)
+{
+    return hostif->down_tail - hostif->down_published - 1 < EMU_HOSTIF_FEW && !hostif->streams;
+}
+
+bool emu_hostif_show_few(struct emu_hostif *hostif)
+{
+    return hostif_has_few(hostif) && hostif_show(hostif);
+}
+
+/* Is there enough to notify the process although the worker goes on? */
+static bool hostif_has_much(const struct emu_hostif *hostif)
+{
+    uint32_t down = hostif->down_tail - hostif->down_published;
+    uint32_t news = down + emu_hostif_taken(hostif) - hostif->up_published;
+
+    return news >= (hostif->streams ? HOSTIF_NOTIFY_STREAM : HOSTIF_NOTIFY_SEGS);
+}
+
+void emu_hostif_notify_all(struct emu_worker *worker, bool now)
+{
+    bool alone = emu_worker_is_alone(worker);
+    struct emu_hostif *hostif = worker->unnotified, *notified = NULL, *next;
+    bool any = false;
+
+    worker->unnotified = NULL;
+    for (; hostif; hostif = next) {
+        next = hostif_next_unnotified(hostif);
+        hostif->unnotified = NULL;
+        if (!now && !hostif_has_much(hostif) && !(alone && hostif_has_few(hostif)) &&
+            ++hostif->unnotified_passes < HOSTIF_NOTIFY_PASSES) {
+            emu_hostif_mark(hostif);
+            continue;
+        }
+        hostif->unnotified_passes = 0;
+        any |= hostif_show(hostif);
+        hostif->unnotified = notified ? notified : hostif;
+        notified = hostif;
+    }
+    if (any)
+        emu_hostif_shown();
+    for (hostif = notified; hostif; hostif = next) {
+        next = hostif_next_unnotified(hostif);
+        hostif->unnotified = NULL;
+        emu_hostif_wake(hostif);
+        hostif_publish_taken(hostif);
+    }
+}
+
+/*
+ * As in hostif_show(), in the other direction: we request the bell, then check once more; the
+ * adapter publishes its index, then reads the request.
+ */
+bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted)
+{
+    struct emu_hostif_shared *shared = hostif->shared;
+    uint32_t what = 0;
+
+    if (wanted)
+        what = EMU_HOSTIF_RING_DATA | (hostif->blocked ? EMU_HOSTIF_RING_ROOM : 0);
+    atomic_exchange_explicit(&shared->bell_wanted, what, memory_order_seq_cst);
+    return atomic_load_explicit(&shared->up_tail, memory_order_seq_cst) != hostif->up_polled ||
+           (hostif->blocked &&
+            atomic_load_explicit(&shared->down_head, memory_order_seq_cst) != hostif->down_polled);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rx.c - entries that come by cables of another host: to our switch if the cable's account allows
+ * them (cable.c), at times by our clocks, or to a room where they wait for buffers.
+ */
+#include "emu/hostlink/device.h"
+
+#include <string.h>
+
+#include "emu/hostlink/entry.h"
+
+#define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
+
+/* Does the account of what comes allow one more? */
+static inline bool cable_may_rx(const struct hostlink_cable *cable)
+{
+    if (cable->channels) {
+        uint32_t in_ring = cable->ends.tx.data.at - cable->emptied_at;
+
+        return in_ring + cable->emptied + cable->waiting < cable->slots;
+    }
+    return cable->open[0] + (int64_t)cable->waiting < cable->credits + (int64_t)cable->depth;
+}
+
+/* The sender's time of an entry, as ours: no earlier than now, nor than the one before it. */
+static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
+{
+    struct hostlink_peer *peer = cable->peer;
+    const struct emu_hostlink *link = peer->link;
+    uint64_t offset_ps = (uint64_t)hostlink_offset_at(&peer->offset, link->now_ns) * 1000u;
+    uint64_t here_ps = at_ps - offset_ps - link->dev.worker->clock.origin_ns * 1000u;
+    int64_t ahead_ps = (int64_t)(here_ps - link->until_ps);
+
+    if (!peer->offset.best.good)
+        ahead_ps = 0;
+    if (ahead_ps < 0) {
+        emu_count(&peer->counts.late, 1);
+        ahead_ps = 0;
+    } else if (ahead_ps > (int64_t)CABLE_AHEAD_PS) {
+        emu_count(&peer->counts.ahead, 1);
+        ahead_ps = 0;
+    }
+    here_ps = link->until_ps + (uint64_t)ahead_ps;
+    if (here_ps > cable->last_ps)
+        cable->last_ps = here_ps;
+    return cable->last_ps;
+}
+
+/* The times of an entry that is there but for them, by our clocks. Returns that of the entry. */
+static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *entry,
+                                uint32_t note, uint64_t at_ps)
+{
+    const struct emu_hostlink *link = cable->peer->link;
+    uint64_t back_ns = 0 - (uint64_t)hostlink_offset_at(&cable->peer->offset, link->now_ns) -
+                       link->dev.worker->clock.origin_ns;
+
+    if (!cable->channels)
+        entry->born_ns = hostlink_born_ns(entry->born_ns, back_ns);
+    if (entry->buf != EMU_NO_BUF)
+        *emu_pool_note(link->dev.worker->cache.pool, entry->buf) = hostlink_born_ns(note, back_ns);
+    return cable_time_ps(cable, at_ps);
+}
+
+/* Where the next entry goes to our switch, behind those that wait for its room; else @other. */
+static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct emu_entry *other)
+{
+    struct emu_entry *slot;
+
+    if (cable->depth && !cable->ends.tx.credits)
+        return hostlink_queued(cable, cable->queued);
+    slot = emu_tx_slot(&cable->ends.tx);
+    return slot ? slot : other;
+}
+
+/* What is in that @slot is all there. */
+static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
+                              struct emu_entry *other, uint64_t time_ps)
+{
+    if (cable->depth && !cable->ends.tx.credits) {
+        slot->time_ps = time_ps;
+        cable->queued++;
+        return;
+    }
+    if (slot == other) {
+        other->time_ps = time_ps;
+        emu_tx_send(&cable->ends.tx, other);
+    } else {
+        emu_tx_show(&cable->ends.tx, time_ps);
+    }
+    hostlink_touch(cable);
+}
+
+/* To our switch. False: it needs a buffer, and there is none. */
+static inline __attribute__((always_inline)) bool cable_deliver(
+    struct hostlink_cable *cable, const struct emu_hostlink_record *record,
+    struct emu_pool_cache *cache, bool channels, bool timed)
+{
+    uint32_t buf = record->has_buf ? emu_pool_take(cache) : EMU_NO_BUF;
+    struct emu_entry other, *slot;
+    uint64_t time_ps = 0;
+
+    if (record->has_buf && buf == EMU_NO_BUF)
+        return false;
+    slot = cable_slot(cable, &other);
+    hostlink_entry_of(record, cache->pool, buf, slot);
+    if (timed)
+        time_ps = cable_translate(cable, slot, record->note, record->at_ps);
+    if (hostlink_is_segment(&record->entry.hdr, channels))
+        cable->open[channels ? record->entry.packet.channel % EMU_VCS : 0]++;
+    cable_show(cable, slot, &other, time_ps);
+    return true;
+}
+
+static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
+{
+    return room->record + n * (size_t)EMU_HOSTLINK_ENTRY_MOST;
+}
+
+/* It waits for a buffer, behind others. There is a slot for each that the accounts allow. */
+static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
+{
+    struct hostlink_peer *peer = cable->peer;
+    struct hostlink_room *room = &peer->room;
+
+    memcpy(room_at(room, room->put), from, bytes);
+    room->put = (room->put + 1) % room->slots;
+    room->count++;
+    cable->waiting++;
+    emu_count(&peer->counts.waited, 1);
+}
+
+/* Does an account allow one more? Credits may have come since it was looked at. */
+static inline bool cable_allows(struct hostlink_cable *cable)
+{
+    if (cable->ends.tx.credits && cable_may_rx(cable))
+        return true;
+    hostlink_cable_collect(cable);
+    return cable_may_rx(cable);
+}
+
+/* An entry, of so many @bytes at @from. False: what it says, or an account, does not allow it. */
+static inline __attribute__((always_inline)) bool cable_rx_entry(
+    struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
+    uint32_t bytes, bool channels, bool timed)
+{
+    struct hostlink_peer *peer = cable->peer;
+    struct emu_hostlink *link = peer->link;
+
+    if (!hostlink_entry_is_sane(record, cable->profile, link->config.nodes, false)) {
+        emu_count(&peer->counts.bad, 1);
+        return false;
+    }
+    if (!cable_allows(cable)) {
+        emu_count(&peer->counts.overrun, 1);
+        return false;
+    }
+    if (!peer->room.count &&
+        cable_deliver(cable, record, &link->dev.worker->cache, channels, timed))
+        emu_count(&peer->counts.entries_received, 1);
+    else
+        cable_wait(cable, from, bytes);
+    return true;
+}
+
+/*
+ * What most entries are: of a cable without channels, on clock raw, a segment to one node, with a
+ * payload. Many of a cable come one after the other. Of such a row all is looked up once that is
+ * not in the entry itself, and what has changed is put back at its end.
+ */
+struct cable_row {
+    struct emu_pool_cache *cache;
+    struct emu_ring_end ring; /* of our switch, as after the last entry */
+    uint64_t head;            /* the first bytes of each entry, but for its length */
+    uint32_t nodes;
+    uint32_t room; /* entries that our switch has room for: the first ones go to it, */
+    uint32_t may;  /* and so many that the accounts allow in all: the others wait */
+};
+
+#define ROW_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
+
+/* False: the cable is not such a one, or something waits, so that each entry is for itself. */
+static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
+{
+    struct hostlink_peer *peer = cable->peer;
+    const struct emu_tx *tx = &cable->ends.tx;
+    int64_t left;
+
+    if (cable->channels || peer->link->dev.timed || peer->room.count || !emu_tx_slot(tx))
+        return false;
+    if (!tx->credits)
+        hostlink_cable_collect(cable);
+    left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_rx() */
+    row->cache = &peer->link->dev.worker->cache;
+    row->ring = tx->data;
+    row->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
+                (uint64_t)cable->number << ENTRY_CABLE;
+    row->nodes = peer->link->config.nodes;
+    row->may = (uint32_t)(left > 0 ? left : 0);
+    row->room = tx->credits < row->may ? tx->credits : row->may;
+    return row->may;
+}
+
+/*
+ * The first of @bytes at @from, to @slot. Returns its bytes; 0: it is for hostlink_entry_parse().
+ */
+static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *from, uint32_t bytes,
+                                 struct emu_entry *slot)
+{
+    struct emu_pool_cache *cache = row->cache;
+    uint32_t payload, whole;
+    struct emu_hdr hdr;
+    uint64_t head;
+
+    if (bytes < EMU_HOSTLINK_ENTRY_BYTES)
+        return 0;
+    memcpy(&head, from, sizeof head);
+    memcpy(&hdr, from + ENTRY_HDR, sizeof hdr);
+    payload = (uint16_t)(head >> ENTRY_LENGTH);
+    whole = EMU_HOSTLINK_ENTRY_BYTES + payload;
+    if ((head & ~ROW_LENGTH) != row->head || bytes < whole || hdr.kind != EMU_UNICAST ||
+        hdr.dst >= row->nodes || hdr.src >= row->nodes || hdr.len != payload || !payload ||
+        payload > EMU_PAYLOAD_BYTES)
+        return 0;
+    slot->buf = emu_pool_take(cache);
+    if (slot->buf == EMU_NO_BUF)
+        return 0;
+    slot->hdr = hdr;
+    memcpy(&slot->crc, from + ENTRY_CRC, sizeof slot->crc);
+    emu_copy(emu_pool_bytes(cache->pool, slot->buf), from + EMU_HOSTLINK_ENTRY_BYTES, payload);
+    return whole;
+}
+
+/* To our switch, as far as it has room. Returns how many, and adds to @done. */
+static uint32_t row_to_switch(struct cable_row *row, const uint8_t *records, uint32_t bytes,
+                              uint32_t *done)
+{
+    uint32_t moved = 0, whole;
+
+    for (; moved < row->room; moved++) {
+        whole = row_entry(row, records + *done, bytes - *done, emu_ring_slot(&row->ring));
+        if (!whole)
+            break;
+        emu_ring_show(emu_ring_next(&row->ring), 0);
+        *done += whole;
+    }
+    return moved;
+}
+
+/* To those that wait for its room. */
+static uint32_t row_to_queue(const struct cable_row *row, struct hostlink_cable *cable,
+                             const uint8_t *records, uint32_t bytes, uint32_t *done)
+{
+    uint32_t moved = 0, most = row->may - row->room, whole;
+
+    for (; moved < most; moved++) {
+        struct emu_entry *slot = hostlink_queued(cable, cable->queued);
+
+        whole = row_entry(row, records + *done, bytes - *done, slot);
+        if (!whole)
+            break;
+        slot->time_ps = 0;
+        cable->queued++;
+        *done += whole;
+    }
+    return moved;
+}
+
+/* As many as there are, and may come. Returns their bytes. */
+static uint32_t cable_row_rx(struct hostlink_cable *cable, const uint8_t *records, uint32_t bytes)
+{
+    uint32_t done = 0, moved, waits = 0;
+    struct emu_tx *tx = &cable->ends.tx;
+    struct cable_row row;
+
+    if (!row_begin(&row, cable))
+        return 0;
+    moved = row_to_switch(&row, records, bytes, &done);
+    if (moved == row.room)
+        waits = row_to_queue(&row, cable, records, bytes, &done);
+    if (moved) {
+        emu_tx_sent(tx, &row.ring, moved);
+        hostlink_touch(cable);
+    }
+    cable->open[0] += (int32_t)(moved + waits);
+    emu_count(&cable->peer->counts.entries_received, moved + waits);
+    return done;
+}
+
+/* An entry for itself. Returns its bytes; 0: there is none. */
+static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
+                            const uint8_t *from, uint32_t bytes)
+{
+    bool timed = peer->link->dev.timed;
+    struct emu_hostlink_record record;
+    uint32_t whole = hostlink_entry_parse(from, bytes, peer->cables, &record);
+
+    if (!whole)
+        return 0;
+    if (!cable->channels && !timed)
+        peer->broken =
+            !cable_rx_entry(&peer->cable[record.cable], &record, from, whole, false, false);
+    else
+        peer->broken = !cable_rx_entry(&peer->cable[record.cable], &record, from, whole,
+                                       cable->channels, timed);
+    return whole;
+}
+
+uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes)
+{
+    uint32_t done = 0;
+
+    while (!peer->broken) {
+        uint32_t number = hostlink_entry_cable(records + done, bytes - done), more;
+
+        if (number >= peer->cables || !peer->cable[number].slots)
+            break;
+        more = cable_row_rx(&peer->cable[number], records + done, bytes - done);
+        if (!more)
+            more = cable_entry(peer, &peer->cable[number], records + done, bytes - done);
+        if (!more)
+            break;
+        done += more;
+    }
+    if (done)
+        peer->moved_ns = peer->link->now_ns;
+    return done;
+}
+
+uint32_t hostlink_room_go(struct hostlink_peer *peer)
+{
+    struct hostlink_room *room = &peer->room;
+    struct emu_hostlink_record record;
+    uint32_t gone = 0;
+
+    for (; room->count; gone++) {
+        struct hostlink_cable *cable;
+
+        emu_hostlink_parse(room_at(room, room->got), EMU_HOSTLINK_ENTRY_MOST, peer->cables,
+                           &record);
+        cable = &peer->cable[record.cable];
+        if (!cable_deliver(cable, &record, &peer->link->dev.worker->cache, cable->channels,
+                           peer->link->dev.timed))
+            break;
+        emu_count(&peer->counts.entries_received, 1);
+        cable->waiting--;
+        room->got = (room->got + 1) % room->slots;
+        room->count--;
+    }
+    return gone;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loss.c - which frames on their way are lost.
+ *
+ * Two signs (RFC 8985, RFC 9002): one that was sent later has arrived, and the time by which
+ * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298),
+ * which sends only the oldest again, to learn more. How far frames overtake each other is the
+ * wire's: when the other host says that a frame came by two of its transmissions, that time is
+ * doubled, and after many frames that were sent again with reason it is halved.
+ */
+#include "emu/hostlink/session/internal.h"
+
+#define LOSS_LEAST_NS    UINT64_C(1000000)   /* time-outs: wires are short */
+#define LOSS_MOST_NS     UINT64_C(250000000) /* it is back so soon after a cut, at most */
+#define LOSS_OVERTAKE_NS UINT64_C(10000)     /* frames overtake each other by that at least */
+#define LOSS_WIDEST      16u                 /* doublings */
+#define LOSS_PATIENCE    8u                  /* round trips without such a sign before that */
+#define LOSS_GOOD        64u                 /* frames sent again with reason, for one halving */
+
+void session_loss_begin(struct emu_session *s)
+{
+    s->lost = (struct session_loss){.rto_ns = UINT64_MAX, .found_ns = UINT64_MAX};
+    emu_list_init(&s->lost.flight);
+    emu_list_init(&s->lost.lost);
+    emu_rto_init(&s->lost.rto, LOSS_MOST_NS * 1000);
+    emu_rto_adapt(&s->lost.rto, LOSS_LEAST_NS * 1000);
+    session_set(&s->trip_ns, 0);
+}
+
+static uint64_t loss_rto_ns(const struct emu_session *s)
+{
+    return emu_rto_ps(&s->lost.rto, 1) / 1000;
+}
+
+/* Half as much again as nearly all trips take: nothing is overtaken by more. */
+static uint64_t loss_widest_ns(const struct emu_session *s)
+{
+    return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOSS_OVERTAKE_NS;
+}
+
+/* By so much a frame may be overtaken. */
+static uint64_t loss_overtake_ns(const struct emu_session *s)
+{
+    uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = loss_widest_ns(s);
+    uint64_t ns;
+
+    if (least_ns < LOSS_OVERTAKE_NS)
+        least_ns = LOSS_OVERTAKE_NS;
+    ns = least_ns << s->lost.widened;
+    return ns < most_ns ? ns : most_ns;
+}
+
+static struct session_slot *loss_oldest(const struct emu_session *s)
+{
+    return emu_list_entry(s->lost.flight.next, struct session_slot, link);
+}
+
+/* When the oldest frame on its way is timed out. */
+static void loss_set_timer(struct emu_session *s)
+{
+    uint64_t from_ns;
+
+    if (emu_list_empty(&s->lost.flight)) {
+        s->lost.rto_ns = UINT64_MAX;
+        return;
+    }
+    from_ns = loss_oldest(s)->sent_ns;
+    if (from_ns < s->lost.rto_from_ns)
+        from_ns = s->lost.rto_from_ns;
+    s->lost.rto_ns = from_ns + loss_rto_ns(s);
+}
+
+void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
+{
+    bool first = emu_list_empty(&s->lost.flight);
+
+    slot->state = SLOT_FLIGHT;
+    slot->sent_ns = now_ns;
+    emu_list_add(&s->lost.flight, &slot->link);
+    slot->twice = slot->again;
+    slot->again = true;
+    if (slot->twice)
+        emu_count(&s->counts.sent_again, 1);
+    if (first)
+        loss_set_timer(s);
+}
+
+void session_loss_trip(struct emu_session *s, uint64_t trip_ns)
+{
+    emu_rto_sample(&s->lost.rto, UINT64_C(1000) * trip_ns);
+    s->lost.late = false;
+}
+
+/* A frame was sent again, and had not been lost: it took longer than was thought that any does. */
+static void loss_widen(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_loss *lost = &s->lost;
+    uint64_t overtake_ns = loss_overtake_ns(s);
+
+    lost->good = 0;
+    lost->sign_ns = now_ns;
+    if (now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
+        return; /* once a round trip */
+    lost->widened_ns = now_ns;
+    if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
+        lost->widened++;
+    /* Of such frames no trip is known, and those of the others are too short (Karn). */
+    session_loss_trip(s, lost->trip_ns + overtake_ns);
+}
+
+void session_loss_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns)
+{
+    if (needless != s->lost.needless)
+        loss_widen(s, now_ns);
+    s->lost.needless = needless;
+}
+
+void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
+{
+    uint64_t trip_ns = now_ns - slot->sent_ns;
+
+    if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
+        return;
+    if (slot->state == SLOT_LOST) /* it was on its way all the time */
+        loss_widen(s, now_ns);
+    emu_list_del(&slot->link);
+    if (!slot->twice)
+        session_loss_trip(s, trip_ns);
+}
+
+void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns)
+{
+    uint64_t last = s->send.packet - 1;
+    uint32_t back = (uint32_t)last - newest;
+
+    /* no packet has such a number: it was never sent, or it is far in the past */
+    if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
+        return;
+    s->lost.packet = last - back;
+    s->lost.trip_ns = trip_ns;
+}
+
+static void loss_mark(struct emu_session *s, struct session_slot *slot)
+{
+    emu_list_del(&slot->link);
+    slot->state = SLOT_LOST;
+    emu_list_add(&s->lost.lost, &slot->link);
+}
+
+/* Those that others have overtaken by too much. */
+static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_loss *lost = &s->lost;
+    uint64_t after_ns = lost->trip_ns + loss_overtake_ns(s);
+
+    lost->found_ns = UINT64_MAX;
+    while (!emu_list_empty(&lost->flight)) {
+        struct session_slot *slot = loss_oldest(s);
+
+        if (slot->packet >= lost->packet)
+            break;
+        if (now_ns - slot->sent_ns < after_ns) {
+            lost->found_ns = slot->sent_ns + after_ns;
+            break;
+        }
+        loss_mark(s, slot);
+        lost->good++;
+    }
+    if (lost->good >= LOSS_GOOD && lost->widened &&
+        now_ns - lost->sign_ns > LOSS_PATIENCE * lost->trip_ns) {
+        lost->widened--;
+        lost->good = 0;
+    }
+}
+
+void session_loss_find(struct emu_session *s, uint64_t now_ns)
+{
+    loss_find_overtaken(s, now_ns);
+    loss_set_timer(s);
+    if (now_ns < s->lost.rto_ns)
+        return;
+    emu_count(&s->counts.timeouts, 1);
+    emu_rto_late(&s->lost.rto);
+    s->lost.late = true;
+    s->lost.rto_from_ns = now_ns;
+    loss_mark(s, loss_oldest(s));
+    loss_set_timer(s);
+}

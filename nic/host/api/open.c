@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* open.c - create and free an adapter */
+#include "nic/host/api/open.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/hostif/bounds.h"
+#include "emu/util/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/op.h"
+#include "nic/host/group/group.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/progress/progress.h"
+#include "nic/host/rx/message.h"
+#include "nic/host/rx/queue.h"
+#include "nic/host/tx/answer.h"
+
+#define EAGER_DEFAULT 8192u
+
+/* Indexed by fabemu_info.acknowledged. */
+static const struct nic_transport transports[] = {
+    {.reports_delivery = false, .has_engine = false},
+    {.reports_delivery = true, .has_engine = true},
+};
+
+static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
+{
+    const char *text = getenv(name);
+    unsigned long long value;
+    char *end;
+
+    if (!text || !*text)
+        return otherwise;
+    value = strtoull(text, &end, 0);
+    if (*end)
+        return otherwise;
+    return value > most ? most : (uint32_t)value;
+}
+
+/*
+ * The fabric's bounds, or the default where it gave none. The user may override two of them for
+ * this process.
+ */
+static void nic_init_bounds(struct fabemu *fab)
+{
+    struct fabemu_bounds *bounds = &fab->info.bounds;
+    const char *own = getenv("FABEMU_PEER_TIMEOUT_MS");
+    uint32_t own_ms = env_number("FABEMU_PEER_TIMEOUT_MS", 0, UINT32_MAX);
+
+#define FILL(field, name, ms, what) bounds->field##_ms += bounds->field##_ms ? 0 : (ms);
+    EMU_BOUNDS_LIBRARY(FILL)
+#undef FILL
+    if (own && strcmp(own, "off") == 0)
+        bounds->silence_ms = bounds->leave_ms = FABEMU_FOREVER;
+    else if (own_ms)
+        bounds->silence_ms = bounds->leave_ms = own_ms;
+    fab->hello_limit_ns = emu_bound_ns(bounds->silence_ms);
+    fab->vacant_limit_ns = emu_bound_ns(bounds->successor_ms);
+    fab->leave_limit_ns = emu_bound_ns(bounds->leave_ms);
+    fab->farewell_limit_ns = emu_bound_ns(bounds->farewell_ms);
+}
+
+static void nic_init(struct fabemu *fab)
+{
+    const struct emu_hostif_shared *sh = fab->hostif.shared;
+    struct emu_list *const lists[] = {&fab->ready,    &fab->connecting, &fab->bulk,   &fab->ctls,
+                                      &fab->ctl_free, &fab->serving,    &fab->busy,   &fab->setting,
+                                      &fab->again,    &fab->events,     &fab->opened, &fab->fired};
+
+    fab->incarnation = fab->info.incarnation =
+        emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, fab->info.node));
+    fab->transport = transports[fab->info.acknowledged];
+    fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
+    nic_init_bounds(fab);
+    fab->watch_gap_ns = NIC_WATCH_NS;
+    fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
+    fab->hello_starved_ns = emu_hostif_nic_starved(&fab->hostif, fab->watch_ns);
+    fab->timed = sh->timed;
+    fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
+    fab->pid = getpid();
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        emu_list_init(lists[i]);
+    for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
+        emu_list_init(&fab->msg_free[pool]);
+    fab->pending.written_ns = fab->pending.quiet_ns = emu_now_ns();
+    fab->pending.mismatch.node = EMU_PENDING_ANY;
+    atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
+}
+
+/* On an error the caller frees what was allocated. */
+static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
+{
+    if (info->node != fab->hostif.shared->node || info->nodes != fab->hostif.shared->nodes)
+        return -EPROTO;
+    fab->info = *info;
+    fab->peers = calloc(info->nodes, sizeof *fab->peers);
+    fab->queues = calloc(NIC_QUEUES, sizeof(struct fabemu_queue *));
+    if (!fab->peers || !fab->queues)
+        return -ENOMEM;
+    return -pthread_mutex_init(&fab->lock, NULL);
+}
+
+int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct fabemu_info *info)
+{
+    struct fabemu *fab = aligned_alloc(EMU_LINE, sizeof *fab);
+    int err;
+
+    if (!fab)
+        return -ENOMEM;
+    memset(fab, 0, sizeof *fab);
+    err = emu_hostif_nic_open(&fab->hostif, fds);
+    if (err)
+        goto free_fab;
+    err = nic_begin(fab, info);
+    if (err)
+        goto close_hostif;
+    nic_init(fab);
+    *ret = fab;
+    return 0;
+
+close_hostif:
+    free(fab->queues);
+    free(fab->peers);
+    fab->hostif.bell = -1; /* remains the caller's */
+    emu_hostif_nic_close(&fab->hostif);
+free_fab:
+    free(fab);
+    return err;
+}
+
+static void ctls_free(struct emu_list *ctls)
+{
+    while (!emu_list_empty(ctls)) {
+        struct nic_ctl *ctl = emu_list_entry(ctls->next, struct nic_ctl, link);
+
+        emu_list_del(&ctl->link);
+        free(ctl);
+    }
+}
+
+static void nic_free_pools(struct fabemu *fab)
+{
+    while (!emu_list_empty(&fab->serving)) {
+        struct nic_serve *serve = emu_list_entry(fab->serving.next, struct nic_serve, op.post.link);
+
+        emu_list_del(&serve->op.post.link);
+        free(serve);
+    }
+    ctls_free(&fab->ctls);
+    ctls_free(&fab->ctl_free);
+    while (fab->early_free) {
+        struct nic_early *early = fab->early_free;
+
+        fab->early_free = early->next;
+        free(early);
+    }
+    nic_message_release_pools(fab);
+}
+
+void nic_close(struct fabemu *fab)
+{
+    nic_queue_release(fab);
+    nic_group_release(fab);
+    for (uint32_t i = 0; i < fab->info.nodes; i++)
+        nic_peer_release(fab, &fab->peers[i]);
+    nic_op_fail_all(fab, FABEMU_ANY_NODE, -ECANCELED);
+    nic_event_release(fab);
+    for (uint32_t i = 0; i < fab->region_count; i++)
+        free(fab->regions[i]);
+    nic_free_pools(fab);
+    free(fab->regions);
+    free(fab->slots);
+    free(fab->loop);
+    free(fab->queues);
+    free(fab->peers);
+    pthread_mutex_destroy(&fab->lock);
+    emu_hostif_nic_close(&fab->hostif);
+    free(fab->path);
+    free(fab);
+}
+
+const struct fabemu_info *fabemu_info(const struct fabemu *fab)
+{
+    return &fab->info;
+}

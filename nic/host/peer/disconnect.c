@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * disconnect.c - disconnect: answer the queries of a process that detaches, and receive the answers
+ * to ours.
+ *
+ * A process that receives NIC_DISCONNECT_ASK answers once it has dispatched all requests that the
+ * query counts, has all bulk data that it fetches, and has the results of its own requests. The
+ * answer counts its own requests, so that the process that detaches receives these, too. After its
+ * answer it sends only to the node's next incarnation. The answer to the last process that
+ * disconnected is kept and repeated when a query is repeated.
+ */
+#include "nic/host/peer/disconnect.h"
+
+#include "emu/util/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/op.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/peer/handshake.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
+
+/*
+ * Burst of answers to a process without a handshake: more than its queries in 10 s, since it waits
+ * for the last answer.
+ */
+#define DISCONNECT_AHEAD 256u
+
+/*
+ * Is @op a receive that waits for DATA, or a send that waits for a FIN? The FIN may be overtaken by
+ * the disconnect.
+ */
+static bool op_awaits_peer(const struct nic_op *op)
+{
+    return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_fin(op);
+}
+
+bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,
+                         struct nic_wire_disconnect *disconnect)
+{
+    disconnect->incarnation = fab->incarnation;
+    disconnect->queries_sent = peer->queries_sent;
+    return nic_answer(fab, peer, disconnect, sizeof *disconnect);
+}
+
+/* Send an answer. False: no space now. */
+static bool disconnect_send_answer(struct fabemu *fab, struct nic_peer *peer,
+                                   struct nic_wire_disconnect *disconnect)
+{
+    disconnect->came = peer->queries_received;
+    disconnect->done = peer->done_sent;
+    disconnect->given = (uint16_t)(peer->replies + 1);
+    if (!nic_disconnect_send(fab, peer, disconnect))
+        return false;
+    peer->replies++;
+    return true;
+}
+
+/*
+ * The peer detaches and says how many requests it has sent. If some have not arrived, it repeats
+ * the query later.
+ */
+static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
+                              const struct nic_wire_disconnect *ask)
+{
+    struct nic_wire_disconnect disconnect = {.head = nic_head(peer, NIC_DISCONNECT, 0),
+                                             .sent = peer->tx_seq,
+                                             .kind = NIC_DISCONNECT_ANSWER};
+
+    if (peer->rx_next != ask->sent || nic_op_any(fab, peer->node, op_awaits_peer) ||
+        !disconnect_send_answer(fab, peer, &disconnect))
+        return;
+    peer->disconnect_tx = peer->tx_check;
+    peer->disconnect_rx = peer->rx_check;
+    peer->disconnect_sent = peer->tx_seq;
+    peer->disconnect_at_ns = emu_now_ns();
+    nic_peer_departed(fab, peer, peer->incarnation + 1, true);
+}
+
+/* A query with a check that is not the pair's: it was answered before, or its sender is unknown. */
+static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
+                                    const struct nic_wire_disconnect *ask)
+{
+    struct nic_wire_disconnect disconnect = {.head = {.what = NIC_DISCONNECT}};
+
+    nic_peer_check(fab, peer);
+    if (!nic_peer_may_answer(&peer->disconnect_debt_ns, DISCONNECT_AHEAD))
+        return;
+    if (peer->disconnect_rx && ask->head.check == peer->disconnect_rx) {
+        disconnect.kind = NIC_DISCONNECT_ANSWER;
+        disconnect.head.check = peer->disconnect_tx;
+        disconnect.sent = peer->disconnect_sent;
+        disconnect_send_answer(fab, peer, &disconnect);
+    } else if (peer->incarnation) { /* we are in another epoch, or the peer is gone */
+        nic_peer_unknown(fab, peer);
+    } else { /* its hello may still arrive, too late for a handshake */
+        fab->counts.stranger++;
+        disconnect.kind = NIC_DISCONNECT_UNKNOWN;
+        disconnect.head.check = ask->head.check;
+        if (!disconnect_send_answer(fab, peer, &disconnect) || ask->incarnation != peer->first)
+            return;
+        peer->disconnect_at_ns = emu_now_ns();
+        nic_peer_departed(fab, peer, ask->incarnation + 1, true);
+    }
+}
+
+/*
+ * The first segment of a disconnect from a later incarnation resets the counts. False: @incarnation
+ * is older, and nobody waits for an answer any more.
+ */
+static bool disconnect_is_current(struct nic_peer *peer, uint64_t incarnation)
+{
+    if (incarnation <= peer->queries_incarnation)
+        return incarnation == peer->queries_incarnation;
+    peer->queries_incarnation = incarnation;
+    peer->queries_received = peer->replies = peer->queries_total = 0;
+    peer->queries_ended = peer->done_announced = peer->done_received = false;
+    return true;
+}
+
+/* The peer sends no more queries: it has our answer, or has answered us. */
+static void disconnect_note_last_query(struct nic_peer *peer,
+                                       const struct nic_wire_disconnect *disconnect)
+{
+    peer->queries_ended = true;
+    peer->queries_total = disconnect->queries_sent;
+    peer->done_received |= disconnect->kind == NIC_DISCONNECT_DONE;
+}
+
+/*
+ * We have the peer's answer: notify it once that we send no more queries, because it may want to
+ * detach, too, and then waits for our last query. A peer that has received an answer from us knows
+ * already.
+ */
+static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
+{
+    struct nic_wire_disconnect disconnect = {.head = {.what = NIC_DISCONNECT,
+                                                      .check = peer->tx_check},
+                                             .kind = NIC_DISCONNECT_DONE};
+
+    if (!peer->done_sent && !peer->replies)
+        peer->done_sent = nic_disconnect_send(fab, peer, &disconnect);
+}
+
+static void disconnect_count_answer(struct nic_peer *peer, const struct nic_wire_disconnect *answer)
+{
+    disconnect_note_last_query(peer, answer);
+    peer->done_announced |= answer->done;
+    peer->answers++;
+    if ((int16_t)(answer->came - peer->came) <= 0)
+        return;
+    peer->came = answer->came;
+    peer->given = answer->given;
+}
+
+static void disconnect_accept_answer(struct fabemu *fab, struct nic_peer *peer,
+                                     const struct nic_wire_disconnect *answer, uint32_t last)
+{
+    if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
+        fab->counts.malformed++;
+        return;
+    }
+    disconnect_count_answer(peer, answer);
+    peer->answered_disconnect = true;
+    peer->last = last;
+    disconnect_send_done(fab, peer);
+}
+
+void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
+                       bool known)
+{
+    struct nic_wire_disconnect disconnect;
+
+    if (!nic_wire_read(fab, seg, &disconnect, sizeof disconnect))
+        return;
+    if (disconnect.incarnation >
+            emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node)) ||
+        /* no such incarnation, yet or any more */
+        !disconnect_is_current(peer, disconnect.incarnation)) {
+        fab->counts.stranger++;
+        return;
+    }
+    peer->queries_received += disconnect.kind == NIC_DISCONNECT_ASK;
+    if (disconnect.kind == NIC_DISCONNECT_ASK && known)
+        disconnect_answer(fab, peer, &disconnect);
+    else if (disconnect.kind == NIC_DISCONNECT_ASK)
+        disconnect_answer_again(fab, peer, &disconnect);
+    else if (disconnect.kind == NIC_DISCONNECT_ANSWER && known)
+        disconnect_accept_answer(fab, peer, &disconnect, disconnect.sent);
+    else if (disconnect.kind == NIC_DISCONNECT_ANSWER && fab->leaving)
+        /* it has our answer already, or has left since */
+        disconnect_count_answer(peer, &disconnect);
+    else if (disconnect.kind == NIC_DISCONNECT_DONE)
+        disconnect_note_last_query(peer, &disconnect);
+    else if (disconnect.kind == NIC_DISCONNECT_UNKNOWN && peer->incarnation &&
+             disconnect.head.check == peer->tx_check)
+        disconnect_accept_answer(fab, peer, &disconnect, peer->rx_next);
+    else
+        fab->counts.stranger++;
+}

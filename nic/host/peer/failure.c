@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failure.c - a process is gone, or the pair's streams broke: end all operations with it.
+ *
+ * The fabric writes the incarnation of each node into every host interface
+ * (emu_incarnation_state()). So a hello from a process that is gone is recognised even if it was
+ * overtaken, no hello goes to an empty node, and operations with a process end as soon as its
+ * departure is seen here: when an operation starts, and in each step after a process has gone
+ * (emu_hostif_nic_endings()). Later operations are with the node's next process, so a late report
+ * never hits them.
+ *
+ * The pair's streams break when the network drops one of its segments for good: then the request
+ * numbers have a gap, or an answer is missing. The sender of the segment ends all operations with
+ * the peer, starts the next epoch, and sends hellos until the peer answers. A process that receives
+ * a hello of a later epoch does the same (handshake.c).
+ */
+#include "nic/host/peer/failure.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/util/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/peer/handshake.h"
+#include "nic/host/rx/message.h"
+#include "nic/host/rx/queue.h"
+#include "nic/host/tx/request.h"
+
+/* End all queued operations: they were for the process that is, or last was, at the node. */
+void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
+{
+    while (!emu_list_empty(&peer->sendq))
+        nic_op_end(fab, emu_list_entry(peer->sendq.next, struct nic_op, post.link), status);
+    emu_list_del(&peer->ready);
+}
+
+static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
+{
+    for (uint32_t i = 0; peer->earlies && i < NIC_ORDER_WINDOW; i++) {
+        struct nic_early *early = peer->early[i];
+
+        if (!early)
+            continue;
+        peer->early[i] = NULL;
+        peer->earlies--;
+        early->next = fab->early_free;
+        fab->early_free = early;
+    }
+}
+
+/* Forget the process at the node. */
+static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
+{
+    nic_message_break(fab, peer, -EHOSTUNREACH);
+    nic_op_fail_all(fab, peer->node, -EHOSTUNREACH);
+    early_drop_all(fab, peer);
+    emu_list_del(&peer->ready);
+    peer->incarnation = 0;
+    peer->vacated = true;
+    peer->open = false;
+    peer->answered_disconnect = false;
+    peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = 0;
+    peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
+}
+
+/*
+ * The pair's streams break here. Pending operations report it by their status. If there are none,
+ * the next operation must: data whose send had completed may not have arrived.
+ */
+void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t incarnation = peer->incarnation;
+    uint32_t before = fab->completions;
+
+    peer->broke_ns = emu_now_ns();
+    nic_peer_count_break(fab, peer->node);
+    nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    peer_forget(fab, peer);
+    nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
+    peer->unreported_incarnation = fab->leaving || fab->completions == before ? incarnation : 0;
+}
+
+/* A process that ends without a disconnect may lack everything that it has not acknowledged. */
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
+{
+    uint64_t incarnation = peer->incarnation ? peer->incarnation : peer->unreported_incarnation;
+    bool lost = peer->unreported_incarnation ||
+                (peer->incarnation && !goodbye && peer->tx_seq != peer->tx_acked);
+    bool greeted = emu_listed(&peer->connect);
+    uint32_t before = fab->completions;
+
+    assert(first > peer->first);
+    peer->first = first;
+    peer->broke = NIC_BROKE_NOT;
+    nic_peer_count_break(fab, peer->node);
+    peer->debt_ns = 0;
+    emu_list_del(&peer->connect);
+    nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    peer_forget(fab, peer);
+    nic_queue_fail_older(fab, peer->node, first, goodbye);
+    peer->must_notify = false; /* nobody is left to be notified */
+    peer->unreported_incarnation = lost && fab->completions == before ? incarnation : 0;
+    if (greeted)
+        nic_peer_connect(fab, peer); /* the node's next process */
+}
+
+void nic_peer_check_all(struct fabemu *fab)
+{
+    atomic_store_explicit(&fab->endings, emu_hostif_nic_endings(&fab->hostif),
+                          memory_order_relaxed);
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (fab->peers[node].sendq.next)
+            nic_peer_check(fab, &fab->peers[node]);
+}
+
+int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    nic_peer_check(fab, peer);
+    if (peer->unreported_incarnation &&
+        (!op->named || op->incarnation == peer->unreported_incarnation)) {
+        peer->unreported_incarnation = 0;
+        return nic_fail(-EHOSTUNREACH, "what was sent to node %u before may be lost", peer->node);
+    }
+    if (op->named && (op->incarnation != peer->first || !nic_peer_is_there(fab, peer)))
+        return nic_fail(-EHOSTUNREACH, "process %llu of node %u has left or died",
+                        (unsigned long long)op->incarnation, peer->node);
+    op->incarnation = peer->first;
+    return 0;
+}
+
+void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    if (nic_peer_begin(fab, peer, op)) {
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    nic_request(fab, peer, op);
+    if (!peer->open)
+        nic_peer_connect(fab, peer);
+}
+
+/* As nic_peer_break(), and we must notify the peer. */
+void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer)
+{
+    nic_peer_break(fab, peer);
+    peer->epoch++;
+    peer->must_notify = true;
+}
+
+void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
+{
+    nic_peer_fail_queue(fab, peer, -ECANCELED);
+    emu_list_del(&peer->connect);
+}
+
+void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (!peer->sendq.next)
+        return; /* never touched */
+    nic_peer_fail_queue(fab, peer, -ECANCELED);
+    early_drop_all(fab, peer);
+    free(peer->early);
+    free(peer->lost);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handshake.c - handshake: send, repeat and receive hellos; epochs.
+ *
+ * Before the first request two processes exchange hellos (one round trip). A node may have been
+ * given to another process, whose request numbers start again, so a process accepts segments only
+ * from an incarnation that it knows.
+ *
+ * Each epoch has its own check value, so a late segment of an earlier epoch is refused like one of
+ * an unknown process. If both processes break the pair at the same time, or one breaks it twice,
+ * they agree on the later epoch.
+ */
+#include "nic/host/peer/handshake.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/util/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/peer/failure.h"
+#include "nic/host/rx/queue.h"
+#include "nic/host/tx/answer.h"
+
+/*
+ * Burst of hellos that answer: a process that starts a handshake repeats its hello faster at first.
+ */
+#define ANSWER_AHEAD 16u
+
+/* Burst of hellos to a process that sent none: it must learn once that our epoch differs. */
+#define ANSWER_AHEAD_STRANGER 4u
+
+/* How much later than a hello the fabric's report of a drop may arrive: as hellos repeat. */
+#define NEWS_NS 50000000u
+
+void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO,
+                                   .want = want,
+                                   .incarnation = fab->incarnation,
+                                   .known = peer->incarnation,
+                                   .epoch = peer->epoch};
+
+    if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
+        peer->hello_pending = nic_reports_on(fab, peer->node);
+}
+
+void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t now = emu_now_ns();
+
+    if (emu_listed(&peer->connect))
+        return;
+    peer->hello_gap_ns = NIC_HELLO_FIRST_NS;
+    peer->hello_ns = now + peer->hello_gap_ns;
+    peer->hello_began_ns = now;
+    peer->hello_away_ns = 0;
+    peer->hello_at = fab->hostif.up_tail; /* or later, if the ring is full */
+    peer->hello_taken = emu_hostif_nic_taken(&fab->hostif);
+    emu_list_add(&fab->connecting, &peer->connect);
+    nic_peer_send_hello(fab, peer, true);
+}
+
+void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
+{
+    fab->counts.stranger++;
+    if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
+        nic_peer_send_hello(fab, peer, false);
+}
+
+void fabemu_ping(struct fabemu *fab, uint32_t node)
+{
+    if (nic_is_defunct(fab) || node >= fab->info.nodes || node == fab->info.node)
+        return;
+    nic_lock(fab);
+    nic_peer_connect(fab, nic_peer(fab, node));
+    nic_unlock(fab);
+}
+
+void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (!peer->hello_pending && !emu_listed(&peer->connect) && peer->node != fab->info.node)
+        nic_peer_send_hello(fab, peer, true);
+}
+
+/*
+ * No answer came. A process that we know may be stopped or unreachable: the pair breaks, and may
+ * handshake again. An unknown process may just be busy: sends fail, receives keep waiting. If no
+ * process was ever there, receives fail, too.
+ */
+static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
+{
+    bool cut = broke != NIC_BROKE_SILENT;
+
+    emu_list_del(&peer->connect);
+    peer->unanswered = true;
+    peer->broke = broke;
+    peer->broke_away_ns = peer->hello_away_ns;
+    if (peer->incarnation) {
+        nic_peer_break_off(fab, peer);
+        return;
+    }
+    nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    if (cut || peer->vacated || nic_peer_is_new(fab, peer))
+        nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
+    peer->vacated |= cut;
+}
+
+/*
+ * How long to repeat hellos. If the node is empty, its next process should come soon; once it is
+ * there it gets the usual time to answer.
+ */
+static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
+    bool vacant = word && !emu_incarnation_attached(word);
+
+    return vacant && fab->hello_limit_ns > fab->vacant_limit_ns ? fab->vacant_limit_ns
+                                                                : fab->hello_limit_ns;
+}
+
+/*
+ * Segments that this process posted earlier precede the first hello in the up ring, possibly
+ * thousands. While the fabric is still taking these, however slowly, the peer is not silent.
+ */
+static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+{
+    uint32_t taken = emu_hostif_nic_taken(&fab->hostif);
+
+    if (taken == peer->hello_taken || (int32_t)(peer->hello_at - peer->hello_taken) < 0)
+        return;
+    peer->hello_taken = taken;
+    peer->hello_began_ns = now;
+}
+
+/*
+ * The time since the last scan that does not count as silence of peers. It is the longer of two
+ * times: for how long this process did not run, by its own clock (it may have been stopped); and
+ * for how long processes or the fabric had no core, as counted by the fabric's manager. A part of
+ * both still counts as silence, so that the wait ends: an eighth of the bound for each late scan,
+ * and the part that emu_starved_ns() leaves. The manager's count may arrive after this process has
+ * noticed the same time itself; no time is subtracted twice.
+ */
+static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
+{
+    uint64_t stood_ns = now - fab->hello_scan_ns;
+    uint64_t starved_ns = emu_hostif_nic_starved(&fab->hostif, now), away_ns = 0;
+
+    if (starved_ns > fab->hello_starved_ns) {
+        away_ns = starved_ns - fab->hello_starved_ns;
+        fab->hello_starved_ns = starved_ns;
+    }
+    if (stood_ns > fab->hello_limit_ns / 4 && stood_ns - fab->hello_limit_ns / 8 > away_ns)
+        away_ns = stood_ns - fab->hello_limit_ns / 8;
+    if (away_ns > now - fab->hello_away_ns)
+        away_ns = now - fab->hello_away_ns;
+    if (away_ns)
+        fab->hello_away_ns = now;
+    return away_ns;
+}
+
+/* Exclude @away_ns from the time of the hello to @peer. */
+static void hello_exclude(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
+{
+    uint64_t most_ns = now - peer->hello_began_ns;
+
+    away_ns = away_ns < most_ns ? away_ns : most_ns;
+    peer->hello_began_ns += away_ns;
+    peer->hello_away_ns += away_ns;
+}
+
+static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+{
+    hello_restart_if_taken(fab, peer, now);
+    if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
+        peer_connect_failed(fab, peer, NIC_BROKE_SILENT);
+        return;
+    }
+    if (now < peer->hello_ns || !nic_peer_is_there(fab, peer))
+        return;
+    if (peer->hello_gap_ns < NIC_HELLO_LAST_NS)
+        peer->hello_gap_ns *= 2;
+    peer->hello_ns = now + peer->hello_gap_ns;
+    if (!peer->hello_pending) /* else the network repeats it */
+        nic_peer_send_hello(fab, peer, true);
+}
+
+void nic_peer_connect_again(struct fabemu *fab)
+{
+    uint64_t now = emu_now_ns(), away_ns;
+    struct emu_list *at = fab->connecting.next, *next;
+
+    if (now < fab->hello_scan_ns)
+        return;
+    away_ns = hello_away_ns(fab, now);
+    fab->hello_scan_ns = now + NIC_HELLO_FIRST_NS;
+    for (; at != &fab->connecting; at = next) {
+        struct nic_peer *peer = emu_list_entry(at, struct nic_peer, connect);
+
+        next = at->next;
+        hello_exclude(peer, now, away_ns);
+        peer_hello_again(fab, peer, now);
+    }
+}
+
+static bool epoch_before(uint32_t epoch, uint32_t than)
+{
+    return (int32_t)(epoch - than) < 0;
+}
+
+/*
+ * Does this segment carry the checks of the current epoch? The network may report segments of this
+ * node's previous process.
+ */
+static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
+                            const struct emu_seg *seg)
+{
+    struct nic_wire_hello hello;
+    struct nic_wire_data data;
+    struct nic_wire_head head;
+
+    switch (seg->payload[0]) {
+    case NIC_HELLO:
+        memcpy(&hello, seg->payload, sizeof hello);
+        return seg->hdr.len == sizeof hello && hello.incarnation == fab->incarnation &&
+               hello.known == peer->incarnation && hello.epoch == peer->epoch;
+    case NIC_DATA:
+        memcpy(&data, seg->payload, sizeof data);
+        return peer->incarnation && seg->hdr.len > sizeof data &&
+               data.check == (uint16_t)peer->tx_check;
+    default:
+        memcpy(&head, seg->payload, sizeof head);
+        return peer->incarnation && seg->hdr.len >= sizeof head && head.check == peer->tx_check;
+    }
+}
+
+void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
+        peer->hello_pending = false;
+    if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
+        return;               /* all operations that waited for it have ended */
+    if (!peer->incarnation) { /* no handshake yet, and the peer is unreachable */
+        peer_connect_failed(fab, peer, NIC_BROKE_GIVEN_UP);
+        return;
+    }
+    peer->broke = NIC_BROKE_GIVEN_UP;
+    nic_peer_break_off(fab, peer);
+    emu_list_del(&peer->connect);
+    nic_peer_connect(fab, peer);
+}
+
+/* Record the drop for third processes that may wait for @peer: fabemu_drops(). */
+static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t incarnation,
+                             const char *why)
+{
+    char *lost = strdup(why);
+
+    if (lost) {
+        free(peer->lost);
+        peer->lost = lost;
+        peer->drop_incarnation = incarnation;
+    }
+    nic_peer_count_drop(fab, peer->node);
+}
+
+/*
+ * The fabric reports a drop to both processes of the pair. The segment was sent before @at_ns: if
+ * we have broken the pair since, it was of an epoch that has ended here, and the peer handles its
+ * own side. A lost hello is repeated. If one of the processes has a successor, nobody waits for it
+ * any more.
+ */
+void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
+{
+    struct nic_peer *from = loss->from, *to = loss->to;
+    struct nic_peer *peer = from->node == fab->info.node ? to : from;
+
+    if (!nic_incarnation_is_last(fab, from->node, loss->from_incarnation) ||
+        !nic_incarnation_is_last(fab, to->node, loss->to_incarnation))
+        return;
+    nic_peer_check(fab, peer);
+    peer_record_drop(fab, from, loss->from_incarnation, loss->why);
+    peer_record_drop(fab, to, loss->to_incarnation, loss->why);
+    if (from->node != fab->info.node && to->node != fab->info.node)
+        return;
+    if (peer->broke_ns >= loss->at_ns) {
+        peer->broke = NIC_BROKE_DROP;
+    } else if (peer->incarnation) {
+        peer->broke = NIC_BROKE_DROP;
+        nic_peer_break_off(fab, peer);
+        emu_list_del(&peer->connect);
+        nic_peer_connect(fab, peer);
+    }
+}
+
+/*
+ * Should this hello be ignored for now? Without acknowledgments the fabric reports each drop and
+ * its cause to both processes. A hello of the peer's next epoch may arrive before that report; it
+ * is accepted when it is repeated.
+ */
+static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
+                             const struct nic_wire_hello *hello)
+{
+    uint64_t now = emu_now_ns();
+
+    if (fab->transport.reports_delivery || !peer->incarnation ||
+        !epoch_before(peer->epoch, hello->epoch))
+        return false;
+    if (peer->awaits_epoch != hello->epoch || !peer->awaits_ns) {
+        peer->awaits_epoch = hello->epoch;
+        peer->awaits_ns = now;
+    }
+    return now - peer->awaits_ns < NEWS_NS;
+}
+
+void nic_peer_partitioned(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer_connect_failed(fab, peer, NIC_BROKE_PARTITIONED);
+}
+
+void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (peer->broke == NIC_BROKE_PARTITIONED)
+        peer->broke = NIC_BROKE_NOT; /* reachable again */
+    peer->open = true;
+    peer->unanswered = false;
+    if (peer->must_notify) {
+        /*
+         * The peer took our segments for an unknown process's until now: fail receives that wait
+         * for them.
+         */
+        peer->must_notify = false;
+        nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
+    }
+    emu_list_del(&peer->connect);
+    if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
+}
+
+/* The hello says which epoch of the pair the peer is in. */
+static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
+                       const struct nic_wire_hello *hello)
+{
+    bool later = epoch_before(peer->epoch, hello->epoch);
+
+    if (peer->incarnation && later) {
+        peer->broke = NIC_BROKE_NOTIFIED;
+        nic_peer_break(fab, peer);
+    }
+    if (later)
+        peer->epoch = hello->epoch;
+    if (peer->incarnation)
+        return;
+    peer->incarnation = hello->incarnation;
+    peer->vacated = false;
+    peer->tx_check = nic_check(fab->incarnation, peer->incarnation, peer->epoch);
+    peer->rx_check = nic_check(peer->incarnation, fab->incarnation, peer->epoch);
+}
+
+void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello)
+{
+    bool knows;
+
+    nic_peer_check(fab, peer);
+    if (hello->incarnation != peer->first) {
+        fab->counts.stranger++; /* overtaken by its end or its disconnect */
+        return;
+    }
+    if (peer_awaits_news(fab, peer, hello))
+        return;
+    if (fab->leaving && !peer->incarnation)
+        return; /* too late for a handshake */
+    peer_learn(fab, peer, hello);
+    knows = hello->known == fab->incarnation && hello->epoch == peer->epoch;
+    if (knows)
+        nic_peer_opened(fab, peer);
+    if ((hello->want || (!knows && emu_listed(&peer->connect))) &&
+        nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
+        nic_peer_send_hello(fab, peer, !peer->open && emu_listed(&peer->connect));
+    if (hello->want && peer->open &&
+        (peer->rx_next != peer->rx_acked || peer->rx_consumed != peer->rx_consumed_acked))
+        nic_ack(fab, peer); /* the peer may wait for it */
+}

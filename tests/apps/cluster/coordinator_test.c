@@ -1,0 +1,1185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coordinator_test.c - the governor's side alone, and hosts that are scripts of this test: they
+ * answer each call with success but one, which one of them answers as the case says.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/control/conn.h"
+#include "apps/audit/audit.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/fabric/comm.h"
+#include "apps/cluster/channel.h"
+#include "apps/cluster/coordinator/coordinator.h"
+#include "emu/buffer/combiner.h"
+#include "emu/hostif/pending.h"
+#include "emu/fault/log.h"
+#include "emu/packet/rule.h"
+#include "emu/util/now.h"
+#include "tests/test.h"
+#include "tests/fixtures/hostifs.h"
+#include "tests/fixtures/json.h"
+
+#define PATIENCE_MS 30000
+#define NODES       4
+#define PLAYERS     3 /* two hosts, and the next life of the first */
+
+static const char *const names[] = {"red", "green", "blue"};
+
+/* The other end of a control channel. */
+struct player {
+    struct conn conn; /* of the thread */
+    pthread_t thread;
+    const char *on; /* the call that it answers otherwise; NULL: none */
+    bool plays;
+};
+
+static struct stage {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct coordinator *hosts;
+    struct coordinator_config config;
+    int control[PLAYERS];
+    int stop_fd, closed_fd;
+    struct player player[PLAYERS];
+    void (*does)(struct conn *conn, struct json_object *call);
+    uint32_t asked;               /* how often it was called so */
+    uint32_t connected, lost;     /* as the governor was told, */
+    uint32_t lost_of[PLAYERS];    /* by host, */
+    uint32_t back, again;         /* of the next lives of host 1: that are there, could be */
+    uint32_t partitioned, mended; /* of the link to the other host */
+    char why[256];
+    _Atomic bool anything; /* the other host sends random messages */
+    bool lets_in;          /* a process: */
+    int guest_fd;          /* the daemon's end of its connection */
+} stage;
+
+static void replies(struct conn *conn, struct json_object *call, struct json_object *reply, int err)
+{
+    json_add_number(reply, "reply", (uint64_t)emu_json_number(call, "call", 0));
+    conn_put(conn, json_add_number(reply, "errno", (uint64_t)err));
+    conn_drain(conn, PATIENCE_MS);
+}
+
+static void says_anything(struct conn *conn, struct json_object *call);
+
+static void *other_host(void *arg)
+{
+    struct player *player = arg;
+    struct conn *conn = &player->conn;
+    struct json_object *call;
+
+    while (conn_wait(conn, &call, PATIENCE_MS) == 0) {
+        const char *what = emu_json_text(call, "do", "");
+
+        if (stage.anything && strcmp(what, "end") != 0) {
+            says_anything(conn, call);
+        } else if (player->on && strcmp(what, player->on) == 0) {
+            stage.asked++;
+            stage.does(conn, call);
+        } else if (emu_json_number(call, "call", 0)) {
+            replies(conn, call, json_object_new_object(), 0);
+        }
+        json_object_put(call);
+    }
+    shutdown(conn->fd, SHUT_RDWR);
+    return NULL;
+}
+
+/* Returns the governor's end. */
+static int player_enters(struct player *player, const char *on)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    conn_open(&player->conn, pair[1], CONN_REPLY_MAX);
+    player->on = on;
+    return pair[0];
+}
+
+static void player_plays(struct player *player)
+{
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&player->thread, NULL, other_host, player), 0);
+    player->plays = true;
+}
+
+static void player_leaves(struct player *player)
+{
+    if (player->plays)
+        pthread_join(player->thread, NULL);
+    conn_close(&player->conn);
+}
+
+static int on_connected(void *ctx, int fd, struct coordinator_process *process, const char **why)
+{
+    (void)ctx;
+    stage.connected++;
+    if (stage.lets_in) {
+        stage.guest_fd = fd;
+        coordinator_process_forget(process); /* it is freed when it has ended */
+        return 0;
+    }
+    *why = "nobody is let in";
+    return -EMFILE;
+}
+
+static void on_lost(void *ctx, uint32_t host, const char *why)
+{
+    (void)ctx;
+    CU_ASSERT_FATAL(host > 0 && host < PLAYERS);
+    stage.lost++;
+    stage.lost_of[host]++;
+    snprintf(stage.why, sizeof stage.why, "%s", why);
+}
+
+static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(host, 1);
+    CU_ASSERT_EQUAL(link->host, 0);
+    stage.partitioned++;
+}
+
+static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
+{
+    (void)ctx;
+    (void)node;
+    CU_ASSERT_EQUAL(host, 1);
+}
+
+static void on_mended(void *ctx, uint32_t a, uint32_t b)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(a, 0);
+    CU_ASSERT_EQUAL(b, 1);
+    stage.mended++;
+}
+
+/* The governor has not met the other host yet. */
+static void stage_set(const char *on, void (*does)(struct conn *conn, struct json_object *call))
+{
+    const struct fabric_config config = {.threads = 1, .clock = EMU_CLOCK_RAW};
+    struct fabric_config with = config;
+
+    stage = (struct stage){.does = does};
+    for (uint32_t i = 0; i < PLAYERS; i++)
+        stage.player[i].conn.fd = -1;
+    fixture_profile(&with.profile, "oq2004", NULL);
+    stage.fabric = fixture_fabric_start(&stage.graph, "kary:2,2", NODES, &with);
+    stage.control[1] = player_enters(&stage.player[0], on);
+    stage.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    stage.config = (struct coordinator_config){.fabric = stage.fabric,
+                                               .count = 2,
+                                               .control = stage.control,
+                                               .name = names,
+                                               .call_ms = PATIENCE_MS,
+                                               .start_ms = PATIENCE_MS,
+                                               .signal_fd = stage.stop_fd,
+                                               .owner_fd = -1,
+                                               .ops = {.connected = on_connected,
+                                                       .lost = on_lost,
+                                                       .link_lost = on_link_lost,
+                                                       .cut_off = on_cut_off,
+                                                       .mended = on_mended}};
+    player_plays(&stage.player[0]);
+}
+
+static const struct fabric_mirror *stage_open(const char *on,
+                                              void (*does)(struct conn *conn,
+                                                           struct json_object *call))
+{
+    char error[256] = "";
+
+    stage_set(on, does);
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    return coordinator_mirror(stage.hosts);
+}
+
+static void stage_close(void)
+{
+    coordinator_close(stage.hosts, NULL);
+    for (uint32_t i = 0; i < PLAYERS; i++)
+        player_leaves(&stage.player[i]);
+    close(stage.stop_fd);
+    fixture_fabric_stop(stage.fabric, stage.graph);
+}
+
+/* Serve, until the other host is lost. */
+static void is_lost(void)
+{
+    struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0};
+
+    while (!stage.lost && poll(&ready, 1, PATIENCE_MS) > 0)
+        coordinator_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
+}
+
+/* --- what a host could not do --------------------------------------------------------------- */
+
+static void has_no_memory(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_object_new_object(), ENOMEM);
+}
+
+static void could_not(struct conn *conn, struct json_object *call)
+{
+    (void)call; /* that nobody waits for */
+    conn_put(conn,
+             json_add_number(json_add_text(json_object_new_object(), "failed", "a\033 link\377"),
+                             "errno", ENOMEM));
+    conn_drain(conn, PATIENCE_MS);
+}
+
+static void failure__of_what_cannot_fail_is_the_loss_of_its_host(void)
+{
+    const struct fabric_mirror *mirror = stage_open("reroute", has_no_memory);
+
+    mirror->incarnation(mirror->ctx, 1, 2);
+    CU_ASSERT_EQUAL(stage.lost, 0);
+    mirror->reroute(mirror->ctx, (const uint32_t[]){1}, 1);
+    is_lost();
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "reroute"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
+    stage_close();
+
+    mirror = stage_open("link", could_not); /* it is told, and not called */
+    mirror->link(mirror->ctx, 1, false, 0);
+    is_lost();
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "(a? link?)")); /* it is shown, and written as JSON */
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
+    stage_close();
+}
+
+static void has_none(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_object_new_object(), ENOENT);
+}
+
+/* Who asks for a group is told, and all others leave it again. */
+static void failure__that_is_reported_is_no_loss(void)
+{
+    const struct fabric_mirror *mirror = stage_open("group", has_no_memory);
+    const uint32_t nodes[] = {0, 1};
+
+    CU_ASSERT_EQUAL(mirror->group(mirror->ctx,
+                                  &(struct fabric_group_call){.nodes = nodes, .count = 2, .id = 7}),
+                    -ENOMEM);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+
+    mirror = stage_open("leave", has_none);
+    mirror->leave(mirror->ctx, 7, 0);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* --- hosts that end, lie or do not answer ------------------------------------------------- */
+
+/* A process connects while the host is asked, and the host ends. */
+static void connects_and_ends(struct conn *conn, struct json_object *call)
+{
+    static const char line[] = "{\"client\":5,\"new\":1,\"command\":\"late\"}\n";
+
+    (void)call;
+    send(conn->fd, line, sizeof line - 1, MSG_NOSIGNAL);
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void process__of_a_host_that_is_lost_meanwhile_is_not_let_in(void)
+{
+    const struct fabric_mirror *mirror = stage_open("totals", connects_and_ends);
+    struct fabric_totals sum = {0};
+
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    for (int i = 0; i < 3; i++)
+        coordinator_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.connected, 0);
+    stage_close();
+}
+
+#define LIES_MOST 10000 /* then it is silent: what should have ended before has not */
+
+static void has_ever_more(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_object_new_object();
+    int64_t from = emu_json_number(call, "from", 0);
+
+    json_object_object_add(reply, "pending", json_object_new_object());
+    if (stage.asked < LIES_MOST)
+        json_add_number(reply, "next", (uint64_t)from + 1);
+    replies(conn, call, reply, 0);
+}
+
+static void host__that_has_ever_more_to_say_is_lost(void)
+{
+    const struct fabric_mirror *mirror = stage_open("pending", has_ever_more);
+    struct emu_pending pending;
+
+    CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+    CU_ASSERT_TRUE(stage.asked < LIES_MOST);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* Something else than the answer, over and over. */
+static void talks(struct conn *conn, struct json_object *call)
+{
+    static const char line[] = "{\"client\":5,\"how\":\"\"}\n";
+
+    for (uint32_t i = 0; i < 100000 && conn_put_line(conn, line, sizeof line - 2) == 0; i++)
+        conn_drain(conn, PATIENCE_MS);
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+static void host__that_talks_in_place_of_an_answer_is_lost(void)
+{
+    const struct fabric_mirror *mirror = stage_open("cut_off", talks);
+
+    mirror->cut_off(mirror->ctx, true);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* --- hosts that send anything ---------------------------------------------------------------- */
+
+static const char *told; /* the other host's answer without "reply" and "errno" */
+
+static void tells(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_tokener_parse(told), 0);
+}
+
+/* The report prints a host's data about its links, so a wrong shape must be refused. */
+static void report__of_links_has_its_shape(void)
+{
+    static const char *const lies[] = {
+        "{\"links\":{}}",
+        "{\"links\":7}",
+        "{\"links\":[7]}",
+        "{\"links\":[null]}",
+        "{\"links\":[{\"host\":[]}]}",
+        "{\"links\":[{\"host\":\"\\u001b[2J\"}]}",
+        "{\"links\":[{\"host\":\"red\",\"cables\":\"3\"}]}",
+        "{\"links\":[{\"host\":\"red\",\"cables\":{}}]}",
+    };
+    const struct fabric_mirror *mirror = stage_open("totals", tells);
+    struct fabric_totals sum = {0};
+    struct json_object *links;
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        told = lies[i];
+        mirror->totals(mirror->ctx, &sum);
+        coordinator_totals_of(stage.hosts, 1, &links);
+        CU_ASSERT_PTR_NULL(links);
+    }
+    told = "{\"links\":[{\"host\":\"red\",\"cables\":3}]}";
+    mirror->totals(mirror->ctx, &sum);
+    coordinator_totals_of(stage.hosts, 1, &links);
+    CU_ASSERT_TRUE(json_object_is_type(links, json_type_array));
+    json_object_put(links);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* The real-time factor that is reported when the other host's is @factor. */
+static double factor_with(const struct fabric_mirror *mirror, const char *factor)
+{
+    struct json_object *list = json_object_new_array(), *reply = json_object_new_object();
+    struct fabric_totals sum = {.real_time_factor = 1};
+
+    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
+        json_object_array_add(list, json_object_new_int(0));
+    json_object_array_add(list, json_object_new_string(factor)); /* json-c converts it */
+    json_object_array_add(list, json_object_new_int(0));
+    json_object_object_add(reply, "totals", list);
+    told = json_object_to_json_string(reply);
+    mirror->totals(mirror->ctx, &sum);
+    json_object_put(reply);
+    return sum.real_time_factor;
+}
+
+static void totals__with_a_factor_that_cannot_be_keep_the_others(void)
+{
+    const struct fabric_mirror *mirror = stage_open("totals", tells);
+
+    CU_ASSERT_EQUAL(factor_with(mirror, "0.25"), 0.25);
+    CU_ASSERT_EQUAL(factor_with(mirror, "-0.5"), 1);
+    CU_ASSERT_EQUAL(factor_with(mirror, "-inf"), 1);
+    CU_ASSERT_EQUAL(factor_with(mirror, "nan"), 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* Findings of a host are added to those of others, and cannot cancel them. */
+static void audit__of_a_host_adds_to_those_of_others(void)
+{
+    const struct fabric_mirror *mirror = stage_open("audit", tells);
+    struct fabric_audit sum = {.found = 1, .line = {"own"}};
+
+    told = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_TRUE(sum.found > 2);
+    CU_ASSERT_STRING_EQUAL(sum.line[1], "host green: ?[2J");
+    told = "{\"audit\":{\"found\":-1,\"wrong\":[\"a\"]}}";
+    sum = (struct fabric_audit){.found = 1, .line = {"own"}};
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_EQUAL(sum.found, 2);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/*
+ * The number of switches in @reply (contributions that came to the other host) that are accepted.
+ */
+static uint32_t came_of(const struct fabric_mirror *mirror, const char *reply)
+{
+    struct fabric_arrived came[8];
+
+    told = reply;
+    return mirror->arrived(mirror->ctx, 0, 0, came, 8);
+}
+
+static void came__by_ports_that_no_switch_has_is_left_out(void)
+{
+    const struct fabric_mirror *mirror = stage_open("arrived", tells);
+
+    CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,15,1,8]}"), 2);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,16,1,8]}"), 1);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,9223372036854775808]}"), 0);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,1,1]}"), 1);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":7}"), 0);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
+
+static void count_hit(void *ctx, const struct emu_fault_hit *hit)
+{
+    CU_ASSERT_TRUE(hit->what <= EMU_FAULT_SEE);
+    ++*(uint32_t *)ctx;
+}
+
+/* How many hits are accepted, of one whose byte @at is set to @to. */
+static uint32_t hits_with(size_t at, uint8_t to)
+{
+    struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
+    uint8_t bytes[sizeof a_hit];
+    uint32_t taken = 0;
+
+    memcpy(bytes, &a_hit, sizeof bytes);
+    bytes[at] = to;
+    json_object_array_add(log, hosts_to_hex(bytes, sizeof bytes));
+    json_object_object_add(reply, "log", log);
+    told = json_object_to_json_string(reply);
+    coordinator_hits(stage.hosts, false, count_hit, &taken);
+    json_object_put(reply);
+    return taken;
+}
+
+static void hit__that_no_device_has_is_left_out(void)
+{
+    stage_open("hits", tells);
+    CU_ASSERT_EQUAL(hits_with(0, 0), 1);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, what), EMU_FAULT_SEE + 1), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, link_down), 2), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, known), 255), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, cable) + 3, 1), 0);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* Names of fields in the answers to all calls. */
+static const char *const fields[] = {
+    "errno",         "totals",  "links", "pending", "next",   "now_ns",   "arrived",
+    "mismatch",      "stalls",  "audit", "found",   "wrong",  "hits",     "log",
+    "missed",        "now_ps",  "more",  "tests",   "errors", "ready",    "traps",
+    "unrecoverable", "comm",    "cells", "sampled", "pairs",  "segments", "partitioned",
+    "sample",        "number",  "of",    "up",      "why",    "client",   "hit",
+    "fault",         "new",     "line",  "taken",   "how",    "stopped",  "link_lost",
+    "host",          "cut_off", "0"};
+
+static const size_t lengths[] = {sizeof(struct emu_pending), sizeof(struct fabric_drop),
+                                 sizeof(struct emu_fault_hit), sizeof(struct emu_mismatch)};
+
+static struct json_drawn drawn = {.names = fields,
+                                  .count = sizeof fields / sizeof fields[0],
+                                  .digits = lengths,
+                                  .lengths = sizeof lengths / sizeof lengths[0]};
+
+/* Answers a call with a random object, and sometimes sends another one before it. */
+static void says_anything(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_drawn_object(&drawn, 3);
+
+    if (!emu_json_number(call, "call", 0) || test_random(&drawn.random) % 16 == 0) {
+        conn_put(conn, reply);
+        conn_drain(conn, PATIENCE_MS);
+        reply = json_object_new_object();
+    }
+    if (!emu_json_number(call, "call", 0)) {
+        json_object_put(reply);
+        return;
+    }
+    json_object_object_del(reply, "errno");
+    replies(conn, call, reply, test_random(&drawn.random) % 8 ? 0 : ENOENT);
+}
+
+/* Send all queries of a governor to the host that answers anything. */
+static void asks_everything(const struct fabric_mirror *mirror)
+{
+    uint32_t cables = fabric_cable_count(stage.fabric),
+             switches = fabric_graph(stage.fabric)->switches;
+    uint64_t numbers[64] = {0};
+    struct fabric_port ports[64] = {{0}};
+    uint32_t to[64] = {0}, hits = 0;
+    struct fabric_scan_result seen = {numbers, numbers, ports, numbers, to};
+    struct fabric_test test = {.cable = 0};
+    const struct fabric_past past = {.quiet = true};
+    struct fabric_rerouted carried = {0};
+    struct fabric_totals totals = {0};
+    struct fabric_comm comm = {.nodes = NODES};
+    struct fabric_audit audit = {.found = 0};
+    struct fabric_stall stalls[8];
+    struct fabric_arrived came[8];
+    struct emu_pending pending;
+    struct emu_mismatch mismatch;
+
+    CU_ASSERT_TRUE_FATAL(2 * cables <= 64 && switches <= 64);
+    mirror->totals(mirror->ctx, &totals);
+    mirror->comm(mirror->ctx, &comm);
+    mirror->audit(mirror->ctx, false, &audit);
+    mirror->test(mirror->ctx, &test, &past, 1, 10);
+    mirror->reroute_in_flight(mirror->ctx, false, false, &carried);
+    mirror->scan(mirror->ctx, &seen);
+    mirror->drops(mirror->ctx, 0);
+    CU_ASSERT_TRUE(mirror->stalls(mirror->ctx, 0, stalls, 8) <= 8);
+    CU_ASSERT_TRUE(mirror->arrived(mirror->ctx, 0, 0, came, 8) <= 8);
+    if (mirror->mismatch(mirror->ctx, 0, &mismatch))
+        CU_ASSERT_TRUE(mismatch.seen);
+    if (mirror->pending(mirror->ctx, 1, 0, &pending))
+        emu_pending_check(&pending, NODES, emu_now_ns());
+    coordinator_hits(stage.hosts, true, count_hit, &hits);
+    coordinator_serve(stage.hosts);
+    free(comm.pair);
+}
+
+#define ROUNDS 40
+
+/* Whatever a host answers, at worst that host is lost. */
+static void host__that_says_anything_is_lost_at_most(void)
+{
+    drawn.random = test_seed();
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const struct fabric_mirror *mirror = stage_open("", says_anything);
+        struct fabric_drop loss;
+
+        stage.anything = true;
+        for (uint32_t i = 0; i < 8 && !stage.lost; i++)
+            asks_everything(mirror);
+        while (fabric_drop_take(stage.fabric, &loss))
+            CU_ASSERT_TRUE(loss.what <= FABRIC_UNIT_BACK);
+        stage_close();
+    }
+}
+
+/* --- what a process elsewhere is told ------------------------------------------------------ */
+
+/* What its host has heard. */
+static struct heard {
+    _Atomic size_t bytes;   /* of text */
+    size_t longest;         /* piece of it */
+    uint64_t digest;        /* of all of it, in order */
+    _Atomic uint32_t lines; /* ends of lines that passed as text; counted last */
+    _Atomic uint32_t whole; /* lines that passed as such */
+    _Atomic bool takes;     /* from now on it takes what comes, and says so */
+} heard;
+
+static uint64_t digest_of(uint64_t digest, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        digest = digest * 31 + (unsigned char)text[i];
+    return digest;
+}
+
+static void host_takes(struct conn *conn, size_t bytes)
+{
+    struct json_object *message = json_add_number(json_object_new_object(), "client", 5);
+
+    CU_ASSERT_EQUAL(conn_put(conn, json_add_number(message, "taken", bytes)), 0);
+    conn_drain(conn, PATIENCE_MS);
+}
+
+static void hears_line(struct conn *conn, struct json_object *message)
+{
+    struct json_object *text = json_object_object_get(message, "text");
+    size_t bytes = text ? (size_t)json_object_get_string_len(text) : 0;
+
+    if (json_object_object_get_ex(message, "line", NULL))
+        atomic_fetch_add(&heard.whole, 1);
+    if (text) {
+        heard.digest = digest_of(heard.digest, json_object_get_string(text), bytes);
+        heard.bytes += bytes;
+        heard.longest = bytes > heard.longest ? bytes : heard.longest;
+    }
+    if (bytes && atomic_load(&heard.takes))
+        host_takes(conn, bytes);
+    if (text && !json_object_object_get_ex(message, "more", NULL))
+        atomic_fetch_add(&heard.lines, 1);
+}
+
+/* A line of the daemon's of so many bytes beside its end; the caller's to free. */
+static char *line_of(const char *event, size_t bytes)
+{
+    static const char end[] = "\"}\n";
+    char *line = malloc(bytes + 2);
+    size_t at = (size_t)sprintf(line, "{\"event\":\"%s\",\"of\":\"", event);
+
+    for (; at < bytes; at++)
+        line[at] = (char)('a' + at % 23);
+    memcpy(line + bytes + 1 - strlen(end), end, strlen(end));
+    return line;
+}
+
+/* As much of it as is taken while everybody is served; *said: so far. Whether that is any. */
+static bool daemon_says(const char *line, size_t bytes, size_t *said)
+{
+    ssize_t sent = send(stage.guest_fd, line + *said, bytes - *said, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    CU_ASSERT_TRUE(sent >= 0 || errno == EAGAIN);
+    *said += sent > 0 ? (size_t)sent : 0;
+    coordinator_serve(stage.hosts);
+    return sent > 0;
+}
+
+/* A process of the other host is connected. */
+static void guest_enters(bool takes)
+{
+    static const char enters[] = "{\"client\":5,\"new\":1,\"command\":\"top\"}\n";
+    struct pollfd ready;
+
+    memset(&heard, 0, sizeof heard);
+    atomic_store(&heard.takes, takes);
+    stage_open("", hears_line); /* what it is told is no call */
+    stage.lets_in = true;
+    CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, enters, strlen(enters), MSG_NOSIGNAL),
+                    strlen(enters));
+    ready = (struct pollfd){coordinator_fd(stage.hosts), POLLIN, 0};
+    while (!stage.connected && poll(&ready, 1, PATIENCE_MS) > 0)
+        coordinator_serve(stage.hosts);
+}
+
+static void guest_hears(uint32_t lines)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0};
+
+    while (atomic_load(&heard.lines) < lines && emu_now_ms() < until_ms) {
+        poll(&ready, 1, 1);
+        coordinator_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&heard.lines), lines);
+}
+
+static void guest_leaves(void)
+{
+    close(stage.guest_fd);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/*
+ * What is longer than a message may be passes all the same, in pieces, and calls between them; so
+ * does whatever is not a byte longer than a piece, or just a byte.
+ */
+static void line__that_is_long_passes_in_pieces(void)
+{
+    static const size_t sizes[] = {CONN_REPLY_MAX + 12345, HOSTS_PIECE_BYTES - 1, HOSTS_PIECE_BYTES,
+                                   HOSTS_PIECE_BYTES + 1,  2 * HOSTS_PIECE_BYTES, 200};
+    struct fabric_totals totals = {0};
+    uint64_t digest = 0;
+    size_t bytes = 0;
+
+    guest_enters(true);
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *line = line_of(i % 2 ? "telemetry" : "telemetry_shape", sizes[i]);
+        size_t said = 0;
+        bool asked = false;
+
+        while (said < sizes[i] + 1) {
+            struct pollfd ready[2] = {{coordinator_fd(stage.hosts), POLLIN, 0},
+                                      {stage.guest_fd, POLLOUT, 0}};
+
+            CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
+            daemon_says(line, sizes[i] + 1, &said);
+            if (!asked && said > sizes[i] / 2) /* it is answered at once */
+                coordinator_mirror(stage.hosts)
+                    ->totals(coordinator_mirror(stage.hosts)->ctx, &totals);
+            asked = asked || said > sizes[i] / 2;
+        }
+        digest = digest_of(digest, line, sizes[i]);
+        bytes += sizes[i];
+        free(line);
+        guest_hears(i + 1);
+        CU_ASSERT_EQUAL(heard.bytes, bytes);
+        CU_ASSERT_EQUAL(heard.digest, digest);
+    }
+    CU_ASSERT_EQUAL(heard.longest, HOSTS_PIECE_BYTES);
+    CU_ASSERT_EQUAL(atomic_load(&heard.whole), 0);
+    guest_leaves();
+}
+
+#define SOCKETS_BYTES ((size_t)2 << 20) /* that wait in sockets, at most */
+
+/* Of what nobody takes little is under way: the daemon sees that, and leaves snapshots out. */
+static void line__that_is_not_taken_waits_at_the_daemon(void)
+{
+    size_t bytes = CONN_REPLY_MAX, said = 0, quiet = 0;
+    char taken[64];
+    char *line = line_of("telemetry", bytes);
+
+    guest_enters(false);
+    while (quiet < 50 && said < bytes) {
+        quiet = daemon_says(line, bytes + 1, &said) ? 0 : quiet + 1;
+        if (quiet)
+            poll(NULL, 0, 1);
+    }
+    CU_ASSERT_TRUE(said < SOCKETS_BYTES);
+    CU_ASSERT_TRUE(heard.bytes <= HOSTS_UNACKED_MOST + HOSTS_PIECE_BYTES);
+    atomic_store(&heard.takes, true); /* from now on it is, and that goes on */
+    snprintf(taken, sizeof taken, "{\"client\":5,\"taken\":%zu}\n", HOSTS_UNACKED_MOST);
+    CU_ASSERT_TRUE(send(stage.player[0].conn.fd, taken, strlen(taken), MSG_NOSIGNAL) > 0);
+    while (said < bytes + 1) {
+        struct pollfd ready[2] = {{coordinator_fd(stage.hosts), POLLIN, 0},
+                                  {stage.guest_fd, POLLOUT, 0}};
+
+        CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
+        daemon_says(line, bytes + 1, &said);
+    }
+    guest_hears(1);
+    CU_ASSERT_EQUAL(heard.bytes, bytes);
+    CU_ASSERT_EQUAL(heard.digest, digest_of(0, line, bytes));
+    free(line);
+    guest_leaves();
+}
+
+/* --- hosts that come back --------------------------------------------------------------------- */
+
+/* A channel for the next life of host 1; the first of them is the last player's. */
+static int next_life(void *links, uint32_t host)
+{
+    int pair[2];
+
+    (void)links;
+    if (host == 1 && !stage.again++)
+        return player_enters(&stage.player[2], NULL);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    close(pair[1]);
+    return pair[0];
+}
+
+static void on_back(void *ctx, uint32_t host)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(host, 1);
+    stage.back++;
+}
+
+/* Two hosts, of which the first is lost, and what its next life says has been heard. */
+static void comes_back(const char *on, void (*does)(struct conn *conn, struct json_object *call),
+                       const char *text, size_t bytes)
+{
+    struct pollfd ready = {.events = POLLIN};
+    char error[256];
+
+    stage_set(NULL, does);
+    stage.config.count = 3;
+    stage.control[2] = player_enters(&stage.player[1], on);
+    player_plays(&stage.player[1]);
+    stage.config.links_again = next_life;
+    stage.config.ops.back = on_back;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    ready.fd = coordinator_fd(stage.hosts);
+    shutdown(stage.player[0].conn.fd, SHUT_RDWR);
+    while (!stage.again && poll(&ready, 1, PATIENCE_MS) > 0)
+        coordinator_serve(stage.hosts);
+    CU_ASSERT_EQUAL(send(stage.player[2].conn.fd, text, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+    while (!stage.back && poll(&ready, 1, PATIENCE_MS) > 0)
+        coordinator_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.back, 1);
+    CU_ASSERT_EQUAL(stage.lost_of[1], 1);
+}
+
+#define HERE "{\"here\":1}\n"
+
+/* Another one, which cannot do as all do then, is lost, and not the one that is back. */
+static void host__that_is_back_does_not_answer_for_others(void)
+{
+    comes_back("incarnation", has_no_memory, HERE, sizeof HERE - 1);
+    player_plays(&stage.player[2]);
+    CU_ASSERT_EQUAL(coordinator_admit(stage.hosts, 1), 0);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(stage.lost_of[1], 1); /* before */
+    CU_ASSERT_EQUAL(stage.lost_of[2], 1);
+    CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
+    CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 2));
+    stage_close();
+}
+
+#define WORDS 12000 /* more than are kept of a host of this fabric */
+
+/* What it says before it is let in is kept, and has a bound. */
+static void host__that_is_back_and_floods_is_not_let_in(void)
+{
+    static const char word[] = "{}\n";
+    size_t bytes = sizeof HERE - 1;
+    char *text = malloc(bytes + WORDS * (sizeof word - 1) + 1);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    strcpy(text, HERE);
+    for (uint32_t i = 0; i < WORDS; i++, bytes += sizeof word - 1)
+        strcpy(text + bytes, word);
+    comes_back(NULL, NULL, text, bytes);
+    for (int i = 0; i < 10 && stage.again < 2; i++)
+        coordinator_serve(stage.hosts);
+    CU_ASSERT_TRUE(stage.again >= 2);
+    CU_ASSERT_EQUAL(coordinator_admit(stage.hosts, 1), -EHOSTDOWN);
+    CU_ASSERT_EQUAL(stage.lost, 1); /* before: nobody knows of another life */
+    free(text);
+    stage_close();
+}
+
+/* --- what processes there have sent ---------------------------------------------------------- */
+
+#define AT_ONCE 2 /* pairs in a message, of the host that is played */
+
+/* Its fabric is the governor's, which here has no others. */
+static void tells_in_parts(struct conn *conn, struct json_object *call)
+{
+    uint64_t from = (uint64_t)emu_json_number(call, "from", 0);
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "comm", hosts_comm_list(stage.fabric, from, AT_ONCE));
+    replies(conn, call, reply, 0);
+}
+
+/* More pairs than a message has room for: each is told, and once. */
+static void comm__of_another_host_is_whole(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", tells_in_parts);
+    struct fabric_comm all, sum = {.nodes = NODES, .more_bytes = 3};
+    struct emu_hostif_nic nic[NODES];
+
+    for (uint32_t from = 0; from < NODES; from++) {
+        hostifs_attach_at(stage.fabric, from, &nic[from]);
+        for (uint32_t to = 0; to < NODES && from != 2; to++)
+            emu_hostif_sent(nic[from].shared, NODES, to, 100 * from + to);
+        emu_hostif_sent(nic[from].shared, NODES, 1, 7);
+    }
+    CU_ASSERT_EQUAL_FATAL(fabric_comm_read(stage.fabric, &all), 0);
+    CU_ASSERT_EQUAL(all.pairs, 3 * NODES + 1);
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(stage.asked, (all.pairs + AT_ONCE - 1) / AT_ONCE);
+    CU_ASSERT_EQUAL_FATAL(sum.pairs, all.pairs);
+    CU_ASSERT_EQUAL(memcmp(sum.pair, all.pair, all.pairs * sizeof *all.pair), 0);
+    CU_ASSERT_EQUAL(sum.more_bytes, 3);
+    fabric_comm_free(&sum);
+    fabric_comm_free(&all);
+    for (uint32_t n = 0; n < NODES; n++)
+        emu_hostif_nic_close(&nic[n]);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static void has_sent_ever_more(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_object_new_object(), *comm = json_object_new_object();
+    int64_t from = emu_json_number(call, "from", 0);
+
+    if (stage.asked < LIES_MOST)
+        json_add_number(comm, "next", (uint64_t)from + 1);
+    json_object_object_add(reply, "comm", comm);
+    replies(conn, call, reply, 0);
+}
+
+static void comm__without_an_end_is_the_loss_of_its_host(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", has_sent_ever_more);
+    struct fabric_comm sum = {.nodes = NODES};
+
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_TRUE(stage.asked < LIES_MOST);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* What there is no room for is in the sums. */
+static void comm__that_finds_no_room_is_counted(void)
+{
+    static struct fabric_comm sum;
+    struct json_object *comm, *list;
+
+    for (uint32_t room = 0; room < 2; room++) {
+        sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
+        sum.pair = malloc(sum.pairs * sizeof *sum.pair);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(sum.pair);
+        comm = json_object_new_object();
+        list = json_object_new_array();
+        for (uint64_t i = 0; i < 3; i++)
+            for (uint64_t k = 0; k < 4; k++)
+                json_object_array_add(list, json_object_new_uint64(k < 2 ? 1 : 10 * i + k));
+        json_object_object_add(comm, "pairs", list);
+        hosts_comm_add(&sum, comm);
+        json_object_put(comm);
+        CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST);
+        CU_ASSERT_EQUAL(sum.more_messages, room ? 12 + 22 : 2 + 12 + 22);
+        CU_ASSERT_EQUAL(sum.more_bytes, room ? 13 + 23 : 3 + 13 + 23);
+        if (room)
+            CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
+        fabric_comm_free(&sum);
+    }
+}
+
+/* --- links that are lost and mended --------------------------------------------------------- */
+
+static int mends(void *links, uint32_t host)
+{
+    (void)links;
+    CU_ASSERT_EQUAL(host, 1);
+    return 1;
+}
+
+static void carries_again(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_add_number(json_object_new_object(), "up", 1), 0);
+}
+
+/* A host says so in each round, and the link is mended all the same. */
+static void link__that_is_lost_over_and_over_is_repaired(void)
+{
+    static const char line[] = "{\"link_lost\":{\"host\":0,\"number\":0,\"of\":1}}\n";
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    char error[256];
+
+    stage_set("rejoin", carries_again);
+    stage.config.links_rejoin = mends;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    while (!stage.mended && emu_now_ms() < end_ms) {
+        CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, line, sizeof line - 1, MSG_NOSIGNAL),
+                        (ssize_t)sizeof line - 1);
+        poll(NULL, 0, 1);
+        coordinator_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(stage.mended, 1);
+    CU_ASSERT_TRUE(stage.partitioned > 0);
+    CU_ASSERT_TRUE(coordinator_is_connected(stage.hosts, 1));
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* --- the beginning -------------------------------------------------------------------------- */
+
+static bool never_up(const void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+static bool has_another_key(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host b: another key");
+    return true;
+}
+
+/* Whoever waits for hosts that do not come, or do not answer, ends when it is asked to. */
+static void wants_the_end(struct conn *conn, struct json_object *call)
+{
+    (void)conn;
+    (void)call;
+    eventfd_write(stage.stop_fd, 1);
+}
+
+static void does_not_reach(struct conn *conn, struct json_object *call)
+{
+    struct json_object *why = json_object_new_object();
+
+    replies(conn, call, json_add_text(why, "why", "\033[2J\xc2\x9b"), EPROTO);
+}
+
+/* What a host says of another one is shown on the terminal. */
+static void meeting__that_fails_shows_text_alone(void)
+{
+    char error[256] = "";
+
+    stage_set("handshake", does_not_reach);
+    CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
+    CU_ASSERT_STRING_EQUAL(error, "host green does not reach ?[2J??");
+    stage.hosts = NULL;
+    stage_close();
+}
+
+static void meeting__ends_when_it_is_asked_to(void)
+{
+    char error[256];
+
+    for (int answers = 0; answers < 2; answers++) {
+        stage_set("handshake", wants_the_end);
+        stage.config.start_ms = UINT64_MAX;
+        stage.config.links_up = answers ? NULL : never_up;
+        if (!answers)
+            eventfd_write(stage.stop_fd, 1);
+        *error = '\0';
+        CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error),
+                        -ECANCELED);
+        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were there");
+        stage.hosts = NULL;
+        stage_close();
+    }
+}
+
+/* Receives "end" and keeps its "why"; "": the fabric ends in order. */
+static void hears_the_end(struct conn *conn, struct json_object *call)
+{
+    snprintf(stage.why, sizeof stage.why, "%s", emu_json_text(call, "why", ""));
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+static void end__says_why_unless_it_is_in_order(void)
+{
+    stage_open("end", hears_the_end);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_STRING_EQUAL(stage.why, "");
+
+    stage_open("end", hears_the_end);
+    coordinator_close(stage.hosts, "its supervisor was killed");
+    stage.hosts = NULL;
+    stage_close();
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_STRING_EQUAL(stage.why, "its supervisor was killed");
+}
+
+/* A host that was met is told which other host was not met. */
+static void end__of_a_start_that_failed_says_why(void)
+{
+    char error[256] = "";
+
+    stage_set("end", hears_the_end);
+    stage.config.start_ms = 100;
+    stage.config.links_up = never_up;
+    stage.config.links_why = has_another_key;
+    CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -ETIMEDOUT);
+    CU_ASSERT_STRING_EQUAL(error, "host b: another key (--bound start)");
+    stage.hosts = NULL;
+    stage_close();
+    CU_ASSERT_STRING_EQUAL(stage.why, error);
+}
+
+/* --- what takes long ------------------------------------------------------------------------ */
+
+static void says_nothing(struct conn *conn, struct json_object *call)
+{
+    (void)conn;
+    (void)call;
+}
+
+/* A host that does not answer is waited for as long as a start, and not when the end is wanted. */
+static void audit__that_is_not_answered_ends(void)
+{
+    struct fabric_audit sum = {.found = 0};
+    const struct fabric_mirror *mirror;
+    char error[256] = "";
+
+    stage_set("audit", says_nothing);
+    stage.config.call_ms = 100;
+    stage.config.start_ms = 300;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
+    is_lost();
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    stage_close();
+
+    stage_set("audit", wants_the_end);
+    stage.config.start_ms = UINT64_MAX;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), -ECANCELED);
+    CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
+    stage_close();
+}
+
+/* --- agents --------------------------------------------------------------------------------- */
+
+static bool has_failed(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host green: its agent has ended with status 1");
+    return true;
+}
+
+/* Whose agent has ended with an error is not waited for, however long hosts are. */
+static void meeting__ends_when_an_agent_has_failed(void)
+{
+    char error[256] = "";
+
+    stage_set(NULL, NULL);
+    stage.config.start_ms = UINT64_MAX;
+    stage.config.links_up = never_up;
+    stage.config.agents_why = has_failed;
+    CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
+    CU_ASSERT_STRING_EQUAL(error, "host green: its agent has ended with status 1");
+    stage.hosts = NULL;
+    stage_close();
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(failure__of_what_cannot_fail_is_the_loss_of_its_host),
+        CASE(failure__that_is_reported_is_no_loss),
+        CASE(process__of_a_host_that_is_lost_meanwhile_is_not_let_in),
+        CASE(host__that_has_ever_more_to_say_is_lost),
+        CASE(host__that_talks_in_place_of_an_answer_is_lost),
+        CASE(report__of_links_has_its_shape),
+        CASE(totals__with_a_factor_that_cannot_be_keep_the_others),
+        CASE(audit__of_a_host_adds_to_those_of_others),
+        CASE(came__by_ports_that_no_switch_has_is_left_out),
+        CASE(hit__that_no_device_has_is_left_out),
+        CASE(host__that_says_anything_is_lost_at_most),
+        CASE(line__that_is_long_passes_in_pieces),
+        CASE(line__that_is_not_taken_waits_at_the_daemon),
+        CASE(host__that_is_back_does_not_answer_for_others),
+        CASE(host__that_is_back_and_floods_is_not_let_in),
+        CASE(comm__of_another_host_is_whole),
+        CASE(comm__without_an_end_is_the_loss_of_its_host),
+        CASE(comm__that_finds_no_room_is_counted),
+        CASE(link__that_is_lost_over_and_over_is_repaired),
+        CASE(meeting__that_fails_shows_text_alone),
+        CASE(meeting__ends_when_it_is_asked_to),
+        CASE(end__says_why_unless_it_is_in_order),
+        CASE(end__of_a_start_that_failed_says_why),
+        CASE(audit__that_is_not_answered_ends),
+        CASE(meeting__ends_when_an_agent_has_failed),
+        {NULL, NULL},
+    };
+
+    return test_run("governor", cases);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * process_model.c - what must, may and must not become of messages: see process.h.
+ *
+ * The rules, from nic/fabemu.h:
+ * - A message that names a process which is gone fails. It never arrives at another.
+ * - One that names a node is for the process that is there; or, where nobody is, for the next one,
+ *   if that comes in time.
+ * - Between two that live all arrive, each once, whole, and match in the order in which they were
+ *   sent.
+ * - What was sent (status 0) by one that left in good order arrives as well.
+ * - What one that died had sent, or was sent, may be lost. Then an operation that names the node
+ *   alone may be told of it, once.
+ * - An operation with one that is gone ends.
+ */
+#include "tests/apps/daemon/process.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void wrong(struct model *m, const char *format, ...)
+{
+    va_list args;
+
+    if (m->wrong[0])
+        return; /* the first is what matters */
+    va_start(args, format);
+    vsnprintf(m->wrong, sizeof m->wrong, format, args);
+    va_end(args);
+}
+
+static void describe(const struct model *m, uint64_t id, char *to_text, size_t bytes)
+{
+    static const char *const states[] = {"here", "stopped", "leaving", "left", "dead"};
+    const struct message *x = &m->message[id];
+    const struct life *from = &m->life[x->from], *to = x->to < 0 ? NULL : &m->life[x->to];
+
+    snprintf(to_text, bytes,
+             "%s %llu of %u bytes from life %u (node %u seat %llu, %s) to life %lld (node %u seat "
+             "%llu, %s), "
+             "%s, queue %u, status %d%s",
+             x->add ? "addition" : "message", (unsigned long long)id, x->bytes, x->from, from->node,
+             (unsigned long long)from->incarnation, states[from->state], (long long)x->to, x->node,
+             to ? (unsigned long long)to->incarnation : 0, to ? states[to->state] : "nobody",
+             x->named ? "named" : "by node", x->queue, x->status, x->came ? ", came" : "");
+}
+
+static void wrong_message(struct model *m, uint64_t id, const char *what)
+{
+    char text[320];
+
+    describe(m, id, text, sizeof text);
+    wrong(m, "%s: %s", text, what);
+}
+
+void model_init(struct model *m)
+{
+    memset(m, 0, sizeof *m);
+    for (uint32_t n = 0; n < PROCESS_NODES; n++)
+        m->at[n] = -1;
+}
+
+void model_release(struct model *m)
+{
+    free(m->life);
+    free(m->message);
+    free(m->receive);
+}
+
+static void *grown(void *old, size_t count, size_t each)
+{
+    void *new = reallocarray(old, count, each);
+
+    if (!new)
+        abort();
+    return new;
+}
+
+/* --- who is where ------------------------------------------------------------------- */
+
+uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t incarnation,
+                    uint64_t key)
+{
+    if (m->lives == m->room)
+        m->life = grown(m->life, m->room = 2 * m->room + 64, sizeof *m->life);
+    m->life[m->lives] =
+        (struct life){.pid = pid, .fd = fd, .node = node, .incarnation = incarnation, .key = key};
+    m->at[node] = m->lives;
+    for (uint64_t i = m->first_open; i < m->messages; i++) {
+        struct message *x = &m->message[i];
+
+        if (x->node != node)
+            continue;
+        if (x->may_pass) /* it may be said to this one */
+            m->life[x->from].spoke |= 1u << node;
+        if (x->to >= 0)
+            continue;
+        x->to = m->lives;
+        x->may_fail = true; /* it may have waited too long */
+        m->life[x->from].spoke |= 1u << node;
+    }
+    return m->lives++;
+}
+
+void model_gone(struct model *m, uint32_t life, bool died)
+{
+    uint32_t bit = 1u << m->life[life].node;
+
+    m->life[life].state = died ? LIFE_DEAD : LIFE_LEFT;
+    m->at[m->life[life].node] = -1;
+    for (uint32_t i = 0; i < m->lives; i++) {
+        struct life *other = &m->life[i];
+
+        if (died && other->spoke & bit)
+            other->owed |= bit;
+        other->spoke &= ~bit;
+    }
+}
+
+/* --- what is sent ------------------------------------------------------------------- */
+
+uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
+                     uint32_t bytes, bool add)
+{
+    struct life *sender = &m->life[from];
+    struct message x = {.from = from,
+                        .to = to,
+                        .node = node,
+                        .queue = queue,
+                        .bytes = bytes,
+                        .add = add,
+                        .named = to >= 0,
+                        .status = PROCESS_PENDING};
+
+    if (!x.named)
+        x.to = m->at[node];
+    x.must_fail = x.named && m->life[to].state > LIFE_LEAVING;
+    if (x.to >= 0 && m->life[x.to].state == LIFE_LEAVING) {
+        x.may_fail = true;
+        x.may_pass = !x.named;
+    }
+    if (!x.named && sender->owed & 1u << node)
+        x.may_fail = true;
+    if (x.to >= 0 && m->life[x.to].state <= LIFE_LEAVING)
+        sender->spoke |= 1u << node;
+    if (add && x.to >= 0)
+        m->life[x.to].maybe_added++;
+    if (m->messages == m->message_room)
+        m->message =
+            grown(m->message, m->message_room = 2 * m->message_room + 1024, sizeof *m->message);
+    m->message[m->messages] = x;
+    return m->messages++;
+}
+
+/* --- what is heard ------------------------------------------------------------------ */
+
+static struct message *message_of(struct model *m, uint64_t id)
+{
+    if (id < m->messages)
+        return &m->message[id];
+    wrong(m, "there is no message %llu", (unsigned long long)id);
+    return NULL;
+}
+
+static void hear_end(struct model *m, uint32_t who, const struct process_word *word)
+{
+    struct message *x = message_of(m, word->id);
+
+    if (!x)
+        return;
+    if (x->from != who || x->status != PROCESS_PENDING || word->status == PROCESS_PENDING) {
+        wrong_message(m, word->id, "it ended twice, or somebody else's");
+        return;
+    }
+    x->status = word->status;
+    m->failed += x->status != 0;
+    if (x->add && x->to >= 0 && !x->status) {
+        m->life[x->to].maybe_added--;
+        m->life[x->to].added++;
+    }
+    if (x->status == -EHOSTUNREACH && !x->named)
+        m->life[who].owed &= ~(1u << x->node); /* that is said once */
+}
+
+/* May @who be the one that it was for? */
+static bool is_for(const struct model *m, const struct message *x, uint32_t who)
+{
+    return x->to == who || (x->may_pass && m->life[who].node == x->node && who > x->to);
+}
+
+/* Of one pair's messages to one queue an earlier one matches an earlier receive. */
+static void check_order(struct model *m, uint64_t id)
+{
+    const struct message *x = &m->message[id];
+
+    for (uint64_t i = m->first_open; i < m->messages; i++) {
+        const struct message *y = &m->message[i];
+
+        if (y->came && i != id && y->from == x->from && y->to == x->to && y->queue == x->queue &&
+            !y->add && (i < id) != (y->nth < x->nth)) {
+            wrong_message(m, id, "it did not match in the order in which it was sent");
+            return;
+        }
+    }
+}
+
+static void hear_came(struct model *m, uint32_t who, const struct process_word *word)
+{
+    struct message *x;
+
+    if (word->status == -EHOSTUNREACH || word->status == -ECANCELED) {
+        if (!word->bytes)
+            return; /* it was nobody's yet */
+    } else if (word->status) {
+        wrong(m, "a receive of life %u ended with %d", who, word->status);
+        return;
+    }
+    x = message_of(m, word->id);
+    if (!x)
+        return;
+    if (x->came || x->add || !is_for(m, x, who) || word->queue != x->queue) {
+        wrong_message(m, word->id, x->came ? "it came twice" : "it came to the wrong process");
+        return;
+    }
+    if (m->life[x->from].node != word->node || m->life[x->from].incarnation != word->incarnation) {
+        wrong_message(m, word->id, "it came with another sender's name");
+        return;
+    }
+    if (word->bytes != x->bytes || !word->intact) {
+        wrong_message(m, word->id, "it is not what was sent");
+        return;
+    }
+    if (word->status && m->life[x->from].state < LIFE_LEAVING) {
+        wrong_message(m, word->id, "its receive failed, and its sender is here");
+        return;
+    }
+    x->to = who;
+    if (word->status)
+        return;
+    x->came = true;
+    x->nth = word->nth;
+    if (x->queue == PROCESS_ANY_QUEUE)
+        check_order(m, word->id);
+}
+
+/* --- receives that name their sender ------------------------------------------------ */
+
+uint64_t model_receives(struct model *m, uint32_t who, uint32_t from)
+{
+    if (m->receives == m->receive_room)
+        m->receive =
+            grown(m->receive, m->receive_room = 2 * m->receive_room + 256, sizeof *m->receive);
+    m->receive[m->receives] = (struct receive){.who = who, .from = from};
+    return m->receives++;
+}
+
+int64_t model_receives_short(const struct model *m, uint32_t to)
+{
+    for (uint64_t i = m->first_open; i < m->messages; i++) {
+        const struct message *x = &m->message[i];
+        int64_t short_by = 0;
+
+        if (x->queue != PROCESS_NAMED_QUEUE || x->to != to || x->came || x->status || x->over)
+            continue;
+        for (uint64_t k = m->first_open; k < m->messages; k++) {
+            const struct message *y = &m->message[k];
+
+            short_by += y->queue == x->queue && y->to == to && y->from == x->from && !y->came &&
+                        !y->status;
+        }
+        for (uint64_t k = m->first_receive; k < m->receives; k++)
+            short_by -= !m->receive[k].over && m->receive[k].who == to &&
+                        m->receive[k].from == x->from;
+        if (short_by > 0)
+            return x->from;
+    }
+    return -1;
+}
+
+static void hear_ended(struct model *m, uint32_t who, const struct process_word *word)
+{
+    struct receive *r = word->id < m->receives ? &m->receive[word->id] : NULL;
+
+    if (!r || r->who != who || r->over) {
+        wrong(m, "life %u: a receive that ended twice, or another's", who);
+        return;
+    }
+    r->over = true;
+    if (word->status && (word->status != -EHOSTUNREACH || model_is_here(m, r->from)) &&
+        m->life[who].state < LIFE_LEAVING)
+        wrong(m, "life %u: its receive from life %u, which is %s, ended with %d", who, r->from,
+              model_is_here(m, r->from) ? "here" : "gone", word->status);
+}
+
+/* Is it to end? Its sender is gone, and who waits is not. */
+static bool receive_open(const struct model *m, struct receive *r)
+{
+    r->over |= !model_is_here(m, r->who);
+    return !r->over && m->life[r->from].state > LIFE_LEAVING;
+}
+
+void model_hears(struct model *m, uint32_t who, const struct process_word *word)
+{
+    struct life *life = &m->life[who];
+
+    if (word->what == PROCESS_SENT || word->what == PROCESS_ADDED)
+        hear_end(m, who, word);
+    else if (word->what == PROCESS_CAME)
+        hear_came(m, who, word);
+    else if (word->what == PROCESS_ENDED)
+        hear_ended(m, who, word);
+    else if (word->what == PROCESS_END &&
+             (word->key < life->added || word->key > life->added + life->maybe_added))
+        wrong(m, "life %u (node %u) was added %llu, for certain %llu and perhaps %llu more", who,
+              life->node, (unsigned long long)word->key, (unsigned long long)life->added,
+              (unsigned long long)life->maybe_added);
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+/* A status that cannot be, whatever happens next. */
+static void check_status(struct model *m, uint64_t id)
+{
+    const struct message *x = &m->message[id];
+    bool target_gone = x->to < 0 || m->life[x->to].state >= LIFE_LEAVING;
+    bool canceled = x->status == -ECANCELED && m->life[x->from].state >= LIFE_LEAVING;
+    bool passed = x->add && x->may_pass && x->status == -EACCES; /* the next one's memory */
+    bool bulk = x->bytes > PROCESS_EAGER_BYTES;
+    /* a receive that was half way */
+    bool given_up = bulk && target_gone && x->status == -ECANCELED;
+    /* before it could say it had it */
+    bool dead = bulk && x->to >= 0 && m->life[x->to].state == LIFE_DEAD;
+
+    if (x->status && !canceled && !passed && !given_up && x->status != -EHOSTUNREACH)
+        wrong_message(m, id, "no such error may be");
+    else if (x->status == -EHOSTUNREACH && !target_gone && !x->may_fail)
+        wrong_message(m, id, "it failed, and its target is here");
+    else if (x->status && x->came && !dead)
+        wrong_message(m, id, "it failed, and it came");
+    else if (!x->status && (x->must_fail || x->to < 0))
+        wrong_message(m, id, "it did not fail, and nobody is there");
+}
+
+/* Has all happened that must? */
+static bool message_over(const struct model *m, const struct message *x)
+{
+    const struct life *from = &m->life[x->from];
+    const struct life *to = x->to < 0 ? NULL : &m->life[x->to];
+
+    if (from->state == LIFE_DEAD)
+        return true;
+    if (x->status == PROCESS_PENDING)
+        return false;
+    return x->status || x->add || x->came || (to && to->state >= LIFE_LEAVING);
+}
+
+bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant)
+{
+    bool open = false, all = true;
+
+    *vacant = -1;
+    for (uint64_t i = m->first_open; i < m->messages && !m->wrong[0]; i++) {
+        struct message *x = &m->message[i];
+
+        if (x->status != PROCESS_PENDING && !x->over)
+            check_status(m, i);
+        x->over = x->over || message_over(m, x);
+        if (!x->over && !open)
+            describe(m, i, what, what_bytes);
+        open = open || !x->over;
+        if (!x->over && x->to < 0)
+            *vacant = x->node;
+    }
+    for (uint64_t i = m->first_receive; i < m->receives; i++) {
+        struct receive *r = &m->receive[i];
+
+        if (receive_open(m, r) && !open)
+            snprintf(what, what_bytes, "the receive of life %u from life %u, which is gone", r->who,
+                     r->from);
+        open = open || receive_open(m, r);
+        all = all && r->over;
+    }
+    if (!open)
+        m->first_open = m->messages;
+    if (all)
+        m->first_receive = m->receives;
+    return open;
+}

@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * drops_test.c - what is lost for good, where nothing is sent again: units that do nothing,
+ * partial results that are damaged, segments that find no room. Who waits for it is named, once.
+ *
+ * Workers do not run: the test steps them, and says what time it is when the manager looks.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "apps/manager/manager.h"
+#include "apps/fabric/links.h"
+#include "emu/util/combine.h"
+#include "tests/test.h"
+#include "tests/fixtures/hostifs.h"
+
+#define NODES    4u
+#define FLOOD    (EMU_HOSTIF_SLOTS + 1000u) /* more than a process has room for */
+#define BOUND_PS UINT64_C(2000000000000)
+#define BEGIN_PS UINT64_C(5000000000000)
+
+struct fixture {
+    struct hostifs w;
+    struct fabric_drop loss[64];
+    uint32_t losses;
+};
+
+static void fixture_open(struct fixture *r, const char *profile, const char *set)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+
+    memset(r, 0, sizeof *r);
+    fixture_profile(&config.profile, profile, set);
+    hostifs_open(&r->w, "kary:2,2", &config);
+    CU_ASSERT_EQUAL_FATAL(r->w.nodes, NODES);
+}
+
+static void settle(struct fixture *r)
+{
+    for (uint32_t pass = 0; pass < 1000; pass++)
+        fixture_fabric_pass(r->w.fabric);
+}
+
+/* The manager looks at @at_ps, and takes all that it finds. */
+static void look(struct fixture *r, uint64_t at_ps)
+{
+    r->losses = 0;
+    fabric_drops_find(r->w.fabric, at_ps, BOUND_PS);
+    while (r->losses < 64 && fabric_drop_take(r->w.fabric, &r->loss[r->losses]))
+        r->losses++;
+    settle(r);
+}
+
+static bool found(const struct fixture *r, enum fabric_drop_kind what, uint32_t sw, uint32_t group)
+{
+    for (uint32_t i = 0; i < r->losses; i++)
+        if (r->loss[i].what == what && r->loss[i].sw == sw && r->loss[i].group == group)
+            return true;
+    return false;
+}
+
+static struct fabric_totals totals_of(const struct fixture *r)
+{
+    struct fabric_totals ret;
+
+    fabric_totals_read(r->w.fabric, &ret);
+    return ret;
+}
+
+/* An all-reduce of one number, or a barrier; false: there is no room. */
+static bool contribute(struct fixture *r, uint32_t node, uint32_t group, uint32_t seq, bool barrier)
+{
+    struct emu_hdr hdr = {.dst = group, .src = node, .seq = seq, .kind = EMU_BARRIER};
+    int32_t one = 1;
+
+    if (!barrier) {
+        hdr.kind = EMU_ALLREDUCE;
+        hdr.len = sizeof one;
+        hdr.op = EMU_SUM;
+        hdr.type = EMU_I32;
+    }
+    return hostifs_post(&r->w, node, &hdr, &one);
+}
+
+/* All of them; how many of them get a result. */
+static uint32_t operate(struct fixture *r, uint32_t group, uint32_t seq, int32_t *sum)
+{
+    struct emu_seg seg;
+    uint32_t got = 0;
+
+    for (uint32_t node = 0; node < NODES; node++)
+        CU_ASSERT_TRUE(contribute(r, node, group, seq, false));
+    settle(r);
+    for (uint32_t node = 0; node < NODES; node++)
+        while (hostifs_take(&r->w, node, &seg))
+            if (seg.hdr.dst == group && seg.hdr.seq == seq) {
+                memcpy(sum, seg.payload, sizeof *sum);
+                got++;
+            }
+    return got;
+}
+
+static uint32_t top_of(const struct fixture *r, uint32_t group)
+{
+    return fabric_group_at(r->w.fabric, group)->tree.switches[0].sw;
+}
+
+static void stall(struct fixture *r, uint32_t sw, bool stalled)
+{
+    fabric_pause(r->w.fabric);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_combine_faults(r->w.fabric, sw));
+    CU_ASSERT_EQUAL(fabric_combine_stall(r->w.fabric, sw, stalled, 0), 0);
+    fabric_resume(r->w.fabric);
+}
+
+static void fixture_close(struct fixture *r)
+{
+    CU_ASSERT_TRUE(fixture_fabric_holds(r->w.fabric, 0));
+    hostifs_close(&r->w);
+}
+
+/* A message of node 0 for the other side of the network; does it come? */
+static bool message_passes(struct fixture *r)
+{
+    struct emu_hdr hdr = {.dst = NODES - 1, .kind = EMU_UNICAST, .len = 8};
+    uint64_t payload = 42;
+    struct emu_seg seg;
+
+    CU_ASSERT_TRUE(hostifs_post(&r->w, 0, &hdr, &payload));
+    settle(r);
+    while (hostifs_take(&r->w, NODES - 1, &seg))
+        if (seg.hdr.kind == EMU_UNICAST)
+            return true;
+    return false;
+}
+
+/* --- units that do nothing ------------------------------------------------------------ */
+
+/* Barriers of every node until the switches are full of them. */
+static void flood(struct fixture *r, uint32_t group)
+{
+    for (uint32_t seq = 0; seq < EMU_WINDOW; seq++)
+        for (uint32_t node = 0; node < NODES; node++)
+            contribute(r, node, group, seq, true);
+    settle(r);
+}
+
+/* While it is out of service a new group has a tree without it, or there is none. */
+static void new_groups_go_round(struct fixture *r, uint32_t sw, bool top)
+{
+    uint32_t nodes[NODES], group;
+    char error[256];
+    int32_t sum = 0;
+
+    if (top) {
+        group = fixture_group_of_first(r->w.fabric, NODES);
+        CU_ASSERT_NOT_EQUAL(top_of(r, group), sw);
+        CU_ASSERT_EQUAL(operate(r, group, 0, &sum), NODES);
+        fixture_group_end(r->w.fabric, group);
+        return;
+    }
+    CU_ASSERT_EQUAL(fabric_group_create(r->w.fabric, nodes, fixture_nodes(nodes, NODES), &group,
+                                        error, sizeof error),
+                    -ENOSPC);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "out of service"));
+}
+
+/* The fault is over: the unit is used again, for new groups, with nothing of the old one @was. */
+static void unit_comes_back(struct fixture *r, uint32_t sw, uint32_t was)
+{
+    int32_t sum = 0;
+
+    stall(r, sw, false);
+    look(r, BEGIN_PS + 21 * BOUND_PS);
+    CU_ASSERT_TRUE(r->losses == 1 && found(r, FABRIC_UNIT_BACK, sw, 0));
+    fixture_group_end(r->w.fabric, was);
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t group = fixture_group_of_first(r->w.fabric, NODES);
+
+        CU_ASSERT_EQUAL(operate(r, group, round, &sum), NODES);
+        CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+    }
+}
+
+static void unit_leaves(const char *profile, const char *set, bool top)
+{
+    struct fixture r;
+    uint32_t group, sw;
+    int32_t sum = 0;
+
+    fixture_open(&r, profile, set);
+    group = fixture_group_of_first(r.w.fabric, NODES);
+    sw = top ? top_of(&r, group) : r.w.graph->node[0].link[0].sw;
+    CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
+    stall(&r, sw, true);
+    look(&r, BEGIN_PS);
+    look(&r, BEGIN_PS + 10 * BOUND_PS); /* it does nothing, and nothing waits */
+    CU_ASSERT_EQUAL(r.losses, 0);
+    flood(&r, group);
+    look(&r, BEGIN_PS + 11 * BOUND_PS);
+    look(&r, BEGIN_PS + 11 * BOUND_PS + BOUND_PS / 2);
+    CU_ASSERT_EQUAL(r.losses, 0);
+    look(&r, BEGIN_PS + 12 * BOUND_PS);
+    CU_ASSERT_EQUAL(r.losses, 2);
+    CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_STUCK, sw, group));
+    CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, sw, 0));
+    CU_ASSERT_TRUE(totals_of(&r).dropped_at_broken_units > 0);
+    CU_ASSERT_TRUE(totals_of(&r).dropped >= totals_of(&r).dropped_at_broken_units);
+    CU_ASSERT_EQUAL(switch_combine_waiting(r.w.fabric->sw[sw], NULL, NULL), 0);
+    CU_ASSERT_TRUE(message_passes(&r));
+    look(&r, BEGIN_PS + 20 * BOUND_PS);
+    CU_ASSERT_EQUAL(r.losses, 0); /* it is said once */
+
+    new_groups_go_round(&r, sw, top);
+    unit_comes_back(&r, sw, group);
+    fixture_close(&r);
+}
+
+static void unit__that_does_nothing_leaves_service(void)
+{
+    static const char *const sets[] = {NULL,
+                                       "link_retry=go_back_n",
+                                       "combine_units=3",
+                                       "combine_order=port",
+                                       "credit=counter",
+                                       "buffers=input_xpoint"};
+
+    for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        for (uint32_t top = 0; top < 2; top++)
+            unit_leaves("oq2004", sets[i], top);
+}
+
+/* One of which nothing is under way loses nothing: it has another top. */
+static void group__that_is_idle_moves_and_goes_on(void)
+{
+    struct fixture r;
+    uint32_t group[3], top, busy = 0;
+    int32_t sum = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        group[i] = fixture_group_of_first(r.w.fabric, NODES);
+    top = top_of(&r, group[0]);
+    CU_ASSERT_EQUAL_FATAL(top_of(&r, group[2]), top); /* tops are taken by turns */
+    for (uint32_t seq = 0; seq < 5; seq++)
+        for (uint32_t i = 0; i < 3; i++)
+            CU_ASSERT_EQUAL(operate(&r, group[i], seq, &sum), NODES);
+    stall(&r, top, true);
+    for (uint32_t node = 0; node < NODES; node++)
+        contribute(&r, node, group[busy], 5, true);
+    settle(&r);
+    look(&r, BEGIN_PS);
+    look(&r, BEGIN_PS + BOUND_PS);
+    CU_ASSERT_EQUAL(r.losses, 2);
+    CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_STUCK, top, group[busy]));
+    CU_ASSERT_TRUE(r.losses == 2 && r.loss[1].what == FABRIC_UNIT_OUT && r.loss[1].moved == 1);
+    CU_ASSERT_NOT_EQUAL(top_of(&r, group[2]), top);
+    for (uint32_t i = 1; i < 3; i++)
+        for (uint32_t seq = 5; seq < 20; seq++) {
+            CU_ASSERT_EQUAL(operate(&r, group[i], seq, &sum), NODES);
+            CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+        }
+    CU_ASSERT_EQUAL(operate(&r, group[busy], 6, &sum), 0);
+    fixture_close(&r);
+}
+
+/* All that the manager has to do within a simulated second. */
+static void manage(struct fixture *r, struct manager *manager, uint64_t *now_ps)
+{
+    uint64_t end_ps = *now_ps + UINT64_C(1000000000000);
+
+    while (manager_due_ps(manager) <= end_ps) {
+        if (manager_due_ps(manager) > *now_ps)
+            *now_ps = manager_due_ps(manager);
+        CU_ASSERT_EQUAL_FATAL(manager_step(manager, *now_ps), 0);
+        fixture_fabric_pass(r->w.fabric);
+    }
+    *now_ps = end_ps;
+}
+
+/* Its tree has lost a link, and the only other one goes by a unit that is out of service. */
+static void group__has_another_tree_once_the_unit_is_back(void)
+{
+    struct manager_config config = manager_defaults();
+    uint64_t now_ps = BEGIN_PS;
+    struct manager *manager;
+    uint32_t group[2], top[2], hit, port;
+    int32_t sum = 0;
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", "link_retry=go_back_n");
+    CU_ASSERT_EQUAL_FATAL(manager_create(&manager, r.w.fabric, &config), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        group[i] = fixture_group_of_first(r.w.fabric, NODES);
+        top[i] = top_of(&r, group[i]);
+    }
+    CU_ASSERT_NOT_EQUAL_FATAL(top[0], top[1]); /* tops are taken by turns */
+    stall(&r, top[1], true);
+    CU_ASSERT_EQUAL(operate(&r, group[1], 0, &sum), 0);
+    look(&r, BEGIN_PS);
+    look(&r, BEGIN_PS + BOUND_PS);
+    CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, top[1], 0));
+
+    port = (uint32_t)__builtin_ctzll(fabric_group_at(r.w.fabric, group[0])->tree.switches[0].ports);
+    CU_ASSERT_EQUAL(manager_signal(manager, fabric_cable_at(r.w.fabric, top[0], port), false, 0,
+                                   now_ps, &hit),
+                    0);
+    manage(&r, manager, &now_ps);
+    CU_ASSERT_EQUAL(top_of(&r, group[0]), top[0]);
+    stall(&r, top[1], false);
+    manage(&r, manager, &now_ps);
+    CU_ASSERT_EQUAL(top_of(&r, group[0]), top[1]);
+    CU_ASSERT_EQUAL(operate(&r, group[0], 0, &sum), NODES);
+    CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+    manager_destroy(manager);
+    fixture_close(&r);
+}
+
+/* Slow is not stuck; and where the bound is off, nor is one that stands still. */
+static void unit__that_goes_on_in_time_stays(void)
+{
+    struct fixture r;
+    uint32_t group, top;
+    int32_t sum = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    group = fixture_group_of_first(r.w.fabric, NODES);
+    top = top_of(&r, group);
+    for (uint32_t seq = 0; seq < 4; seq++) {
+        stall(&r, top, true);
+        CU_ASSERT_EQUAL(operate(&r, group, seq, &sum), 0);
+        look(&r, BEGIN_PS + 2 * seq * BOUND_PS);
+        look(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS - 1);
+        CU_ASSERT_EQUAL(r.losses, 0);
+        stall(&r, top, false);
+        settle(&r);
+        look(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS);
+        CU_ASSERT_EQUAL(r.losses, 0);
+    }
+    stall(&r, top, true);
+    CU_ASSERT_EQUAL(operate(&r, group, 4, &sum), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        fabric_drops_find(r.w.fabric, BEGIN_PS + (20 + i) * BOUND_PS, EMU_NEVER);
+    CU_ASSERT_FALSE(fabric_drop_take(r.w.fabric, &r.loss[0]));
+    fixture_close(&r);
+}
+
+/* --- partial results that are damaged --------------------------------------------------- */
+
+static void flip(struct fixture *r, uint32_t sw, uint64_t nth)
+{
+    struct emu_fault_rule rule = {.what = EMU_FAULT_FLIP_PAYLOAD,
+                                  .rate = EMU_FAULT_ONE,
+                                  .nth = nth,
+                                  .aim = {.packets = EMU_FAULT_ENTRIES,
+                                          .kinds = EMU_FAULT_KINDS,
+                                          .src = EMU_FAULT_ANY,
+                                          .dst = EMU_FAULT_ANY,
+                                          .group = EMU_FAULT_ANY}};
+    struct emu_faults *faults;
+
+    fabric_pause(r->w.fabric);
+    faults = fabric_combine_faults(r->w.fabric, sw);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(faults);
+    CU_ASSERT_EQUAL(emu_faults_add(faults, &rule, 1, 1), 0);
+    fabric_resume(r->w.fabric);
+}
+
+/* The @nth contribution to the switch leaves a flipped bit in the state. */
+static void state_is_damaged(const char *profile, const char *set, bool top, uint64_t nth)
+{
+    struct fixture r;
+    uint32_t group, other, sw;
+    int32_t sum = 0;
+
+    fixture_open(&r, profile, set);
+    group = fixture_group_of_first(r.w.fabric, NODES);
+    other = fixture_group_of_first(r.w.fabric, NODES);
+    sw = top ? top_of(&r, group) : r.w.graph->node[0].link[0].sw;
+    CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
+    look(&r, BEGIN_PS);
+    flip(&r, sw, nth);
+    CU_ASSERT_EQUAL(operate(&r, group, 1, &sum), 0);
+    CU_ASSERT_EQUAL(totals_of(&r).states_damaged, 1);
+    look(&r, BEGIN_PS + 1);
+    CU_ASSERT_TRUE(r.losses == 1 && found(&r, FABRIC_UNIT_DAMAGED, sw, group));
+    CU_ASSERT_EQUAL(operate(&r, other, 0, &sum), NODES); /* others know nothing of it */
+    CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+    CU_ASSERT_EQUAL(operate(&r, group, 2, &sum), 0); /* and it stays over */
+    look(&r, BEGIN_PS + 2);
+    CU_ASSERT_EQUAL(r.losses, 0);
+    fixture_group_end(r.w.fabric, group);
+    fixture_close(&r);
+}
+
+/* Every contribution, the last one too, with and without those that wait for their turn. */
+static void state__that_is_damaged_is_found_when_it_is_read(void)
+{
+    static const char *const sets[] = {NULL,
+                                       "combine_order=port",
+                                       "combine_units=3",
+                                       "combine_units=3 combine_order=port",
+                                       "link_retry=go_back_n",
+                                       "buffers=input_xpoint"};
+
+    for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        for (uint64_t nth = 1; nth <= 2; nth++) {
+            state_is_damaged("oq2004", sets[i], true, nth);
+            state_is_damaged("oq2004", sets[i], false, nth);
+        }
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        state_is_damaged("qsnet3", "combining=switch", true, nth);
+        state_is_damaged("qsnet3", "combining=switch combine_order=port", true, nth);
+    }
+}
+
+static void state__without_parity_is_wrong_and_nobody_knows(void)
+{
+    static const char *const sets[] = {"combine_check=none", "combine_check=none combine_units=3"};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fixture r;
+        uint32_t group;
+        int32_t sum = 0;
+
+        fixture_open(&r, "oq2004", sets[i]);
+        group = fixture_group_of_first(r.w.fabric, NODES);
+        flip(&r, top_of(&r, group), 1);
+        CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
+        CU_ASSERT_NOT_EQUAL(sum, (int32_t)NODES);
+        look(&r, BEGIN_PS);
+        CU_ASSERT_EQUAL(r.losses, 0);
+        fixture_close(&r);
+    }
+}
+
+/* --- segments that find no room ----------------------------------------------------------- */
+
+/* Credits for the cable from node 0's switch upwards become two. Returns the switch. */
+static uint32_t forge(struct fixture *r)
+{
+    struct emu_fault_rule rule = {.what = EMU_FAULT_DOUBLE,
+                                  .rate = EMU_FAULT_ONE,
+                                  .aim = {.packets = EMU_FAULT_CREDIT,
+                                          .kinds = EMU_FAULT_KINDS,
+                                          .src = EMU_FAULT_ANY,
+                                          .dst = EMU_FAULT_ANY,
+                                          .group = EMU_FAULT_ANY}};
+    uint32_t leaf = r->w.graph->node[0].link[0].sw;
+
+    fabric_pause(r->w.fabric);
+    for (uint32_t p = 0; p < r->w.graph->ports; p++) {
+        uint32_t i = fabric_cable_at(r->w.fabric, leaf, p);
+        const struct fabric_cable *cable = i == TOPO_NONE ? NULL : fabric_cable(r->w.fabric, i);
+
+        if (!cable || cable->kind != TOPO_END_SWITCH)
+            continue;
+        struct emu_faults *faults =
+            fabric_faults(r->w.fabric, i, cable->at.sw == leaf && cable->at.port == p);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(faults);
+        CU_ASSERT_EQUAL(emu_faults_add(faults, &rule, 1, 1), 0);
+    }
+    fabric_resume(r->w.fabric);
+    return leaf;
+}
+
+/* Nodes 0 and 1 send to node @to, which takes nothing, until all is full. */
+static void congest(struct fixture *r, uint32_t to)
+{
+    struct emu_hdr hdr = {.dst = to, .kind = EMU_UNICAST, .len = 8};
+    uint64_t payload = 0;
+
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        hdr.src = i % 2;
+        hostifs_post(&r->w, hdr.src, &hdr, &payload);
+        fixture_fabric_pass(r->w.fabric);
+    }
+    settle(r);
+}
+
+/* Of each pair that lost something one; and of how many. */
+static uint32_t pairs_of(const struct fixture *r, uint32_t leaf, uint32_t to)
+{
+    bool pair[2] = {false};
+
+    for (uint32_t i = 0; i < r->losses; i++) {
+        const struct fabric_cable *cable = fabric_cable(r->w.fabric, r->loss[i].cable);
+        uint32_t sender = r->loss[i].out ? cable->at.sw : cable->peer.sw;
+
+        CU_ASSERT_EQUAL(r->loss[i].what, FABRIC_LOST_SEGMENT);
+        CU_ASSERT_EQUAL(sender, leaf);
+        CU_ASSERT_EQUAL(r->loss[i].to, to);
+        CU_ASSERT_TRUE_FATAL(r->loss[i].from < 2);
+        pair[r->loss[i].from] = true;
+    }
+    return (uint32_t)pair[0] + pair[1];
+}
+
+static void segment__that_finds_no_room_is_reported_with_its_cable(void)
+{
+    struct fixture r;
+    struct emu_seg seg;
+    uint32_t leaf;
+
+    fixture_open(&r, "oq2004", NULL);
+    leaf = forge(&r);
+    look(&r, BEGIN_PS);
+    CU_ASSERT_EQUAL(r.losses, 0);
+    congest(&r, 2);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
+    look(&r, BEGIN_PS + 1);
+    CU_ASSERT_EQUAL(r.losses, 2); /* two pairs, on however many cables they lost something */
+    CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
+    look(&r, BEGIN_PS + 2);
+    CU_ASSERT_EQUAL(r.losses, 0);
+    while (hostifs_take(&r.w, 2, &seg))
+        settle(&r);
+    hostifs_close(&r.w);
+}
+
+/* A group's: it has failed, and is named once, whatever else of it is lost. */
+static void segment__of_a_group_fails_the_group(void)
+{
+    struct fixture r;
+    uint32_t group;
+    struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 8};
+    uint64_t payload = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    hdr.dst = group = fixture_group_of_first(r.w.fabric, NODES);
+    forge(&r);
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        hdr.src = i % 2;
+        hostifs_post(&r.w, hdr.src, &hdr, &payload);
+        fixture_fabric_pass(r.w.fabric);
+    }
+    settle(&r);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
+    look(&r, BEGIN_PS);
+    CU_ASSERT_EQUAL_FATAL(r.losses, 1);
+    CU_ASSERT_EQUAL(r.loss[0].what, FABRIC_LOST_OF_GROUP);
+    CU_ASSERT_EQUAL(r.loss[0].group, group);
+    look(&r, BEGIN_PS + 1);
+    CU_ASSERT_EQUAL(r.losses, 0);
+    hostifs_close(&r.w);
+}
+
+/*
+ * Node 0 has its third process, and what the second one sent is still under way. Segments say whose
+ * they are by the lowest byte of a seat, whatever a process writes there.
+ */
+static void segment__is_reported_with_the_processes_that_it_was_between(void)
+{
+    static const uint8_t says[] = {3, 2, 0, 4}; /* of the last two there never was a process */
+    struct fixture r;
+    struct emu_hdr hdr = {.dst = 2, .kind = EMU_UNICAST, .len = 8, .op = 1};
+    uint64_t payload = 0;
+    uint32_t seen = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    forge(&r);
+    for (uint32_t i = 0; i < 2; i++) {
+        hostifs_detach(&r.w, 0);
+        hostifs_attach(&r.w, 0);
+    }
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        hdr.type = says[i % 4];
+        hostifs_post(&r.w, 0, &hdr, &payload);
+        fixture_fabric_pass(r.w.fabric);
+    }
+    settle(&r);
+    look(&r, BEGIN_PS);
+    for (uint32_t i = 0; i < r.losses; i++) {
+        CU_ASSERT_EQUAL(r.loss[i].to_incarnation, 1);
+        CU_ASSERT(r.loss[i].from_incarnation == 3 || r.loss[i].from_incarnation == 2 ||
+                  !r.loss[i].from_incarnation);
+        seen |= 1u << r.loss[i].from_incarnation;
+    }
+    CU_ASSERT_EQUAL(seen, 1u << 3 | 1u << 2 | 1u << 0);
+    hostifs_close(&r.w);
+}
+
+/* --- many at a time ----------------------------------------------------------------------- */
+
+/* The next that is taken: of this pair. Returns how many more it stands for. */
+static uint32_t take(struct fixture *r, uint32_t from, uint32_t to)
+{
+    struct fabric_drop loss;
+
+    CU_ASSERT_TRUE_FATAL(fabric_drop_take(r->w.fabric, &loss));
+    CU_ASSERT_EQUAL(loss.from, from);
+    CU_ASSERT_EQUAL(loss.to, to);
+    CU_ASSERT_NOT_EQUAL(loss.found_ns, 0);
+    return loss.more;
+}
+
+static void hear(struct fixture *r, uint32_t from, uint32_t to, uint64_t from_incarnation)
+{
+    fabric_drop_receive(r->w.fabric, 0,
+                        &(struct fabric_drop){.what = FABRIC_LOST_SEGMENT,
+                                              .from = from,
+                                              .to = to,
+                                              .from_incarnation = from_incarnation});
+}
+
+static void pair__that_loses_on_several_cables_is_reported_once(void)
+{
+    struct fixture r;
+    struct fabric_drop loss;
+
+    fixture_open(&r, "oq2004", NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        hear(&r, 0, 2, 1);
+        hear(&r, 2, 0, 1);
+    }
+    hear(&r, 0, 2, 2); /* another process */
+    hear(&r, NODES, 2, 1);
+    hear(&r, 0, NODES, 1); /* there are no such nodes */
+    CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), 3);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 2);
+    hear(&r, 0, 2, 1); /* what was taken is past */
+    CU_ASSERT_EQUAL(take(&r, 2, 0), 2);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
+    CU_ASSERT_FALSE(fabric_drop_take(r.w.fabric, &loss));
+    fixture_close(&r);
+}
+
+/* Who takes them more slowly than they come has them in their order, and the list stays short. */
+static void drops__are_taken_in_their_order_while_others_come(void)
+{
+    struct fixture r;
+    struct fabric_drop loss;
+    uint64_t came = 0, taken = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    for (uint32_t round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 40; i++)
+            hear(&r, 0, 2, ++came); /* each another process: none is another's */
+        for (uint32_t i = 0; i < 39; i++) {
+            CU_ASSERT_TRUE_FATAL(fabric_drop_take(r.w.fabric, &loss));
+            CU_ASSERT_EQUAL(loss.from_incarnation, ++taken);
+        }
+    }
+    CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), came - taken);
+    CU_ASSERT_TRUE(r.w.fabric->drops.most <= 1024);
+    while (fabric_drop_take(r.w.fabric, &loss))
+        CU_ASSERT_EQUAL(loss.from_incarnation, ++taken);
+    CU_ASSERT_EQUAL(taken, came);
+    fixture_close(&r);
+}
+
+/* A group's loss is told before those of pairs, in their order; of these there is an end. */
+static void drops__of_a_group_come_first(void)
+{
+    struct fixture r;
+    struct fabric_drop loss;
+    uint32_t told = 0;
+
+    fixture_open(&r, "oq2004", NULL);
+    for (uint64_t i = 1; i <= FABRIC_DROPS_MOST + 10; i++) {
+        if (i % 1000 == 0)
+            fabric_drop_receive(r.w.fabric, 0,
+                                &(struct fabric_drop){.what = FABRIC_LOST_OF_GROUP,
+                                                      .from = (uint32_t)i / 1000 % 2,
+                                                      .from_incarnation = i});
+        hear(&r, 0, 2, i);
+    }
+    for (uint64_t i = 1000; i <= FABRIC_DROPS_MOST; i += 1000) {
+        CU_ASSERT_TRUE_FATAL(fabric_drop_take(r.w.fabric, &loss));
+        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_OF_GROUP && loss.from_incarnation == i);
+    }
+    while (fabric_drop_take(r.w.fabric, &loss))
+        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_SEGMENT && loss.from_incarnation == ++told);
+    CU_ASSERT_TRUE(told > FABRIC_DROPS_MOST - 100 && told <= FABRIC_DROPS_MOST);
+    fixture_close(&r);
+}
+
+static const struct test_case cases[] = {
+    CASE(unit__that_does_nothing_leaves_service),
+    CASE(group__that_is_idle_moves_and_goes_on),
+    CASE(group__has_another_tree_once_the_unit_is_back),
+    CASE(unit__that_goes_on_in_time_stays),
+    CASE(state__that_is_damaged_is_found_when_it_is_read),
+    CASE(state__without_parity_is_wrong_and_nobody_knows),
+    CASE(segment__that_finds_no_room_is_reported_with_its_cable),
+    CASE(segment__of_a_group_fails_the_group),
+    CASE(segment__is_reported_with_the_processes_that_it_was_between),
+    CASE(pair__that_loses_on_several_cables_is_reported_once),
+    CASE(drops__are_taken_in_their_order_while_others_come),
+    CASE(drops__of_a_group_come_first),
+    {0},
+};
+
+int main(void)
+{
+    return test_run("unrecoverable", cases);
+}

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mpi_lifecycle_test.py - lives of real MPI programs: what is killed ends with all that belongs to
+it; processes that are started on nodes that others have left get what they are sent; collectives
+that the fabric has no room for go over messages.
+
+Four ranks reduce without end under mpirun; one of them, the fabric, the
+supervisor or mpirun is killed, or the run is interrupted.
+
+    tests/cli/mpi_lifecycle_test.py --fabemu build/fabemu [unittest options]
+"""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cli_helpers import FabemuCase, alive, main, until
+
+RANKS = 4
+SPAWN_S = 25  # for what takes 3
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum, rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("reduced %d\n", sum);
+        fflush(stdout);
+    }
+    for (;;)
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+"""
+
+
+QUITTER = r"""
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        exit(0); /* without MPI_Finalize() */
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+"""
+LARGE = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define COUNT 20000
+int main(int argc, char **argv)
+{
+    int *in = malloc(COUNT * sizeof(int)), *out = malloc(COUNT * sizeof(int));
+    int rank, size, wrong = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < COUNT; i++)
+        in[i] = rank + i;
+    for (int round = 0; round < 3; round++) {
+        MPI_Allreduce(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(in, out, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < COUNT; i++)
+            wrong += out[i] != size * i + size * (size - 1) / 2;
+    }
+    if (rank == 0)
+        printf("%d wrong\n", wrong);
+    MPI_Finalize();
+    return 0;
+}
+"""
+SPAWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "spawn.c")
+
+
+def descendants(pid):
+    """[(pid, name)] of the living processes below pid."""
+    found = []
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            children = [int(child) for child in f.read().split()]
+        for child in children:
+            with open(f"/proc/{child}/comm") as f:
+                found.append((child, f.read().strip()))
+            found += descendants(child)
+    except OSError:
+        pass
+    return found
+
+
+def shared_files():
+    return set(glob.glob("/dev/shm/*")) | set(glob.glob("/tmp/ompi.*/*"))
+
+
+@unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "needs Open MPI")
+class MpiLifeTest(FabemuCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = tempfile.mkdtemp(prefix="fabemu-mpi-life.")
+        with open(os.path.join(cls.build, "endless.c"), "w") as f:
+            f.write(PROGRAM)
+        with open(os.path.join(cls.build, "quitter.c"), "w") as f:
+            f.write(QUITTER)
+        with open(os.path.join(cls.build, "large.c"), "w") as f:
+            f.write(LARGE)
+        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
+                                ("large.c", "large"),
+                                (SPAWN, "spawn")):
+            subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.build)
+
+    def start_endless(self):
+        """A run whose ranks have reduced once; returns it and its processes by name."""
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np",
+                         str(RANKS), os.path.join(self.build, "endless"))
+        self.assertEqual(run.stdout.readline(), f"reduced {RANKS}\n")
+        by_name = {}
+        for pid, name in descendants(run.pid):
+            by_name.setdefault(name, []).append(pid)
+        self.assertEqual(len(by_name["endless"]), RANKS, by_name)
+        return run, by_name
+
+    def killed(self, pick, sig, word):
+        """Send sig to what pick(run, processes by name) gives; returns the exit status."""
+        before = shared_files()
+        run, by_name = self.start_endless()
+        pids = [pid for some in by_name.values() for pid in some]
+        since = time.monotonic()
+        os.kill(pick(run, by_name), sig)
+        err = self.ends(run, pids, since)
+        self.assertIn(word, err)
+        self.assertFalse(any(alive(pid) for pid in pids))
+        # Other runs on this machine come and go: only what stays counts.
+        self.assertTrue(until(lambda: not {path for path in shared_files() - before
+                                           if self.is_ours(path, pids)}, 1))
+        return run.returncode
+
+    @staticmethod
+    def is_ours(path, pids):
+        return any(str(pid) in os.path.basename(path) for pid in pids)
+
+    def test_killed_rank(self):
+        status = self.killed(lambda run, by_name: by_name["endless"][1], signal.SIGKILL,
+                             "endless) died: ")
+        self.assertNotEqual(status, 0)
+
+    def test_killed_fabric(self):
+        status = self.killed(lambda run, by_name: by_name["fabemu-fabric"][0], signal.SIGKILL,
+                             "was killed by signal 9; ending the run")
+        self.assertEqual(status, 1)
+
+    def test_killed_supervisor(self):
+        self.killed(lambda run, by_name: run.pid, signal.SIGKILL,
+                    "the supervisor of fabric 'r' died")
+
+    def test_killed_mpirun(self):
+        status = self.killed(lambda run, by_name: by_name["mpirun"][0], signal.SIGKILL,
+                             "mpirun) was killed by signal 9")
+        self.assertEqual(status, 137)
+
+    def test_interrupt(self):
+        status = self.killed(lambda run, by_name: run.pid, signal.SIGINT,
+                             "interrupted; ending the run")
+        self.assertEqual(status, 130)
+
+    def test_rank_that_exits__is_not_called_killed(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "-np", "2",
+                           os.path.join(self.build, "quitter"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"quitter\) died: exited (with status 0 )?without detaching")
+        self.assertNotIn("killed", done.stderr)
+
+    def test_spawn__reaches_those_who_come_after_others(self):
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                out, err = self.spawn(profile, "6")
+                self.assertIn("spawned 6 times", out, err)
+                self.assertIn("7 attached, 2 at the same time", err)
+
+    def spawn(self, profile, times):
+        """Run it; again where Open MPI itself hangs: a child that was wanted does not get there."""
+        for _ in range(5):
+            run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun",
+                             "-np",
+                             "1", os.path.join(self.build, "spawn"), times)
+            try:
+                return run.communicate(timeout=SPAWN_S)
+            except subprocess.TimeoutExpired:
+                run.send_signal(signal.SIGTERM)
+                out, err = run.communicate()
+                if err.count("spawn: wanted") == err.count("spawn: there"):
+                    return out, err
+        return out, err
+
+    def test_large_collectives__step_aside_where_no_wide_group_is_to_be_had(self):
+        # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of
+        # the switch's.
+        for states, in_switch, why in (("4608", 6, {}), ("4607", 3, {"window": 3})):
+            with self.subTest(states=states):
+                report = os.path.join(self.dir, "report.json")
+                done = self.fabemu("run", "--topo", "kary:4,1", "--set", f"combine_states={states}",
+                                   "--report",
+                                   report, "--", "mpirun", "-np", "3",
+                                   os.path.join(self.build, "large"))
+                self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
+                with open(report) as f:
+                    count = json.load(f)["collectives"]["allreduce"]
+                self.assertEqual((count["in_switch"], count["why"]), (in_switch, why))
+
+    def test_too_many_ranks(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",
+                           os.path.join(self.build, "endless"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("all 4 nodes of fabric 'r' (kary:2,2) are taken; start it with more, for "
+                      "example --nodes 8", done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostif.c - what a process writes into its edge: any bytes at any place of the shared memory, and
+ * any order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand,
+ * and its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
+ *
+ * The input's first byte says which machine it is (machines[]), with 128 added: where free-running
+ * numbers soon wrap. Then come commands, a byte each (enum command) and what they need.
+ *
+ * Nodes 0 to 2 are hostile. The process at node 3 is not: it takes what comes. In the end the
+ * hostile ones go, and an honest one that comes to node 0 can talk with it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/audit/audit.h"
+#include "apps/fabric/internal.h"
+#include "emu/util/random.h"
+#include "tests/fuzz/fuzz.h"
+
+#define NODES      4u
+#define HOSTILE    3u /* nodes, and the number of the honest one */
+#define GROUPS     4u
+#define FIRST_WRAP (UINT32_MAX - 20)
+#define STEP_NS    1000000u /* of the clock between passes, while all is to come to its end */
+#define END_PASSES 3000u
+
+static const struct machine {
+    const char *profile;
+    enum emu_clock_mode clock;
+    const char *set[3];
+} machines[] = {
+    {"oq2004", EMU_CLOCK_RAW, {0}},
+    {"qsnet3", EMU_CLOCK_RAW, {0}},
+    {"oq2004", EMU_CLOCK_REAL, {0}},
+    {"qsnet3", EMU_CLOCK_REAL, {0}},
+    {"oq2004", EMU_CLOCK_RAW, {"combine_units=3", "combine_order=port"}},
+    {"qsnet3", EMU_CLOCK_RAW, {"combining=switch"}},
+    {"qsnet3", EMU_CLOCK_RAW, {"barrier=tree", "combine_order=port", "tree_width=1"}},
+    {"oq2004", EMU_CLOCK_REAL, {"buffers=input_xpoint"}},
+    {"oq2004", EMU_CLOCK_REAL, {"buffers=input"}},
+    {"oq2004", EMU_CLOCK_REAL, {"credit=counter", "xpoint_slots=1"}},
+    {"qsnet3", EMU_CLOCK_REAL, {"combining=switch", "combine_order=port"}},
+    {"qsnet3", EMU_CLOCK_RAW, {"channels=1", "pool_slots=0", "retry_limit=2"}},
+};
+
+enum command {
+    POST,   /* node, times, dst, kind, len, op, type, seq: a segment, or several in a row */
+    POKE,   /* node, 4 of place, count: that many bytes of the input, anywhere in the edge */
+    TAIL,   /* node, 4 of number: the up ring's tail */
+    HEAD,   /* node, 4 of number: the down ring's head */
+    PASS,   /* count: passes of the workers */
+    TAKE,   /* node: takes what has come, as an honest process does */
+    GROUP,  /* members by bits, 128: with a wide window */
+    LEAVE,  /* group, node */
+    DETACH, /* node */
+    ATTACH, /* node */
+    TIME,   /* doublings: that much of the clock */
+    TICK,   /* the manager's */
+    FILL,   /* node, count, 2 of seed: random segments */
+    COMMANDS
+};
+
+/* One for the process: clock_gettime() has no argument for it. */
+static struct fixture {
+    struct fabric *fabric;
+    uint32_t group[GROUPS];
+    uint32_t groups; /* made so far */
+} fixture;
+
+/* --- processes ---------------------------------------------------------------------- */
+
+/* NULL: nobody is attached. */
+static struct emu_hostif_shared *shared_of(uint32_t node)
+{
+    struct emu_hostif *hostif = fixture.fabric->hostif[node];
+
+    return hostif ? hostif->shared : NULL;
+}
+
+static void attach(uint32_t node)
+{
+    struct fabric_attachment incarnation;
+
+    if (shared_of(node))
+        return;
+    fuzz_must(fabric_attach(fixture.fabric, node, &incarnation) == 0, "a process can attach");
+    fuzz_must(incarnation.node == node, "at the node that it wants");
+    fabric_attachment_close(&incarnation);
+}
+
+/* Room or not, the next slot of the up ring is written, and shown. */
+static void post(uint32_t node, const struct emu_seg *seg)
+{
+    struct emu_hostif_shared *shared = shared_of(node);
+
+    if (!shared)
+        return;
+    uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
+    uint32_t at = emu_hostif_slot_at(tail, atomic_load(&shared->up_shift));
+    memcpy(&shared->up[at].seg, seg, sizeof *seg);
+    shared->up_ps[at] = (fuzz_now_ns - shared->origin_ns) * 1000u;
+    atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
+}
+
+/* Takes all that has come; counts what is @wanted, which is NULL or a payload from @src. */
+static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t bytes)
+{
+    struct emu_hostif_shared *shared = shared_of(node);
+    uint32_t found = 0;
+
+    if (!shared)
+        return 0;
+    uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire);
+    if (tail - head > EMU_HOSTIF_SLOTS)
+        return 0;
+    for (; head != tail; head++) {
+        uint32_t at = emu_hostif_slot_at(head, atomic_load(&shared->down_shift));
+        const struct emu_seg *seg = &shared->down[at].seg;
+        found += wanted && !shared->down_on[at] && seg->hdr.kind == EMU_UNICAST &&
+                 seg->hdr.src == src && seg->hdr.len == bytes &&
+                 memcmp(seg->payload, wanted, bytes) == 0;
+    }
+    atomic_store_explicit(&shared->down_head, head, memory_order_release);
+    return found;
+}
+
+static void pass(void)
+{
+    for (uint32_t w = 0; w < fixture.fabric->workers; w++)
+        emu_worker_pass(fixture.fabric->worker[w]);
+}
+
+static void check_bufs(void)
+{
+    char error[256];
+
+    fuzz_must(fabric_check_bufs(fixture.fabric, error, sizeof error) == 0, error);
+}
+
+/* --- commands ----------------------------------------------------------------------- */
+
+static uint32_t read_node(struct fuzz_input *in)
+{
+    return fuzz_u8(in) % HOSTILE;
+}
+
+/* A node, a group, or any number. */
+static uint32_t read_dst(struct fuzz_input *in)
+{
+    uint8_t dst = fuzz_u8(in);
+
+    if (dst < 8)
+        return dst;
+    return dst < 8 + GROUPS ? fixture.group[dst - 8] : fuzz_u32(in);
+}
+
+static void do_post(struct fuzz_input *in)
+{
+    uint32_t node = read_node(in);
+    uint32_t times = 1 + fuzz_u8(in);
+    struct emu_seg seg = {.hdr.dst = read_dst(in)};
+
+    seg.hdr.kind = fuzz_u8(in);
+    seg.hdr.len = fuzz_u8(in);
+    seg.hdr.op = fuzz_u8(in);
+    seg.hdr.type = fuzz_u8(in);
+    seg.hdr.seq = (uint32_t)(int8_t)fuzz_u8(in);
+    if (seg.hdr.kind == EMU_SET || seg.hdr.kind == EMU_TEST)
+        fuzz_bytes(in, seg.payload, sizeof(struct emu_word));
+    for (; times; times--) {
+        post(node, &seg);
+        seg.hdr.seq++;
+    }
+}
+
+static void do_poke(struct fuzz_input *in)
+{
+    uint32_t node = read_node(in);
+    uint32_t at = fuzz_u32(in);
+    size_t count = fuzz_u8(in);
+    size_t all = emu_hostif_bytes(NODES);
+    uint8_t bytes[255];
+
+    at %= (uint32_t)all;
+    count = fuzz_bytes(in, bytes, count < all - at ? count : all - at);
+    if (shared_of(node))
+        memcpy((uint8_t *)shared_of(node) + at, bytes, count);
+}
+
+static void do_fill(struct fuzz_input *in)
+{
+    uint32_t node = read_node(in);
+    uint32_t count = 4u * fuzz_u8(in);
+    uint64_t random = fuzz_u16(in);
+    struct emu_seg seg;
+
+    for (; count; count--) {
+        for (size_t i = 0; i < sizeof seg; i += sizeof random) {
+            uint64_t word = emu_splitmix(&random);
+            memcpy((uint8_t *)&seg + i, &word, sizeof word);
+        }
+        seg.hdr.kind %= EMU_TEST + 2;
+        seg.hdr.dst = seg.hdr.dst % 2 ? seg.hdr.dst / 2 % (NODES + 1)
+                                      : fixture.group[seg.hdr.dst / 2 % GROUPS];
+        seg.hdr.len = seg.hdr.len % 4 ? seg.hdr.len : seg.hdr.len % 17;
+        seg.hdr.seq %= 300;
+        seg.hdr.op %= 8;
+        seg.hdr.type %= 12;
+        post(node, &seg);
+    }
+}
+
+static void do_group(struct fuzz_input *in)
+{
+    uint8_t members = fuzz_u8(in);
+    uint32_t *group = &fixture.group[fixture.groups % GROUPS];
+    uint32_t nodes[NODES], count = 0;
+    char error[256];
+
+    for (uint32_t n = 0; n < NODES; n++)
+        if ((members >> n & 1) && shared_of(n))
+            nodes[count++] = n;
+    int err =
+        members & 128
+            ? fabric_group_create_wide(fixture.fabric, nodes, count, group, error, sizeof error)
+            : fabric_group_create(fixture.fabric, nodes, count, group, error, sizeof error);
+    fixture.groups += !err;
+}
+
+static void do_pass(struct fuzz_input *in)
+{
+    uint32_t passes = 1 + fuzz_u8(in) % 64;
+
+    for (; passes; passes--) {
+        pass();
+        take(HOSTILE, 0, NULL, 0);
+    }
+    check_bufs();
+}
+
+static void do_rings(struct fuzz_input *in, enum command command)
+{
+    uint32_t node = read_node(in), number = fuzz_u32(in);
+    struct emu_hostif_shared *shared = shared_of(node);
+
+    if (shared)
+        atomic_store_explicit(command == TAIL ? &shared->up_tail : &shared->down_head, number,
+                              memory_order_release);
+}
+
+/* What processes say of themselves is read as the daemon reads it, once a second. */
+static void do_tick(void)
+{
+    struct emu_pending pending;
+    uint32_t nodes[NODES];
+
+    fabric_tick(fixture.fabric, nodes, NODES);
+    for (uint32_t n = 0; n < NODES; n++)
+        if (fabric_pending(fixture.fabric, n, &pending))
+            fuzz_must(pending.groups <= EMU_PENDING_GROUPS, "so many groups have no room");
+}
+
+static void do_command(struct fuzz_input *in)
+{
+    enum command command = fuzz_u8(in) % COMMANDS;
+
+    switch (command) {
+    case POST:
+        do_post(in);
+        break;
+    case POKE:
+        do_poke(in);
+        break;
+    case TAIL:
+    case HEAD:
+        do_rings(in, command);
+        break;
+    case PASS:
+        do_pass(in);
+        break;
+    case TAKE:
+        take(read_node(in), 0, NULL, 0);
+        break;
+    case GROUP:
+        do_group(in);
+        break;
+    case LEAVE:
+        command = fuzz_u8(in) % GROUPS;
+        fabric_group_leave(fixture.fabric, fixture.group[command], fuzz_u8(in) % NODES);
+        break;
+    case DETACH:
+        fabric_detach(fixture.fabric, read_node(in));
+        break;
+    case ATTACH:
+        attach(read_node(in));
+        break;
+    case TIME:
+        fuzz_now_ns += UINT64_C(1) << fuzz_u8(in) % 52;
+        break;
+    case TICK:
+        do_tick();
+        break;
+    default:
+        do_fill(in);
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+/* An honest process at node 0 and that at node 3 send each other a segment; both come. */
+static void check_honest(void)
+{
+    static const uint8_t said[] = "this is not what any fuzzer says";
+    uint32_t came[2] = {0}, far[2] = {0, HOSTILE}, nodes[NODES];
+    struct emu_seg seg = {.hdr = {.kind = EMU_UNICAST, .len = sizeof said}};
+
+    for (uint32_t n = 0; n < HOSTILE; n++)
+        fabric_detach(fixture.fabric, n);
+    attach(0);
+    memcpy(seg.payload, said, sizeof said);
+    for (uint32_t i = 0; i < 2; i++) {
+        seg.hdr.dst = far[!i];
+        post(far[i], &seg);
+    }
+    for (uint32_t i = 0; i < END_PASSES && !(came[0] && came[1]); i++) {
+        pass();
+        fuzz_now_ns += STEP_NS;
+        for (uint32_t k = 0; k < 2; k++)
+            came[k] += take(far[k], far[!k], said, sizeof said);
+        if (i % 1000 == 999)
+            fabric_tick(fixture.fabric, nodes, NODES);
+    }
+    fuzz_must(came[0] == 1 && came[1] == 1, "honest processes hear each other, once");
+    check_bufs();
+}
+
+static struct topo_graph *start(uint8_t which)
+{
+    const struct machine *machine = &machines[which % 128 % (sizeof machines / sizeof machines[0])];
+    struct fabric_config config = {.name = "fuzz",
+                                   .clock = machine->clock,
+                                   .threads = 1,
+                                   .first = which & 128 ? FIRST_WRAP : 0,
+                                   .start_stopped = true};
+    struct topo_graph *graph;
+    char error[256];
+
+    fuzz_must(topo_parse(&graph, "kary:2,2", error, sizeof error) == 0, error);
+    fuzz_must(emu_profile_load(&config.profile, machine->profile, error, sizeof error) == 0, error);
+    for (unsigned i = 0; i < 3 && machine->set[i]; i++)
+        fuzz_must(emu_profile_set(&config.profile, machine->set[i], error, sizeof error) == 0,
+                  error);
+    config.graph = graph;
+    fixture = (struct fixture){0};
+    fuzz_now_ns = 1000000000000u;
+    fuzz_must(fabric_start(&fixture.fabric, &config, error, sizeof error) == 0, error);
+    return graph;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_input in = {.at = data, .left = bytes};
+    struct topo_graph *graph = start(fuzz_u8(&in));
+
+    for (uint32_t n = 0; n < NODES; n++)
+        attach(n);
+    while (in.left)
+        do_command(&in);
+    check_honest();
+    fabric_stop(fixture.fabric);
+    topo_free(graph);
+    return 0;
+}

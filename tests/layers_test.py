@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rooms_test - the tree is in order: which folder includes which, and the prefixes of file names.
+"""layers_test - the tree is in order: which folder includes which, and the prefixes of file names.
 
 docs/ARCHITECTURE.md draws the rooms; this is what holds them to it. A folder is a library: its
 meson.build lists in NAME_needs what the library is built with, and the folder may include nothing
@@ -133,7 +133,7 @@ def main():
     wrong += library_errors(libs, library_includes)
     for line in wrong:
         print(line)
-    print(f"rooms_test: looked at {checked} things, {len(wrong)} wrong")
+    print(f"layers_test: looked at {checked} things, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

@@ -303,7 +303,7 @@ static const struct {
     {"end", call_end},
     {"attach", call_attach},
     {"detach", call_detach},
-    {"incarnation", call_seat},
+    {"node_incarnation", call_seat},
     {"linked", call_linked},
     {"group", call_group},
     {"leave", call_leave},

@@ -164,7 +164,7 @@ static const struct {
     const char *name;
     int (*begin)(struct fabric *, struct json_object *call);
 } begins[] = {
-    {"incarnation", begin_incarnation},
+    {"host_incarnation", begin_incarnation},
     {"begin", begin_network},
     {"groups", begin_groups},
 };

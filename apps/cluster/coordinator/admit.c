@@ -36,10 +36,10 @@ static int process_order_send(struct coordinator *coord, uint32_t host)
     int err = 0;
 
     fabric_host_incarnation(coord->config.fabric, host, incarnations);
-    coordinator_do(coord, 0, "incarnation", with_incarnation(host, incarnations), 0);
+    coordinator_do(coord, 0, "host_incarnation", with_incarnation(host, incarnations), 0);
     for (uint32_t h = 1; !err && h < coord->config.count; h++)
         if (h != host && coord->agent[h].incarnations)
-            err = coordinator_call(coord, host, "incarnation",
+            err = coordinator_call(coord, host, "host_incarnation",
                                    with_incarnation(h, coord->agent[h].incarnations), NULL, NULL);
     return err;
 }

@@ -29,7 +29,7 @@ static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 
 static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
 {
-    coordinator_do(ctx, 0, "incarnation", json_add_number(of_node(node), "word", word), 0);
+    coordinator_do(ctx, 0, "node_incarnation", json_add_number(of_node(node), "word", word), 0);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)

@@ -830,7 +830,7 @@ static void comes_back(const char *on, void (*does)(struct conn *conn, struct js
 /* Another one, which cannot do as all do then, is lost, and not the one that is back. */
 static void host__that_is_back_does_not_answer_for_others(void)
 {
-    comes_back("incarnation", has_no_memory, HERE, sizeof HERE - 1);
+    comes_back("host_incarnation", has_no_memory, HERE, sizeof HERE - 1);
     player_plays(&stage.player[2]);
     CU_ASSERT_EQUAL(coordinator_admit(stage.hosts, 1), 0);
     CU_ASSERT_EQUAL(stage.asked, 1);

@@ -51,7 +51,7 @@ struct daemon_record {
     char outside_why[200]; /* the reason that the first of them gave */
     uint64_t cut_off;      /* processes that did not take their segments */
     /* goodbyes of leaving processes that were not complete in time */
-    uint64_t unheard;
+    uint64_t goodbyes_late;
     uint32_t peak;                                /* nodes attached at the same time, at most */
     uint32_t died;                                /* processes that died */
     struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */

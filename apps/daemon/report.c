@@ -112,7 +112,7 @@ static struct json_object *processes(const struct daemon_record *record)
     json_add_number(object, "refused", record->refused);
     json_add_number(object, "cut_off", record->cut_off);
     json_add_number(object, "died", record->died);
-    return json_add_number(object, "goodbyes_late", record->unheard);
+    return json_add_number(object, "goodbyes_late", record->goodbyes_late);
 }
 
 static struct json_object *transport(const struct fabric_transport *of)

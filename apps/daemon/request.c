@@ -180,14 +180,14 @@ void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    int64_t unheard = emu_json_number(request, "goodbyes_late", 0);
+    int64_t goodbyes_late = emu_json_number(request, "goodbyes_late", 0);
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    if (unheard > 0 && unheard <= daemon->config->fabric->graph->nodes)
-        daemon->record.unheard += (uint64_t)unheard;
+    if (goodbyes_late > 0 && goodbyes_late <= daemon->config->fabric->graph->nodes)
+        daemon->record.goodbyes_late += (uint64_t)goodbyes_late;
     daemon_left(daemon, client);
     client->closing = true;
     daemon_send(daemon, client, conn_ok());

@@ -133,7 +133,7 @@ class LimitsTest(FabemuCase):
         path = self.up()
         for said, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
-            self.assertTrue(client.ask("detach", unheard=said)["ok"])
+            self.assertTrue(client.ask("detach", goodbyes_late=said)["ok"])
             self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------

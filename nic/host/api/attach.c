@@ -313,7 +313,7 @@ int fabemu_outside(struct fabemu *fab, const char *why)
 
 void fabemu_detach(struct fabemu *fab)
 {
-    uint32_t unheard;
+    uint32_t goodbyes_late;
     bool last;
 
     if (fab->pid != getpid())
@@ -330,14 +330,14 @@ void fabemu_detach(struct fabemu *fab)
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
-    unheard = nic_leave(fab, fab->leave_limit_ns);
+    goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
     emu_hostif_nic_leave(&fab->hostif); /* from here on segments for another process may arrive */
     nic_unlock(fab);
     /*
      * The adapter's thread still runs here because the fabric reads how long it waited for a core.
      */
-    nic_control_detach(fab->control, unheard);
+    nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);
     nic_close(fab);
 }

@@ -485,7 +485,7 @@ int nic_control_request(struct nic_control *c, struct json_object *request,
     return err;
 }
 
-void nic_control_detach(struct nic_control *c, uint32_t unheard)
+void nic_control_detach(struct nic_control *c, uint32_t goodbyes_late)
 {
     struct json_object *request, *reply = NULL;
 
@@ -493,7 +493,7 @@ void nic_control_detach(struct nic_control *c, uint32_t unheard)
     if (c->watched) {
         request = json_object_new_object();
         json_object_object_add(request, "cmd", json_object_new_string("detach"));
-        json_object_object_add(request, "goodbyes_late", json_object_new_int64(unheard));
+        json_object_object_add(request, "goodbyes_late", json_object_new_int64(goodbyes_late));
         control_request(c, request, c->detach_ms, &reply);
         json_object_put(reply);
         shutdown(c->line.fd, SHUT_RDWR);

@@ -48,7 +48,7 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
-void nic_control_detach(struct nic_control *control, uint32_t unheard);
+void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
 /** nic_control_exits - notify the fabric that the process exits without detaching. */
 void nic_control_exits(struct nic_control *control);
 /** nic_control_forked - close the socket in a forked child. */

@@ -2446,8 +2446,8 @@ static const char *const nonsense[] = {
     "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
     "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"unrecoverable\"}\n",
     "{\"call\":30,\"do\":\"scan\",\"x\":1}\n",
-    "{\"call\":31,\"do\":\"incarnation\",\"host\":64,\"incarnation\":1}\n{\"call\":32,\"do\":"
-    "\"begin\"}\n",
+    "{\"call\":31,\"do\":\"host_incarnation\",\"host\":64,\"incarnation\":1}\n{\"call\":32,"
+    "\"do\":\"begin\"}\n",
     "{\"call\":33,\"do\":\"begin\",\"nodes\":[0,2],\"down\":[],\"units\":[]}\n",
     /* there is no such node; nobody is here yet */
     "{\"call\":34,\"do\":\"begin\",\"nodes\":[900,2,1],\"down\":[],\"units\":[]}\n",

@@ -89,7 +89,7 @@ class Program(FabemuCase):
         calls = {(c["kind"], c["bytes_most"]): c for c in told["collectives"]}
         self.assertEqual(set(calls), {("barrier", 0), ("allreduce", 8)})
         for one, size in ((calls["barrier", 0], 0), (calls["allreduce", 8], 8)):
-            self.assertEqual((one["calls"], one["told"]), (NODES, NODES))
+            self.assertEqual((one["calls"], one["sampled"]), (NODES, NODES))
             self.assertEqual(one["bytes"], NODES * size)
             self.assertEqual(one["where"], "switches")
             times = one["time_ns"]

@@ -19,23 +19,20 @@
 #include "apps/base/message.h"
 #include "emu/util/spawn.h"
 
-#define LOOK_MS 5 /* between two looks at rings that were empty */
+#define POLL_MS 5 /* between two reads of empty rings */
 
 struct capture_thread {
     const struct capture_plan *plan;
     struct capture_writer *writer;
     pthread_t thread;
-    int end_fd; /* readable: the taps are gone */
+    int end_fd; /* readable once the taps are closed */
 
-    /* The thread's, until it has ended. */
+    /* Owned by the thread until it has ended. */
     struct capture_written written;
     int err; /* of the file */
 };
 
-/*
- * The writer has stopped before the fabric ends. Say so now; capture_print() counts the missing
- * records.
- */
+/* The writer has stopped early. capture_print() will report the number of missing records. */
 static void say_stopped(const struct capture_thread *capture, int64_t err)
 {
     const char *label = capture->plan->files->label;
@@ -50,20 +47,20 @@ static void say_stopped(const struct capture_thread *capture, int64_t err)
             label, strerror((int)-err));
 }
 
-/* Until the taps are gone. What the file takes no more is left in the rings, and counted there. */
+/* Writes until the taps are closed. When the file is full, records are counted by the rings. */
 static void *thread_main(void *arg)
 {
     struct capture_thread *capture = arg;
     struct pollfd end = {.fd = capture->end_fd, .events = POLLIN};
     int64_t wrote = 0;
     bool ended = false;
-    sigset_t mine;
+    sigset_t blocked;
 
-    sigemptyset(&mine); /* to write where nobody reads, or too much, is an error and no more */
-    sigaddset(&mine, SIGPIPE);
-    sigaddset(&mine, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &mine, NULL);
-    while (wrote >= 0 && !ended && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0) {
+    sigemptyset(&blocked); /* write() then fails with EPIPE or EFBIG */
+    sigaddset(&blocked, SIGPIPE);
+    sigaddset(&blocked, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    while (wrote >= 0 && !ended && poll(&end, 1, wrote ? 0 : POLL_MS) <= 0) {
         wrote = capture_writer_step(capture->writer);
         ended = capture_writer_ended(capture->writer);
     }
@@ -155,7 +152,7 @@ int capture_end(struct capture_thread *capture, struct fabric *fabric)
     while (write(capture->end_fd, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     pthread_join(capture->thread, NULL);
-    err = capture->err == -EPIPE ? 0 : capture->err; /* its reader has seen enough */
+    err = capture->err == -EPIPE ? 0 : capture->err; /* the reader of the pipe has closed it */
     if (err && !capture->plan->files->err)
         capture->plan->files->err = err;
     capture_print(capture->plan->files, &capture->written, err);

@@ -2,8 +2,8 @@
 /*
  * capture.h - a fabric's own capture, from its start to its end: --capture of run, up and traffic.
  *
- * A thread of the fabric's process writes. Others capture with `fabemu capture` (cmd/capture.c),
- * which empties the rings in its own process.
+ * A thread of the fabric's process writes the file. `fabemu capture` (cmd/capture.c) instead reads
+ * the rings in its own process.
  */
 #ifndef APPS_CAPTURE_CAPTURE_H
 #define APPS_CAPTURE_CAPTURE_H
@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPTURE_SNAP_MOST 240u /* bytes of a payload: all of it */
+#define CAPTURE_SNAP_MOST 240u /* largest number of payload bytes: the whole payload */
 
 struct capture_files;
 struct fabric;
 struct topo_graph;
 
-/* What options ask for. */
+/* From the options. */
 struct capture_plan {
     struct capture_files *files; /* open; the caller closes them; NULL: no capture */
     const char *filter;
@@ -27,19 +27,19 @@ struct capture_plan {
 struct capture_thread;
 
 /**
- * capture_begin - open the taps, and start the thread. @plan: borrowed until capture_end(). @error:
- * one line.
- * Errors: as capture_filter_read(), fabric_capture_start() and capture_writer_open(); -EAGAIN, no
- * more threads. Thread: the fabric's manager.
+ * capture_begin - open the taps and start the thread. @plan: borrowed until capture_end(). @error:
+ * one line for the user.
+ * Errors: as capture_filter_read(), fabric_capture_start() and capture_writer_open(); -EAGAIN if no
+ * thread can be created. Thread: the fabric's manager.
  */
 int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                   const struct topo_graph *graph, const struct capture_plan *plan, char *error,
                   size_t error_bytes);
 
 /**
- * capture_end - close the taps, write the rest into the file, and print a line about it. @capture:
- * NULL: nothing happens. Errors: those of the file, which are printed; none if its reader has
- * closed it. Thread: the same.
+ * capture_end - close the taps, write the remaining records, and print a summary. Does nothing if
+ * @capture is NULL. Errors: of writing, which are printed; none if the reader of a pipe has closed
+ * it. Thread: the fabric's manager.
  */
 int capture_end(struct capture_thread *capture, struct fabric *fabric);
 

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- fabemu.lua - Wireshark's dissector of what fabemu captures, and of frames between its hosts.
+-- fabemu.lua - Wireshark dissector of fabemu's captures and of the frames between its hosts.
 --
--- docs/capture.md says where Wireshark looks for it, and what each field is. Nothing that comes is
--- trusted: a read is always behind a look whether so many bytes are there.
+-- docs/capture.md describes the installation and the fields. Input is not trusted: every read is
+-- preceded by a check that the bytes are there.
 
 local fabemu = Proto("fabemu", "fabemu fabric")
 local frames = Proto("fabemu_frame", "fabemu frame between hosts")
@@ -35,7 +35,7 @@ local GROUP_WIDE = 0x80000000
 
 -- --- fields ----------------------------------------------------------------------------
 
--- By name; those of frames are "frame." and their name.
+-- Fields by name; names of fields of frames have the prefix "frame." here.
 local f, all = {}, {[fabemu] = {}, [frames] = {}}
 local prefix = {[fabemu] = "fabemu.", [frames] = "fabemu_frame."}
 
@@ -53,7 +53,7 @@ local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
     ProtoField.uint64
 local DEC, HEX = base.DEC, base.HEX
 
--- In front of what a capture has: emu/link/tap.h.
+-- Header of each record of a capture: emu/link/tap.h.
 field(fabemu, "version", u8, "Version", DEC)
 field(fabemu, "link", ProtoField.string, "Link")
 field(fabemu, "link.from", ProtoField.string, "Link from")
@@ -67,10 +67,10 @@ field(fabemu, "number", u32, "Number on the cable", DEC)
 field(fabemu, "credits", u32, "Credits", DEC)
 field(fabemu, "credits.channel", u32, "Channel", DEC)
 field(fabemu, "answer", u32, "Answer", DEC, ANSWER)
-field(fabemu, "answer.number", u32, "All before this number have come", DEC)
+field(fabemu, "answer.number", u32, "All before this number received", DEC)
 field(fabemu, "note", u32, "Note", HEX)
 field(fabemu, "crc32", u32, "CRC-32 of the payload", HEX)
-field(fabemu, "crc32.status", u8, "CRC-32 is", DEC, STATUS)
+field(fabemu, "crc32.status", u8, "CRC-32 status", DEC, STATUS)
 field(fabemu, "crc32.incarnation", u16, "Incarnation of the source", DEC)
 
 -- The segment: emu/packet/seg.h.
@@ -86,16 +86,16 @@ field(fabemu, "failed", u8, "Failed", DEC, nil, 64)
 field(fabemu, "stored", u8, "Stored", DEC, nil, 128)
 field(fabemu, "len", u8, "Payload bytes", DEC)
 field(fabemu, "op", u8, "Operation", DEC, OP)
-field(fabemu, "op.raw", u8, "Operation's byte", DEC)
+field(fabemu, "op.raw", u8, "Operation (raw byte)", DEC)
 field(fabemu, "type", u8, "Type", DEC, TYPE)
-field(fabemu, "type.raw", u8, "Type's byte", DEC)
+field(fabemu, "type.raw", u8, "Type (raw byte)", DEC)
 bytes_field(fabemu, "payload", "Payload")
 field(fabemu, "word.value", u64, "Value", HEX)
 field(fabemu, "word", u32, "Word", DEC)
 field(fabemu, "word.test", u8, "Test", DEC, TEST)
 field(fabemu, "word.until", u8, "Until", DEC, UNTIL)
 
--- On cables with channels: emu/packet/packet.h.
+-- Packets, on cables with channels: emu/packet/packet.h.
 field(fabemu, "packet.kind", u8, "Part", DEC, PACKET)
 field(fabemu, "packet.tag", u32, "Tag", HEX)
 field(fabemu, "packet.wire", u16, "Bytes on the wire", DEC)
@@ -107,25 +107,25 @@ field(fabemu, "head.group", u8, "To a group", DEC)
 field(fabemu, "head.dst", u16, "Destination", DEC)
 field(fabemu, "head.bytes", u16, "Packet's payload bytes", DEC)
 field(fabemu, "head.stamp", u16, "Stamp", DEC)
-field(fabemu, "head.more", u8, "More right behind", DEC)
+field(fabemu, "head.more", u8, "Another packet follows", DEC)
 field(fabemu, "head.crc16", u16, "CRC-16", HEX)
-field(fabemu, "head.crc16.status", u8, "CRC-16 is", DEC, STATUS)
+field(fabemu, "head.crc16.status", u8, "CRC-16 status", DEC, STATUS)
 field(fabemu, "cont.channel", u8, "Channel", DEC)
 field(fabemu, "cont.priority", u8, "Priority", DEC)
 field(fabemu, "cont.index", u8, "Index", DEC)
 field(fabemu, "cont.last", u8, "Last", DEC)
 field(fabemu, "cont.crc16", u16, "CRC-16", HEX)
-field(fabemu, "cont.crc16.status", u8, "CRC-16 is", DEC, STATUS)
+field(fabemu, "cont.crc16.status", u8, "CRC-16 status", DEC, STATUS)
 
--- What adapters say to each other: nic/host/base/wire.h.
-field(fabemu, "nic.what", u8, "Adapter's", DEC, NIC)
+-- Protocol between adapters: nic/host/base/wire.h.
+field(fabemu, "nic.what", u8, "Message", DEC, NIC)
 field(fabemu, "nic.queue", u16, "Queue", DEC)
 field(fabemu, "nic.check", u32, "Check", HEX)
 field(fabemu, "nic.ack", u32, "Requests dispatched", DEC)
 field(fabemu, "nic.consumed", u32, "Bytes consumed", DEC)
 field(fabemu, "nic.src_queue", u16, "Source's queue", DEC)
 field(fabemu, "nic.id", u32, "Transfer", DEC)
-field(fabemu, "nic.to", u32, "Transfer to name", DEC)
+field(fabemu, "nic.to", u32, "Transfer to refer to", DEC)
 field(fabemu, "nic.tag", u64, "Tag", HEX)
 field(fabemu, "nic.data", u64, "Data", HEX)
 field(fabemu, "nic.bytes", u64, "Bytes", DEC)
@@ -138,16 +138,16 @@ field(fabemu, "nic.operand", u64, "Operand", HEX)
 field(fabemu, "nic.compare", u64, "Compare", HEX)
 field(fabemu, "nic.value", u64, "Value before", HEX)
 field(fabemu, "nic.status", ProtoField.int32, "Status", DEC)
-field(fabemu, "nic.want", u8, "Wants an answer", DEC)
+field(fabemu, "nic.want", u8, "Wants a reply", DEC)
 field(fabemu, "nic.epoch", u32, "Epoch", DEC)
 field(fabemu, "nic.incarnation", u64, "Process", DEC)
-field(fabemu, "nic.known", u64, "Other's process, as known", DEC)
+field(fabemu, "nic.known", u64, "Known process of the peer", DEC)
 field(fabemu, "nic.sent", u32, "Requests sent", DEC)
 field(fabemu, "nic.disconnect", u8, "Disconnect", DEC, {[0] = "ask", "answer", "unknown", "done"})
-field(fabemu, "nic.done", u8, "Said to be done", DEC)
-field(fabemu, "nic.asked", u16, "Questions", DEC)
-field(fabemu, "nic.came", u16, "Questions that came", DEC)
-field(fabemu, "nic.given", u16, "Answers", DEC)
+field(fabemu, "nic.done", u8, "Reported to be done", DEC)
+field(fabemu, "nic.asked", u16, "Queries sent", DEC)
+field(fabemu, "nic.came", u16, "Queries received", DEC)
+field(fabemu, "nic.given", u16, "Replies sent", DEC)
 
 -- Frames between hosts: docs/hosts.md, emu/hostlink/wire.h.
 field(frames, "magic", u8, "Magic", HEX)
@@ -162,14 +162,14 @@ field(frames, "packet", u64, "Packet", DEC)
 field(frames, "yours", u64, "Yours", HEX)
 field(frames, "mine", u64, "Mine", HEX)
 field(frames, "seq", u32, "Number", DEC)
-field(frames, "ack", u32, "All before have come", DEC)
+field(frames, "ack", u32, "All before received", DEC)
 field(frames, "sent", u32, "Sent, ns", DEC)
 field(frames, "echo", u32, "Echo, ns", DEC)
-field(frames, "needless", u32, "Needless", DEC)
+field(frames, "needless", u32, "Duplicates", DEC)
 field(frames, "newest", u32, "Newest", DEC)
 bytes_field(frames, "tag", "Tag")
-field(frames, "tag.status", u8, "Tag is", DEC, STATUS)
-bytes_field(frames, "map", "Map of what came")
+field(frames, "tag.status", u8, "Tag status", DEC, STATUS)
+bytes_field(frames, "map", "Map of received frames")
 bytes_field(frames, "digest", "Digest of the cluster file")
 field(frames, "frame_bytes", u32, "Largest frame", DEC)
 field(frames, "window", u32, "Window", DEC)
@@ -178,7 +178,7 @@ field(frames, "checks", u32, "Checks", HEX)
 field(frames, "record", u8, "Record", DEC, RECORD)
 field(frames, "record.channel", u8, "Channel", DEC)
 field(frames, "record.buffer", u8, "A payload follows", DEC, nil, 1)
-field(frames, "record.own", u8, "And before it a header", DEC, nil, 2)
+field(frames, "record.own", u8, "A header precedes it", DEC, nil, 2)
 field(frames, "record.length", u16, "Bytes", DEC)
 field(frames, "record.cable", u32, "Cable", DEC)
 field(frames, "record.count", u64, "Count", DEC)
@@ -187,19 +187,19 @@ field(frames, "entry.crc", u32, "Note or CRC-32", HEX)
 field(frames, "entry.note", u32, "Buffer's note", HEX)
 field(frames, "clock.sent", u64, "Sent, ns", DEC)
 field(frames, "clock.echo", u64, "Echo, ns", DEC)
-field(frames, "clock.came", u64, "Came, ns", DEC)
+field(frames, "clock.came", u64, "Received, ns", DEC)
 bytes_field(frames, "control", "Control bytes")
-field(frames, "credit.at", u64, "There at, ps", DEC)
+field(frames, "credit.at", u64, "Arrives at, ps", DEC)
 field(frames, "step", u8, "Step", DEC, STEP)
-bytes_field(frames, "step.bytes", "Step's bytes")
+bytes_field(frames, "step.bytes", "Bytes of the step")
 
-local short = ProtoExpert.new("fabemu.short", "Cut off, or too short for what it is",
+local short = ProtoExpert.new("fabemu.short", "Truncated, or too short",
                               expert.group.MALFORMED, expert.severity.WARN)
-local strange = ProtoExpert.new("fabemu_frame.strange", "Not as a host writes it",
+local strange = ProtoExpert.new("fabemu_frame.strange", "Invalid: not written by a host",
                                 expert.group.MALFORMED, expert.severity.WARN)
-local damaged = ProtoExpert.new("fabemu.damaged", "The checksum is another",
+local damaged = ProtoExpert.new("fabemu.damaged", "Wrong checksum",
                                 expert.group.CHECKSUM, expert.severity.ERROR)
-local forged = ProtoExpert.new("fabemu_frame.damaged", "The tag is another",
+local forged = ProtoExpert.new("fabemu_frame.damaged", "Wrong tag",
                                expert.group.CHECKSUM, expert.severity.ERROR)
 fabemu.fields = all[fabemu]
 fabemu.experts = {short, damaged}
@@ -228,12 +228,12 @@ local function add_all(tree, tvb, at, rows)
     return true
 end
 
--- A field of some bits of a word that is there.
+-- Adds a field of some bits of a word whose bytes are there.
 local function add_bits(tree, name, tvb, at, bytes, value)
     tree:add(f[name], tvb(at, bytes), value)
 end
 
--- Adds whether what stands in the bytes @at is what it must be.
+-- Adds the result of checking the bytes in @range.
 local function add_status(tree, name, range, status, info)
     local item = tree:add(f[name], range, status)
     item:set_generated()
@@ -244,7 +244,7 @@ end
 
 -- --- checksums -------------------------------------------------------------------------
 
--- CCITT's (0x1021, its bits turned round), from 0, inverted. @raw: a string of bytes.
+-- CCITT (polynomial 0x1021, reflected), initial value 0, inverted result. @raw: a string of bytes.
 local function crc16(raw)
     local crc = 0
     for i = 1, #raw do
@@ -256,7 +256,8 @@ local function crc16(raw)
     return bit32.bxor(crc, 0xffff)
 end
 
--- Castagnoli's (0x1EDC6F41, its bits turned round): by the lowest byte, and back by the highest.
+-- Castagnoli (polynomial 0x1EDC6F41, reflected): tables by the lowest byte, and by the highest byte
+-- to step back.
 local CRC32, CRC32_BACK = {}, {}
 for i = 0, 255 do
     local crc = i
@@ -267,7 +268,7 @@ for i = 0, 255 do
     CRC32_BACK[bit32.rshift(crc, 24)] = i
 end
 
--- The register behind the bytes of @raw. It begins with 0xffffffff, and in the end it is inverted.
+-- The register after the bytes of @raw. The first is 0xffffffff; the last is inverted.
 local function crc32_more(crc, raw)
     for i = 1, #raw do
         crc = bit32.bxor(bit32.rshift(crc, 8), CRC32[bit32.band(bit32.bxor(crc, raw:byte(i)), 255)])
@@ -275,7 +276,7 @@ local function crc32_more(crc, raw)
     return crc
 end
 
--- Which word of 32 bits has led from register @from to @to.
+-- The 32-bit word that changes the register from @from to @to.
 local function crc32_word(from, to)
     for _ = 1, 4 do
         local i = CRC32_BACK[bit32.rshift(to, 24)]
@@ -284,20 +285,20 @@ local function crc32_word(from, to)
     return bit32.bxor(from, to)
 end
 
--- A packet's CRC-32 is over the segments that its parts carry, its tag, and a last word: where to,
--- and in the upper 15 bits which incarnation of its source. Parts of a packet stand behind each
--- other at their interface and channel; judged, by the frame of a last part, is whether it is
--- right.
-local under_way, judged = {}, {}
+-- A packet's CRC-32 is over the segments of its parts, its tag, and a last word: the destination,
+-- and in the upper 15 bits the incarnation of the source. The parts of a packet follow each other
+-- on their interface and channel. incomplete: by interface and channel; judged: by frame of a last
+-- part.
+local incomplete, judged = {}, {}
 local interface = Field.new("frame.interface_id")
 
 function fabemu.init()
-    under_way, judged = {}, {}
+    incomplete, judged = {}, {}
 end
 
--- The packet of which a part begins at 16, as far as it has come; nil: not all of that is here.
-local function packet_so_far(tvb, place)
-    local before, tag = under_way[place], tvb:raw(24, 4)
+-- The packet of the part at 16, with the parts up to here; nil: an earlier part is missing.
+local function packet_so_far(tvb, stream)
+    local before, tag = incomplete[stream], tvb:raw(24, 4)
     if tvb(28, 1):uint() == 16 then
         local word = tvb(16, 4):le_uint()
         return {tag = tag, index = 0, crc = 0xffffffff,
@@ -310,22 +311,22 @@ local function packet_so_far(tvb, place)
     return nil
 end
 
--- Of a segment at 32 that a part carries, what the checksum is over; nil: not all of it is here.
+-- The bytes of the segment at 32 that the checksum covers; nil: it is truncated.
 local function carried(tvb)
     if tvb:len() < 48 then
         return nil
     end
-    local stored = bit32.band(tvb(44, 1):uint(), 128) == 128 -- it has a length, and no payload
+    local stored = bit32.band(tvb(44, 1):uint(), 128) == 128 -- a length without a payload
     local bytes = 16 + (stored and 0 or tvb(45, 1):uint())
     return 32 + bytes <= tvb:len() and tvb:raw(32, bytes) or nil
 end
 
--- Takes a part of a packet, a descriptor at 16. Returns of a last one the status, and the
+-- Adds the part with a descriptor at 16 to its packet. For a last part, returns status and
 -- incarnation.
 local function packet_take(tvb, carries)
     local id, last = interface(), tvb(31, 1):uint() == 1
-    local place = (id and id.value or 0) * 256 + tvb(30, 1):uint()
-    local packet, raw = packet_so_far(tvb, place), ""
+    local stream = (id and id.value or 0) * 256 + tvb(30, 1):uint()
+    local packet, raw = packet_so_far(tvb, stream), ""
     if carries then
         raw = carried(tvb)
     end
@@ -334,7 +335,7 @@ local function packet_take(tvb, carries)
     else
         packet = nil
     end
-    under_way[place] = not last and packet or nil
+    incomplete[stream] = not last and packet or nil
     if not last or not packet then
         return last and UNCHECKED or nil
     end
@@ -345,7 +346,7 @@ local function packet_take(tvb, carries)
     return GOOD, bit32.rshift(word, 17)
 end
 
--- Each part is taken once, in the order of the file, however often it is shown.
+-- Wireshark may dissect a record again: each part is added only at its first visit, in file order.
 local function add_crc32(tree, tvb, pinfo, carries)
     if not pinfo.visited then
         local status, incarnation = packet_take(tvb, carries)
@@ -360,7 +361,7 @@ local function add_crc32(tree, tvb, pinfo, carries)
     end
 end
 
--- --- what adapters say -----------------------------------------------------------------
+-- --- protocol between adapters ----------------------------------------------------------
 
 local HEAD = {{"nic.queue", 2, 2}, {"nic.check", 4, 4}, {"nic.ack", 8, 4}, {"nic.consumed", 12, 4}}
 local MESSAGE = {{"nic.src_queue", 16, 2}, {"nic.id", 20, 4}, {"nic.tag", 24, 8},
@@ -369,7 +370,7 @@ local SHORT = {{"nic.src_queue", 16, 2}, {"nic.data", 20, 4}, {"nic.tag", 24, 8}
 local MEMORY = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8}}
 local NOTICE = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
                 {"nic.data", 48, 8}, {"nic.src_queue", 56, 2}}
--- By what: rows behind the head, and where the data begins.
+-- By message type: rows after the head, and the offset of the data.
 local SAYS = {
     [1] = {MESSAGE, 48}, [2] = {{}, 16}, [3] = {MESSAGE, 48}, [4] = {MEMORY, 48},
     [5] = {MEMORY, 48}, [6] = {MEMORY, 48},
@@ -389,7 +390,7 @@ local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
 local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.incarnation", 8, 8},
                {"nic.known", 16, 8}}
 
--- A unicast's payload. Returns its name, or nil.
+-- The payload of a unicast segment. Returns the name of the message, or nil.
 local function adapters(tree, tvb, at)
     local what = tvb(at, 1):uint()
     local says, data = SAYS[what], nil
@@ -415,11 +416,11 @@ end
 
 -- --- addresses -------------------------------------------------------------------------
 
--- An interface of a capture is one direction of a cable, and its name says so: "3:5>7:1".
+-- An interface of a capture is one direction of a cable, with a name like "3:5>7:1".
 local interface_name = Field.new("frame.interface_name")
 local interface_about = Field.new("frame.interface_description")
 
--- Adds the link that this record passed. Returns both of its ends; nil in a file without names.
+-- Adds the link of this record. Returns its two ends; nil in a file without names.
 local function add_link(tree, tvb)
     local name = interface_name()
     local from, to = string.match(name and name.value or "", "^([^>]+)>([^>]+)$")
@@ -431,7 +432,7 @@ local function add_link(tree, tvb)
     return from, to
 end
 
--- The source and the destination in the segment header at @at; nil: it is cut off.
+-- The source and the destination in the segment header at @at; nil: it is truncated.
 local function parties(tvb, at)
     if at + 16 > tvb:len() then
         return nil
@@ -456,12 +457,12 @@ local function add_addresses(tree, tvb, pinfo, of)
     local src, dst = pinfo.src, pinfo.dst
     sub:set_generated()
     ethernet:call(ByteArray.new(header):tvb("Addresses"), pinfo, sub)
-    pinfo.src, pinfo.dst = src, dst -- else these would replace the text of both columns
+    pinfo.src, pinfo.dst = src, dst -- Ethernet would replace both columns
 end
 
 -- --- segments --------------------------------------------------------------------------
 
--- What follows a header of @kind.
+-- The payload after a header of @kind.
 local function payload(tree, tvb, at, kind)
     if at >= tvb:len() then
         return nil
@@ -480,10 +481,11 @@ local function payload(tree, tvb, at, kind)
     return nil
 end
 
--- Is a segment of a reduction, all-reduce or barrier on its way to be combined, or a result? In
--- switches, contributions to an all-reduce move up, away from the nodes, and results down; a
--- reduction moves to its root. Adapters combine what is addressed to one of them, and send results
--- to the group. @packet: where the header on the wire is; nil: there is none.
+-- Returns whether a segment of a reduction, all-reduce or barrier is a contribution or a result.
+-- With combining switches, contributions to an all-reduce move up, away from the nodes, and results
+-- down; contributions to a reduction move to its root. With combining adapters, contributions are
+-- addressed to a node, and results to the group. @packet: offset of the header on the wire; nil:
+-- none.
 local function stage(tvb, at, packet)
     local kind = bit32.band(tvb(at + 12, 1):uint(), 7)
     local name, about = interface_name(), interface_about()
@@ -503,12 +505,12 @@ local function stage(tvb, at, packet)
     return way == "down" and "result" or nil
 end
 
--- A header of 16 bytes at @at, and the payload behind it. @packet: as for stage(). Returns a line
--- about it.
+-- A header of 16 bytes at @at, and its payload. @packet: as for stage(). Returns a line for the
+-- column Info.
 local function segment(tree, tvb, at, packet)
     if at + 16 > tvb:len() then
         tree:add_proto_expert_info(short)
-        return "cut off"
+        return "truncated"
     end
     local kinds, len = tvb(at + 12, 1):uint(), tvb(at + 13, 1):uint()
     local kind, dst = bit32.band(kinds, 7), tvb(at, 4):le_uint()
@@ -535,11 +537,12 @@ local function segment(tree, tvb, at, packet)
     add(sub, folds and "type" or "type.raw", tvb, at + 15, 1)
     local says = payload(sub, tvb(0, stop):tvb(), at + 16, kind)
     if stop - at - 16 < len then
-        sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " are here)")
+        sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " captured)")
     end
     local is = stage(tvb, at, packet)
     return string.format("%s%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind,
-                         is and " " .. is or "", src, of.to, seq, len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
+                         is and " " .. is or "", src, of.to, seq, len,
+                         folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
                          says and ", " .. says or "")
 end
 
@@ -575,11 +578,11 @@ local function packet_cont(tree, tvb, at)
     return ", " .. bit32.extract(word, 7, 5)
 end
 
--- A descriptor of a cable with channels. Returns a line about it.
+-- A descriptor of a cable with channels. Returns a line for the column Info.
 local function packet(tree, tvb, at)
     if at + 16 > tvb:len() then
         tree:add_proto_expert_info(short)
-        return "cut off"
+        return "truncated"
     end
     local kind = tvb(at + 12, 1):uint()
     local sub = tree:add(fabemu, tvb(at, 16), "Packet: " .. (PACKET[kind] or "kind " .. kind))
@@ -639,7 +642,7 @@ local function record_of_packet(tree, tvb, pinfo, what, carries)
     return carries and info .. ": " .. segment(tree, tvb, 32, 16) or info
 end
 
--- What follows the header of a capture. Returns a line about it.
+-- The record after the header of a capture. Returns a line for the column Info.
 local function record_body(tree, tvb, pinfo, what, flags)
     if what == 1 then
         return record_of_segment(tree, tvb, flags)
@@ -656,8 +659,8 @@ local function record_body(tree, tvb, pinfo, what, flags)
     return WHAT[what] or "?"
 end
 
--- The columns Source and Destination: nodes and groups where a segment names them, and the ends of
--- the link for credits, answers and replies, which pass this link alone.
+-- The columns Source and Destination: nodes and groups from a segment; the ends of the link for
+-- credits, answers and replies, which do not leave the link.
 local function add_columns(tree, tvb, pinfo, what, flags, from, to)
     local of = nil
     if what == 1 then
@@ -679,7 +682,7 @@ function fabemu.dissector(tvb, pinfo, root)
     if tvb:len() < 16 then
         pinfo.cols.protocol = "fabemu"
         tree:add_proto_expert_info(short)
-        pinfo.cols.info = "cut off"
+        pinfo.cols.info = "truncated"
         return tvb:len()
     end
     local what, flags = tvb(1, 1):uint(), tvb(2, 1):uint()
@@ -700,23 +703,23 @@ local FRAME_HEAD = {
     {"frame.packet", 18, 8}, {"frame.yours", 26, 8}, {"frame.mine", 34, 8}, {"frame.seq", 42, 4},
     {"frame.ack", 46, 4}, {"frame.sent", 50, 4}, {"frame.echo", 54, 4},
     {"frame.needless", 58, 4}, {"frame.newest", 62, 4}}
-local FRAME_HEAD_BYTES = 66 -- of the header, behind the EtherType
+local FRAME_HEAD_BYTES = 66 -- header after the EtherType
 local OFFER = {
     {"frame.digest", 0, 32}, {"frame.frame_bytes", 32, 4}, {"frame.window", 36, 4},
     {"frame.first", 40, 4}, {"frame.checks", 44, 4}}
 
-local function strange_end(tree, tvb)
+local function add_strange(tree, tvb)
     tree:add_proto_expert_info(strange)
     return tvb:len()
 end
 
--- An entry: a descriptor, and what lies in its buffer. Returns where it ends.
+-- An entry: a descriptor and the contents of its buffer. Returns its end.
 local function record_entry(tree, tvb, at)
     local flags, bytes = tvb(at + 1, 1):uint(), tvb(at + 2, 2):le_uint()
     local own = bit32.band(flags, 2) == 2 and 16 or 0
     local stop = at + 40 + own + bytes
     if at + 40 > tvb:len() or stop > tvb:len() then
-        return strange_end(tree, tvb)
+        return add_strange(tree, tvb)
     end
     add(tree, "frame.record.buffer", tvb, at + 1, 1)
     add(tree, "frame.record.own", tvb, at + 1, 1)
@@ -730,7 +733,7 @@ local function record_entry(tree, tvb, at)
         if own > 0 then
             tree:append_text(": " .. segment(tree, tvb(0, stop):tvb(), at + 40, at + 16))
         end
-    elseif own == 0 then -- the payload stands 24 bytes behind its header: both, as one
+    elseif own == 0 then -- join the header and the payload, which are 24 bytes apart
         local together = tvb:bytes(at + 16, 16)
         if bytes > 0 then
             together:append(tvb:bytes(at + 40, bytes))
@@ -758,38 +761,38 @@ local function record(tree, tvb, at)
         add(sub, "frame.record.length", tvb, at + 2, 2)
         if bytes > 0 and not add(sub, kind == 6 and "frame.control" or "frame.step.bytes", tvb,
                                  at + 8, bytes) then
-            stop = strange_end(sub, tvb)
+            stop = add_strange(sub, tvb)
         end
     elseif kind == 8 then
         stop = at + 32
         if not (add(sub, "frame.clock.sent", tvb, at + 8, 8)
                 and add(sub, "frame.clock.echo", tvb, at + 16, 8)
                 and add(sub, "frame.clock.came", tvb, at + 24, 8)) then
-            stop = strange_end(sub, tvb)
+            stop = add_strange(sub, tvb)
         end
     elseif RECORD[kind] then
         add(sub, "frame.record.channel", tvb, at + 1, 1)
         if not add(sub, "frame.record.count", tvb, at + 8, 8) then
-            stop = strange_end(sub, tvb)
+            stop = add_strange(sub, tvb)
         elseif kind == 9 then
             stop = at + 24
             if not add(sub, "frame.credit.at", tvb, at + 16, 8) then
-                stop = strange_end(sub, tvb)
+                stop = add_strange(sub, tvb)
             end
         end
     else
-        stop = strange_end(sub, tvb)
+        stop = add_strange(sub, tvb)
     end
     sub:set_len(math.min(stop, tvb:len()) - at)
     return stop
 end
 
--- The body of @kind, which is all of @tvb. Returns a line about it.
+-- The body of a frame of @kind, which fills @tvb. Returns a line for the column Info.
 local function frame_body(tree, tvb, kind)
     if kind >= 1 and kind <= 3 then
         for _, row in ipairs(OFFER) do
             if not add(tree, row[1], tvb, row[2], row[3]) then
-                strange_end(tree, tvb)
+                add_strange(tree, tvb)
                 break
             end
         end
@@ -804,12 +807,12 @@ local function frame_body(tree, tvb, kind)
         count = count + 1
     end
     if at ~= tvb:len() then
-        strange_end(tree, tvb)
+        add_strange(tree, tvb)
     end
     return ", " .. count .. " records"
 end
 
--- A tag that is a CRC-32C is over all that stands before it, addresses included; others take a key.
+-- A CRC-32C tag covers all bytes before it, addresses included; other tags need a key to check.
 local to, from = Field.new("eth.dst"), Field.new("eth.src")
 
 local function frame_status(tvb, stop)
@@ -826,7 +829,7 @@ end
 
 function frames.dissector(tvb, pinfo, root)
     if tvb:len() < FRAME_HEAD_BYTES or tvb(0, 1):uint() ~= 0xfe then
-        return 0 -- somebody else's experiment
+        return 0 -- another user of this experimental EtherType
     end
     pinfo.cols.protocol = "fabemu"
     local tree = root:add(frames, tvb())
@@ -842,7 +845,7 @@ function frames.dissector(tvb, pinfo, root)
         info = info .. frame_body(tree, tvb(FRAME_HEAD_BYTES, there):tvb(), kind)
     end
     if there < bytes or not add(tree, "frame.tag", tvb, FRAME_HEAD_BYTES + bytes, 16) then
-        strange_end(tree, tvb)
+        add_strange(tree, tvb)
     else
         local stop = FRAME_HEAD_BYTES + bytes
         add_status(tree, "frame.tag.status", tvb(stop, 16), frame_status(tvb, stop), forged)

@@ -47,7 +47,7 @@ static bool name_of(const struct capture_files *files, uint32_t i, char *name)
     return name_with(files->path, mark, name);
 }
 
-/* --- opened and closed -------------------------------------------------------------- */
+/* --- open and close ----------------------------------------------------------------- */
 
 static bool names_make(struct capture_files *files)
 {
@@ -80,7 +80,7 @@ int capture_files_open(struct capture_files *ret, const char *path,
 
 const char *capture_files_why(int err)
 {
-    return err == -ESPIPE ? "only regular files can be a ring" : output_why(err);
+    return err == -ESPIPE ? "a ring of files needs regular files" : output_why(err);
 }
 
 void capture_files_close(struct capture_files *files, bool refused)
@@ -89,7 +89,7 @@ void capture_files_close(struct capture_files *files, bool refused)
         output_end(&files->file[i], refused);
 }
 
-/* --- begun -------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------ */
 
 /* Files of an earlier ring would look like a part of this one. */
 static void remove_others(const struct capture_files *files)
@@ -137,11 +137,6 @@ int capture_files_begin(struct capture_files *files, size_t record_bytes)
     return 0;
 }
 
-int capture_files_fd(const struct capture_files *files)
-{
-    return files->file[files->at].fd;
-}
-
 int capture_files_next(struct capture_files *files)
 {
     uint32_t at = (files->at + 1) % files->limits.count;
@@ -153,7 +148,7 @@ int capture_files_next(struct capture_files *files)
         return -EFBIG;
     if (next->fd < 0)
         err = name_of(files, at, name) ? output_open(next, name, 0) : -ENAMETOOLONG;
-    next->path = files->path; /* never removed by its name: it has been written to */
+    next->path = files->path; /* in output_end(): do not remove a file that has data */
     if (!err && (ftruncate(next->fd, 0) || lseek(next->fd, 0, SEEK_SET)))
         err = -errno;
     if (err)

@@ -19,7 +19,7 @@
 
 #define CAPTURE_FILES_MOST 100u
 
-/* What the options ask for. */
+/* From the options. */
 struct capture_limits {
     uint64_t most_bytes; /* of each file; UINT64_MAX: no limit */
     uint32_t count;      /* of files in the ring; 1: a single file */
@@ -32,16 +32,17 @@ struct capture_files {
     char first[PATH_MAX]; /* the name of file 0 */
     struct output file[CAPTURE_FILES_MOST];
     uint32_t at;          /* the file that is being written */
-    uint64_t used_bytes;  /* of that file, by captures that have ended */
+    uint64_t used_bytes;  /* of that file, by earlier captures */
     uint64_t least_bytes; /* smallest file for this capture: capture_writer_open() */
-    bool begun;           /* the former contents of the files are gone */
-    int err;              /* of the first capture that could not be written whole; 0: none */
+    bool begun;           /* the old contents of the files were removed */
+    int err;              /* of the first capture that is incomplete; 0: none */
 };
 
 /**
  * capture_files_open - open the first file; its contents stay for now. @path: borrowed until
  * capture_files_close(). @until_ms: see output_open().
- * Errors: as output_open(); -ENAMETOOLONG; -ESPIPE, a ring needs regular files. @ret is closed.
+ * Errors: as output_open(); -ENAMETOOLONG; -ESPIPE if a ring is not a regular file. @ret is closed
+ * then.
  */
 int capture_files_open(struct capture_files *ret, const char *path,
                        const struct capture_limits *limits, int64_t until_ms);
@@ -56,16 +57,13 @@ const char *capture_files_why(int err);
  */
 int capture_files_begin(struct capture_files *files, size_t record_bytes);
 
-/** capture_files_fd - the descriptor of the file that is being written. */
-int capture_files_fd(const struct capture_files *files);
-
 /**
- * capture_files_next - go on in the next file of the ring, after emptying it. Errors: -EFBIG, there
- * is no other file; as output_open() and ftruncate().
+ * capture_files_next - empty the next file of the ring and make it the current one. Errors: -EFBIG
+ * if there is no other file; as output_open() and ftruncate().
  */
 int capture_files_next(struct capture_files *files);
 
-/** capture_files_small - put into @error that the limit is below least_bytes. Returns -EMSGSIZE. */
+/** capture_files_small - write to @error that the limit is below least_bytes. Returns -EMSGSIZE. */
 int capture_files_small(const struct capture_files *files, char *error, size_t error_bytes);
 
 /** capture_files_close - @refused: as output_end(). Files that are not open are left alone. */

@@ -2,7 +2,8 @@
 /*
  * filter.c - see filter.h.
  *
- * Places and aims are those of faults (docs/faults.md), read and found by the same functions.
+ * Terms that select cables, nodes and segments have the syntax of faults (docs/faults.md) and are
+ * parsed by the same functions.
  */
 #include "apps/capture/filter.h"
 
@@ -19,28 +20,29 @@
 
 #define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
 
-static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200, "what a term is, and what is wrong");
+static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200,
+              "an error text has a term and the error of a fault");
 
-/* What a term is about. */
+/* Kinds of terms. */
 enum term { TERM_LINKS, TERM_NODES, TERM_AIM, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
 
 struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
     uint8_t *directions_of;
-    bool placed;                  /* some place was named */
-    unsigned directions;          /* bits: 1 down, 2 up; 0: both */
-    unsigned what;                /* 0: not said */
-    char aim[CAPTURE_TEXT_BYTES]; /* terms about segments, as of a fault */
+    bool placed;                  /* a term has selected cables */
+    unsigned directions;          /* bits DIRECTION_DOWN and _UP; 0: both */
+    unsigned what;                /* from "what="; 0: absent */
+    char aim[CAPTURE_TEXT_BYTES]; /* terms that select segments */
     char *error;
     size_t error_bytes;
 };
 
 enum { DIRECTION_DOWN = 1, DIRECTION_UP = 2 };
 
-/* --- places ------------------------------------------------------------------------- */
+/* --- cables ------------------------------------------------------------------------- */
 
-/* The cable at a port; which of its ways goes from there (@direction: as seen from the port). */
+/* Select the cable at a port. @direction: directions, as seen from the port. */
 static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_direction direction)
 {
     uint32_t i = fabric_cable_at(r->fabric, sw, port);
@@ -58,18 +60,19 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
                                                                  : FABRIC_CAPTURE_IN;
 }
 
-/* Taps are put on at the sending end, so where that is on another host nothing would be heard. */
+/* Taps are at the sending end of a cable, so a sender on another host cannot be captured here. */
 static int is_elsewhere(struct reading *r, const char *term, const char *what)
 {
     return fail(-EXDEV, r->error, r->error_bytes,
-                "%.40s: %s is sent on another host, and a capture is of the host that is asked; "
-                "\"link=S:P>\" is what switch S sends at port P",
+                "%.40s: %s is sent on another host, and a capture only has what this host sends; "
+                "\"link=S:P>\" selects what switch S sends at port P",
                 term, what);
 }
 
 /*
- * One that is named must be heard: a link each way that is asked for, a switch what it sends. Of a
- * level those are that are here.
+ * Check that a cable that is selected by name can be captured here: a link in each selected
+ * direction, a switch's cable in the direction from the switch. A level selects the cables that
+ * can.
  */
 static int cable_is_here(struct reading *r, const char *term, const struct fault_target *target)
 {
@@ -82,10 +85,10 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
         return 0;
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == target->id && cable->at.port == target->port;
-    for (int back = 0; back <= link; back++) { /* from there, and to there */
-        bool out = first != back, asked = target->direction != (back ? FAULT_OUT : FAULT_IN);
+    for (int back = 0; back <= link; back++) { /* from the port, and to the port */
+        bool out = first != back, selected = target->direction != (back ? FAULT_OUT : FAULT_IN);
 
-        if (!asked || fabric_cable_ends_here(r->fabric, i, !out))
+        if (!selected || fabric_cable_ends_here(r->fabric, i, !out))
             continue;
         fabric_direction_name(r->fabric, i, out, name);
         return is_elsewhere(r, term, name);
@@ -113,14 +116,7 @@ static void add_node(struct reading *r, uint32_t node)
     }
 }
 
-static void add_nodes_level(struct reading *r)
-{
-    for (uint32_t n = 0; n < r->graph->nodes; n++)
-        add_node(r, n);
-    r->placed = true;
-}
-
-/* What is wrong is not said of a fault. */
+/* Remove the fault's kind from the start of the error text. */
 static int without_kind(struct reading *r, const char *kind, int err)
 {
     size_t length = strlen(kind);
@@ -130,8 +126,8 @@ static int without_kind(struct reading *r, const char *kind, int err)
     return err;
 }
 
-/* @kind: of fault, whose places have such a name. */
-static int read_place(struct reading *r, const char *kind, const char *term)
+/* Select the cables or nodes in @term, by parsing it as the target of a fault of @kind. */
+static int read_target(struct reading *r, const char *kind, const char *term)
 {
     char text[CAPTURE_TEXT_BYTES + 16];
     struct fault_targets targets;
@@ -159,7 +155,7 @@ static int read_place(struct reading *r, const char *kind, const char *term)
     return err;
 }
 
-/* --- what else ---------------------------------------------------------------------- */
+/* --- other terms -------------------------------------------------------------------- */
 
 static int read_direction(struct reading *r, const char *value)
 {
@@ -169,7 +165,7 @@ static int read_direction(struct reading *r, const char *value)
         r->directions |= DIRECTION_DOWN;
     else
         return fail(-EINVAL, r->error, r->error_bytes,
-                    "direction=%.40s: it must be up (from the nodes to the top) or down", value);
+                    "direction=%.40s: it must be up (away from the nodes) or down", value);
     return 0;
 }
 
@@ -235,11 +231,13 @@ static int read_term(struct reading *r, const char *term)
     switch (term_of(term, length)) {
     case TERM_LINKS:
         if (strcmp(term, "level=nodes") != 0)
-            return read_place(r, "link-down", term);
-        add_nodes_level(r);
+            return read_target(r, "link-down", term);
+        for (uint32_t n = 0; n < r->graph->nodes; n++)
+            add_node(r, n);
+        r->placed = true;
         return 0;
     case TERM_NODES:
-        return read_place(r, "node-freeze", term);
+        return read_target(r, "node-freeze", term);
     case TERM_AIM:
         snprintf(r->aim + used, sizeof r->aim - used, " %s", term);
         return 0;
@@ -249,14 +247,14 @@ static int read_term(struct reading *r, const char *term)
         return read_what(r, value);
     default:
         return fail(-EINVAL, r->error, r->error_bytes,
-                    "%.40s: a capture's filter has %s: docs/capture.md%s", term, terms,
+                    "%.40s: the terms of a capture's filter are %s: docs/capture.md%s", term, terms,
                     nearest_in(term, terms).text);
     }
 }
 
-/* --- all together ------------------------------------------------------------------- */
+/* --- the whole filter --------------------------------------------------------------- */
 
-/* Only ways of these directions are left. */
+/* Remove the directions of cables that "direction=" does not select. */
 static void keep_directions(struct reading *r)
 {
     for (uint32_t i = 0; r->directions && i < fabric_cable_count(r->fabric); i++) {
@@ -279,7 +277,7 @@ static int check_node(struct reading *r, const char *key, uint32_t node)
                 node, r->graph->spec, r->graph->nodes, r->graph->nodes - 1);
 }
 
-/* May there be such segments? */
+/* Check that the network can have such segments. */
 static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
 {
     const struct emu_profile *profile = &fabric_config_of(r->fabric)->profile;
@@ -289,14 +287,13 @@ static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
         err = check_node(r, "to", aim->dst);
     if (!err && !emu_profile_has_packets(profile) && strstr(r->aim, " packet="))
         err = fail(-EINVAL, r->error, r->error_bytes,
-                   "packet=: profile %s does not acknowledge, so that there are no packets to "
-                   "choose parts of; leave packet out",
+                   "packet=: profile %s does not acknowledge packets; leave packet out",
                    profile->name);
     return err;
 }
 
-/* What carries no segment is kept if it is asked for, or if nothing is said of segments. */
-static int settle(struct reading *r, struct emu_tap_filter *tap)
+/* Records without a segment are kept if "what=" selects them, or if no term selects segments. */
+static int finish(struct reading *r, struct emu_tap_filter *tap)
 {
     char text[CAPTURE_TEXT_BYTES + 32];
     struct fault fault;
@@ -343,7 +340,7 @@ int capture_filter_read(struct capture_filter *ret, const char *text, uint32_t s
     for (char *term; !err && (term = strsep(&rest, " \t\n"));)
         err = *term ? read_term(&r, term) : 0;
     if (!err)
-        err = settle(&r, &ret->tap);
+        err = finish(&r, &ret->tap);
     if (err) {
         free(r.directions_of);
         return err;

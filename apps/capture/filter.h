@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filter.h - which cables a capture listens at, and what of all that passes there it keeps, as
- * users write it: "link=3:5 kind=allreduce". docs/capture.md has the grammar.
+ * filter.h - parser of a capture's filter, which selects cables and records on them:
+ * "link=3:5 kind=allreduce". docs/capture.md has the grammar.
  */
 #ifndef APPS_CAPTURE_FILTER_H
 #define APPS_CAPTURE_FILTER_H
 
 #include "apps/fabric/taps.h"
 
-#define CAPTURE_TEXT_BYTES  1024u /* of a filter, with its end */
-#define CAPTURE_ERROR_BYTES 896u  /* room for a line about what is wrong */
+#define CAPTURE_TEXT_BYTES  1024u /* of a filter, with its final 0 */
+#define CAPTURE_ERROR_BYTES 896u  /* of an error text */
 
 struct capture_filter {
-    uint8_t *directions_of; /* by cable; freed by capture_filter_release() */
+    uint8_t *directions_of; /* directions by cable: FABRIC_CAPTURE_OUT, FABRIC_CAPTURE_IN */
     struct emu_tap_filter tap;
 };
 
 /**
  * capture_filter_read - @graph: the fabric's. @ret: released by the caller on success. @error: one
  * line for the user.
- * Errors: -EINVAL, the text is wrong or the network has not what it names; -ENOMEM.
- * Thread: the fabric's manager; nothing of it is changed.
+ * Errors: -EINVAL if the text is wrong or names something that the network does not have; -EXDEV if
+ * it names a sender on another host; -ENOMEM. Thread: the fabric's manager.
  */
 int capture_filter_read(struct capture_filter *ret, const char *text, uint32_t snap_bytes,
                         const struct fabric *fabric, const struct topo_graph *graph, char *error,

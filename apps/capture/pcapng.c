@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIPE_BYTES 4096u /* a pipe that poll() says has room takes so many at once */
+#define PIPE_BYTES \
+    4096u /* a pipe for which poll() returns POLLOUT accepts this many without blocking */
 #define HURRY_MS   1000
 #define BLOCK_MOST (PCAPNG_DATA_MOST + 256u)
 
@@ -33,8 +34,8 @@ enum {
 
 /* --- bytes -------------------------------------------------------------------------- */
 
-/* Room for a few bytes, however long that takes, unless we are to hurry. False: it is given up. */
-static bool wait_for_room(const struct pcapng *file)
+/* Wait until the file accepts data; once hurry_fd is readable, HURRY_MS. False: timed out. */
+static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},
                             {.fd = file->hurry_fd, .events = POLLIN}};
@@ -63,7 +64,7 @@ int pcapng_flush(struct pcapng *file)
         size_t left = file->used - done;
         ssize_t wrote;
 
-        if (!wait_for_room(file)) {
+        if (!wait_writable(file)) {
             file->err = -ETIMEDOUT;
             break;
         }
@@ -101,7 +102,7 @@ static void put_u16(struct pcapng *file, uint16_t n)
     put(file, &n, sizeof n);
 }
 
-/* Times are of 64 bits, the upper half first. */
+/* Times have 64 bits, upper half first. */
 static void put_time(struct pcapng *file, uint64_t time)
 {
     put_u32(file, (uint32_t)(time >> 32));
@@ -125,7 +126,7 @@ static void put_option(struct pcapng *file, uint16_t code, const void *value, si
 
 /* --- blocks ------------------------------------------------------------------------- */
 
-/* Returns where it begins; its length is not known yet. */
+/* Returns the offset of the block; block_end() sets its length. */
 static size_t block_begin(struct pcapng *file, uint32_t kind)
 {
     size_t at;
@@ -148,7 +149,7 @@ static void block_end(struct pcapng *file, size_t at)
 
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by)
 {
-    static const uint64_t unknown = UINT64_MAX; /* the section's length */
+    static const uint64_t unknown = UINT64_MAX; /* length of the section */
     size_t at;
 
     file->fd = fd;
@@ -157,7 +158,7 @@ void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by)
     file->used = 0;
     file->bytes = file->unwritten = file->waiting = 0;
     at = block_begin(file, SECTION);
-    put_u32(file, 0x1a2b3c4d); /* tells the order of bytes */
+    put_u32(file, 0x1a2b3c4d); /* byte-order magic */
     put_u16(file, 1);
     put_u16(file, 0);
     put(file, &unknown, sizeof unknown);

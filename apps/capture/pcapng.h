@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pcapng.h - a file of captured packets, written from the beginning to the end.
+ * pcapng.h - writer of a file of captured packets.
  *
- * The blocks that a capture has: a section header, an interface each, enhanced packets, and
- * interface statistics. Nothing is ever gone back to, so that a pipe does as well as a file.
+ * Writes section headers, interface descriptions, enhanced packets and interface statistics. It
+ * never seeks back to change a block, so that the file can be a pipe.
  * Source: draft-ietf-opsawg-pcapng.
  */
 #ifndef APPS_CAPTURE_PCAPNG_H
@@ -15,24 +15,21 @@
 
 #define PCAPNG_BUF_BYTES 65536u
 #define PCAPNG_USER0     147u  /* LINKTYPE_USER0 */
-#define PCAPNG_NANOS     9u    /* times are in 10^-9 s, */
-#define PCAPNG_PICOS     12u   /* or in 10^-12 s */
-#define PCAPNG_DATA_MOST 2048u /* of a packet, bytes that are kept */
+#define PCAPNG_NANOS     9u    /* unit of times: 10^-9 s */
+#define PCAPNG_PICOS     12u   /* unit of times: 10^-12 s */
+#define PCAPNG_DATA_MOST 2048u /* largest number of bytes of a packet */
 
-/*
- * Largest size of each block. @text, @name, @about: bytes of a text; @data: bytes kept of the
- * packet.
- */
+/* Largest size of each block. @text, @name, @about, @data: bytes of these. */
 #define PCAPNG_SECTION_BYTES(text)          (40u + (text))
 #define PCAPNG_INTERFACE_BYTES(name, about) (44u + (name) + (about))
 #define PCAPNG_PACKET_BYTES(data)           (52u + (data))
 #define PCAPNG_STATISTICS_BYTES             88u
 
-/* One thread's. */
+/* Owned by one thread. */
 struct pcapng {
-    int fd;             /* borrowed */
-    int hurry_fd;       /* borrowed. Once readable, a write waits at most 1 s for a pipe's reader */
-    int err;            /* negative errno of the first write that failed; none follows it */
+    int fd;       /* borrowed */
+    int hurry_fd; /* borrowed. Once it is readable, a write waits at most 1 s for a pipe's reader */
+    int err;      /* negative errno of the first failed write; there is no later write */
     uint64_t bytes;     /* written since pcapng_open(), without the bytes in buf */
     uint64_t unwritten; /* packets that were in buf when a write failed */
     size_t used;        /* of buf */
@@ -40,7 +37,7 @@ struct pcapng {
     uint8_t buf[PCAPNG_BUF_BYTES];
 };
 
-/** pcapng_open - the section header. @by: which program writes it. */
+/** pcapng_open - begin a section. @by: name of the program that writes it. */
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
 
 /**
@@ -55,8 +52,8 @@ struct pcapng_packet {
     uint64_t time;
     const uint8_t *data; /* `bytes` of them, at most PCAPNG_DATA_MOST */
     uint32_t bytes;
-    uint32_t whole; /* that there were */
-    uint64_t lost;  /* on this interface, since the one before it */
+    uint32_t whole; /* size of the packet before it was cut */
+    uint64_t lost;  /* packets lost on this interface since the previous packet */
 };
 
 void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
@@ -64,16 +61,16 @@ void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
 struct pcapng_statistics {
     uint32_t iface;
     uint64_t time, start, end;
-    uint64_t received; /* with those that were lost */
+    uint64_t received; /* including lost ones */
     uint64_t lost;
-    uint64_t written; /* into the file */
+    uint64_t written;
 };
 
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
 
 /**
- * pcapng_flush - write the buffered blocks. If writing fails, cut a regular file behind the last
- * block that the previous flush wrote, so that it can still be read. Returns file->err.
+ * pcapng_flush - write the buffered blocks. If that fails, truncate a regular file after the last
+ * block of the previous flush, so that it stays readable. Returns file->err.
  */
 int pcapng_flush(struct pcapng *file);
 

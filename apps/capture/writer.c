@@ -2,8 +2,8 @@
 /*
  * writer.c - see writer.h.
  *
- * Each step takes what was in all rings when it began, the oldest first, so that what came in one
- * step is in order. What one worker notes late may still stand behind what another noted before.
+ * Each step writes the records that were in the rings at its start, ordered by time. A record that
+ * a worker adds late can still follow a later record from an earlier step.
  */
 #include "apps/capture/writer.h"
 
@@ -19,33 +19,32 @@
 #include "emu/link/tap_area.h"
 #include "emu/util/now.h"
 
-#define GIVE_BACK  256u /* slots of a ring that are returned to the worker at a time */
+#define GIVE_BACK  256u /* slots of a ring that are returned to the worker at once */
 #define WRITTEN_BY "fabemu " FABEMU_VERSION
 
-/* A ring, as far as it was read. */
 struct source {
     struct emu_tap_ring *ring;
-    uint64_t taken;
-    uint64_t told;  /* taken, as the worker knows it */
-    uint64_t there; /* as of this step */
+    uint64_t taken; /* number of records read */
+    uint64_t told;  /* of these, returned to the worker */
+    uint64_t there; /* number of records in this step */
 };
 
-/* What the file says of an interface by now. */
-struct comm_samples {
+/* Counts of an interface that are in the file. */
+struct counts {
     uint64_t missed, written;
 };
 
 struct capture_writer {
     struct emu_tap_area *area;
-    size_t bytes;              /* of it */
-    struct source *source;     /* area->rings of them */
-    struct comm_samples *told; /* by interface */
-    struct source **busy;      /* those that are not empty, as of this step */
+    size_t bytes;          /* of area */
+    struct source *source; /* by ring */
+    struct counts *counts; /* by interface */
+    struct source **busy;  /* sources that are not empty in this step */
     uint32_t busies;
     uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
     uint64_t most;
     uint64_t records;     /* put into the files, or into struct pcapng's buffer */
-    uint64_t first, last; /* times of the first one, and of the last */
+    uint64_t first, last; /* earliest and latest time of a record */
 
     struct capture_files *files;
     uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
@@ -54,18 +53,18 @@ struct capture_writer {
     struct pcapng file;                   /* the file that is being written */
 };
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------ */
 
 static void writer_free(struct capture_writer *writer)
 {
     emu_tap_area_close(writer->area, writer->bytes);
     free(writer->source);
-    free(writer->told);
+    free(writer->counts);
     free(writer->busy);
     free(writer);
 }
 
-/* Each file needs room for the statistics at its end. */
+/* Size of the statistics at the end of each file. */
 static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
@@ -103,7 +102,7 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
 {
     uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
 
-    pcapng_open(&writer->file, capture_files_fd(writer->files), hurry_fd, WRITTEN_BY);
+    pcapng_open(&writer->file, writer->files->file[writer->files->at].fd, hurry_fd, WRITTEN_BY);
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
 
@@ -152,9 +151,9 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
     writer->bytes = writer->area->bytes;
     writer->most = most;
     writer->source = calloc(writer->area->rings, sizeof *writer->source);
-    writer->told = calloc(writer->area->ifaces, sizeof *writer->told);
+    writer->counts = calloc(writer->area->ifaces, sizeof *writer->counts);
     writer->busy = calloc(writer->area->rings, sizeof(struct source *));
-    err = writer->source && writer->told && writer->busy ? files_begin(writer, files) : -ENOMEM;
+    err = writer->source && writer->counts && writer->busy ? files_begin(writer, files) : -ENOMEM;
     if (err) {
         writer_free(writer);
         return err;
@@ -174,8 +173,8 @@ static const struct emu_tap_record *front(const struct capture_writer *writer,
     return &source->ring->record[source->taken & (writer->area->slots - 1)];
 }
 
-/* The rings that have something now: what comes later is the next step's. */
-static void look(struct capture_writer *writer)
+/* Find the rings that are not empty. Records that come later belong to the next step. */
+static void find_busy(struct capture_writer *writer)
 {
     writer->busies = 0;
     for (uint32_t i = 0; i < writer->area->rings; i++) {
@@ -187,7 +186,7 @@ static void look(struct capture_writer *writer)
     }
 }
 
-/* Where among the busy ones. There is one. */
+/* Index in busy[], which is not empty, of the source with the oldest record. */
 static uint32_t oldest(const struct capture_writer *writer)
 {
     uint32_t at = 0;
@@ -205,8 +204,8 @@ static void write_statistics(struct capture_writer *writer, bool last)
 
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
-        uint64_t written = writer->told[i].written;
-        uint64_t lost = last ? emu_count_read(&iface->seen) - written : writer->told[i].missed;
+        uint64_t written = writer->counts[i].written;
+        uint64_t lost = last ? emu_count_read(&iface->seen) - written : writer->counts[i].missed;
 
         pcapng_statistics(&writer->file, &(struct pcapng_statistics){.iface = i,
                                                                      .time = now,
@@ -218,10 +217,7 @@ static void write_statistics(struct capture_writer *writer, bool last)
     }
 }
 
-/*
- * Close this file and go on in the next one of the ring. False: there is no other file, or an
- * error.
- */
+/* Finish this file and begin the next one of the ring. False: no other file, or an error. */
 static bool go_on(struct capture_writer *writer)
 {
     int hurry_fd = writer->file.hurry_fd;
@@ -256,28 +252,28 @@ static void write_packet(struct capture_writer *writer, const struct pcapng_pack
         writer->first = packet->time;
     if (packet->time > writer->last)
         writer->last = packet->time;
-    writer->told[packet->iface].written++;
+    writer->counts[packet->iface].written++;
 }
 
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
 {
-    struct comm_samples *told = &writer->told[record->iface];
+    struct counts *counts = &writer->counts[record->iface];
     struct pcapng_packet packet = {.iface = record->iface,
                                    .time = record->time + writer->offset_ns,
                                    .data = record->data,
                                    .bytes = record->bytes,
                                    .whole = record->whole,
-                                   .lost = record->missed - told->missed};
+                                   .lost = record->missed - counts->missed};
 
-    told->missed = record->missed;
+    counts->missed = record->missed;
     write_packet(writer, &packet);
 }
 
-/* What a record says of itself is not followed where it cannot be. */
+/* Records are in memory that other code writes, so their fields are checked. */
 static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
 {
     return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
-           record->bytes <= record->whole && record->missed >= writer->told[record->iface].missed;
+           record->bytes <= record->whole && record->missed >= writer->counts[record->iface].missed;
 }
 
 static void give_back(struct source *source)
@@ -290,7 +286,7 @@ int64_t capture_writer_step(struct capture_writer *writer)
 {
     uint64_t before = writer->records;
 
-    look(writer);
+    find_busy(writer);
     while (writer->busies && !capture_writer_ended(writer) && !writer->file.err) {
         uint32_t at = oldest(writer);
         struct source *source = writer->busy[at];
@@ -310,7 +306,7 @@ int64_t capture_writer_step(struct capture_writer *writer)
     return (int64_t)(writer->records - before);
 }
 
-/* --- the end ------------------------------------------------------------------------ */
+/* --- closing ------------------------------------------------------------------------ */
 
 bool capture_writer_ended(const struct capture_writer *writer)
 {
@@ -321,14 +317,14 @@ bool capture_writer_ended(const struct capture_writer *writer)
 static struct capture_written written_of(const struct capture_writer *writer)
 {
     struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
-    bool stopped = writer->full || writer->file.err; /* then the rings fill up, and drop the rest */
+    bool stopped = writer->full || writer->file.err; /* then the rings have filled up */
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
 
         seen += emu_count_read(&iface->seen);
-        written.missed += stopped ? writer->told[i].missed : emu_count_read(&iface->missed);
+        written.missed += stopped ? writer->counts[i].missed : emu_count_read(&iface->missed);
     }
     written.records = writer->records - writer->overwritten - writer->file.unwritten;
     written.after = seen - written.missed - written.records - written.overwritten;
@@ -367,8 +363,8 @@ void capture_print(const struct capture_files *files, const struct capture_writt
         snprintf(late, sizeof late, "; %llu later ones are not, because of --capture-size", after);
     if (err)
         print_message(
-            "capture: %s could not be written any more (%s): %llu records are there, and %llu "
-            "later ones are not%s%s",
+            "capture: writing %s failed (%s): %llu records are in it, and %llu later ones are "
+            "not%s%s",
             files->label, strerror(-err), records, after, fast, old);
     else
         print_message("capture: %llu records are in %s%s%s%s", records, files->label, fast, old,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * writer.h - move the records of a capture from its rings into its files.
+ * writer.h - moves the records of a capture from its rings into its files.
  *
- * One thread's, in the fabric's process or in another. It disturbs nobody: workers see of it how
- * far it has come, and what does not fit into their rings meanwhile is counted.
+ * Owned by one thread, in the fabric's process or in another. It never blocks the workers: they see
+ * how far it has read their rings, and count the records that do not fit.
  */
 #ifndef APPS_CAPTURE_WRITER_H
 #define APPS_CAPTURE_WRITER_H
@@ -14,21 +14,21 @@
 struct capture_files;
 struct capture_writer;
 
-/* What happened to the records: those that are not in the files are counted by the reason. */
+/* Number of records in the files, and of all others by reason. */
 struct capture_written {
     uint64_t records;     /* in the files */
     uint64_t missed;      /* dropped because their ring was full, before the writer stopped */
-    uint64_t overwritten; /* lost when their file in a ring of files was overwritten */
-    uint64_t after;       /* arrived after the writer had stopped, or could not be written */
+    uint64_t overwritten; /* lost with an overwritten file of a ring */
+    uint64_t after;       /* after the writer had stopped, or not written because of an error */
     bool full;            /* the only file has reached its limit */
 };
 
 /**
- * capture_writer_open - empty the files, and write the section and the interfaces. @memfd: holds
- * the rings; closed in any case. @files: open; borrowed. @most: records; UINT64_MAX: without limit.
+ * capture_writer_open - empty the files and write the section and the interfaces. @memfd: has the
+ * rings; always closed. @files: open; borrowed. @most: limit of records; UINT64_MAX: none.
  * @hurry_fd: see struct pcapng.
- * Errors, all before the files are changed: -ENOMEM, -EPROTO (these are no rings), of mmap();
- * -EMSGSIZE, files of this size have no room for the interfaces: capture_files_small(); as
+ * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; of mmap();
+ * -EMSGSIZE if the interfaces do not fit into files of this size, see capture_files_small(); as
  * capture_files_begin(). Errors of writing are returned by capture_writer_step().
  */
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
@@ -40,16 +40,16 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
  */
 int64_t capture_writer_step(struct capture_writer *writer);
 
-/** capture_writer_ended - no more records are taken: there are @most, or the file is full. */
+/** capture_writer_ended - true if there are @most records or the file is full. */
 bool capture_writer_ended(const struct capture_writer *writer);
 
 /**
- * capture_writer_close - write the rest, and the statistics. Returns 0, or a negative errno of the
- * file. Nothing is put into the rings any more.
+ * capture_writer_close - write the remaining records and the statistics. The taps must be closed.
+ * Returns 0, or a negative errno of the file.
  */
 int capture_writer_close(struct capture_writer *writer, struct capture_written *ret);
 
-/** capture_print - a line to the user of how it ended; @err: as capture_writer_close() said. */
+/** capture_print - print a summary for the user. @err: from capture_writer_close(). */
 void capture_print(const struct capture_files *files, const struct capture_written *written,
                    int err);
 

@@ -240,7 +240,7 @@ static void on_host_end(struct run *run, int status)
     run->host.status = status;
     run->fabric_lost = true;
     if (run->host.report) /* while pages wait for it: what ends next may take its time */
-        web_last(run->web, run->host.report);
+        web_send_report(run->web, run->host.report);
     begin_ending(run);
 }
 
@@ -453,7 +453,7 @@ static void await_browser(struct run *run)
 {
     print_message("the command starts once a browser has opened the page");
     while (run->phase == RUNNING && run->web->pid > 0 && !web_opened(run->web))
-        wait_events(run, run->web->go_fd, -1);
+        wait_events(run, run->web->child_fd, -1);
     run->start_ms = emu_now_ms();
 }
 
@@ -530,7 +530,7 @@ static int finish(struct run *run)
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
         complete_report(run, status);
-        web_last(run->web, run->host.report);
+        web_send_report(run->web, run->host.report);
     }
     web_stop(run->web);
     if (run->host.report) {
@@ -657,7 +657,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     plan->begun = true;
     if (isatty(STDERR_FILENO)) /* a user who may want to attach to it: fabemu top, web, fault, … */
         print_message("fabric %s", config->name);
-    web_go(run->web);
+    web_fabric_ready(run->web);
     if (plan->web_waits)
         await_browser(run);
     if (run->runtime_dir) /* the command's own; plan_fabric() */

@@ -295,7 +295,7 @@ static int page_begin(struct with_page *page, const struct options *options,
         web_stop(&page->web);
         return EXIT_FAILURE;
     }
-    web_go(&page->web);
+    web_fabric_ready(&page->web);
     web_address(&page->web, address);
     print_message("page %s", address);
     print_message("simulated time begins once it is open");

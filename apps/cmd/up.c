@@ -172,7 +172,7 @@ static int supervise(struct up *up)
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
     up->plan->begun = true;
-    web_go(web);
+    web_fabric_ready(web);
     tell(up, "");
     if (up->options->foreground)
         print_started(up, host.socket.path);
@@ -182,7 +182,7 @@ static int supervise(struct up *up)
     failed = host_unwritten(&host);
     timeline_sweep(plan.timeline.path);
     if (host.report)
-        web_last(web, host.report);
+        web_send_report(web, host.report);
     web_stop(web);
     if (host.report)
         standstill_report(&up->standstill, host.report);

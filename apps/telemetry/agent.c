@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.c - the counters of a follower's part of the network, for the sampler of the coordinator.
+ * part.c - counters of an agent host's part of the network, for the sampler of the coordinator.
  *
- * A follower sends records of numbers: by how much a count has grown since it was sent last, and
- * levels as they are. So the coordinator adds up, whichever host has which end of a cable, and a
- * host that starts again from 0 takes nothing back. Counters are in the order of counters.def; the
- * hosts of a fabric have the same list (cluster_digest()). A number has 7 bits a byte, the lowest
- * first, and its last byte is below 128, since most numbers are small. Parts whose counters have
- * not changed have no record.
+ * An agent sends records of numbers: for a counter its growth since the last record, for a level
+ * its value. The coordinator adds these, whichever host has which end of a cable, and its sums stay
+ * when a host restarts from 0. Counters are in the order of counters.def; all hosts of a fabric
+ * have the same list (cluster_digest()). A number is encoded with 7 bits per byte, lowest first,
+ * and bit 7 set in all but the last byte, since most numbers are small. Unchanged entries have no
+ * record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,33 +18,31 @@
 #include "apps/telemetry/internal.h"
 #include "emu/util/now.h"
 
-/* Each record begins with what it is. */
+/* The first number of each record. */
 enum record {
-    RECORD_WAY,           /* way, its counters */
-    RECORD_SWITCH,        /* switch, its counters */
-    RECORD_NODE,          /* node, its counters */
-    RECORD_FINISHED,      /* group, number, kind, bytes, members, ns since it began, ended */
-    RECORD_FINISHED_SUMS, /* told by members, missed */
-    RECORD_TOTALS,        /* FABRIC_COUNTERS of them */
+    /* Below TELEMETRY_TABLES: number of a table. Row, its counters. */
+    RECORD_FINISHED =
+        TELEMETRY_TABLES, /* group, number, kind, bytes, members, ns since its begin and end */
+    RECORD_FINISHED_SUMS, /* completions counted, missed */
+    RECORD_TOTALS,        /* FABRIC_COUNTERS totals */
     RECORDS
 };
 
-#define NUMBERS_MOST FABRIC_COUNTERS /* of a record */
-static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of parts have room");
+#define NUMBERS_MOST FABRIC_COUNTERS /* in a record, after the first */
+static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices fit");
 
-/* Of a collective, what the governor knows. */
+/* A collective, as it was sent last. */
 struct sent_finished {
     uint32_t group, members;
     uint64_t first;
 };
 
+/* Apart from the first three fields: the values that were sent last. */
 struct telemetry_agent {
     struct telemetry *telemetry;
-    uint64_t now_ns; /* of its last look */
-    uint64_t next;   /* row to be told, counted through all lists; 0: a look is due */
-    struct fabric_direction_sample *direction;
-    struct fabric_switch_sample *sw;
-    struct fabric_node_sample *node;
+    uint64_t now_ns; /* time of its last sample */
+    uint64_t next;   /* next row to send, numbered through all lists; 0: take a sample first */
+    struct telemetry_table table[TELEMETRY_TABLES];
     struct sent_finished *finished;
     uint64_t finished_count, finished_missed;
     struct fabric_totals totals;
@@ -60,12 +58,10 @@ int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_
         free(part);
         return err;
     }
-    part->direction =
-        calloc(2 * (size_t)fabric_cable_count(source->fabric) + 1, sizeof *part->direction);
-    part->sw = calloc(graph->switches, sizeof *part->sw);
-    part->node = calloc(graph->nodes, sizeof *part->node);
     part->finished = calloc(TELEMETRY_FINISHED, sizeof *part->finished);
-    if (!part->direction || !part->sw || !part->node || !part->finished) {
+    if (telemetry_tables_create(part->table, 2 * fabric_cable_count(source->fabric),
+                                graph->switches, graph->nodes) ||
+        !part->finished) {
         telemetry_agent_destroy(part);
         return -ENOMEM;
     }
@@ -78,9 +74,7 @@ void telemetry_agent_destroy(struct telemetry_agent *part)
     if (!part)
         return;
     free(part->finished);
-    free(part->node);
-    free(part->sw);
-    free(part->direction);
+    telemetry_tables_free(part->table);
     telemetry_destroy(part->telemetry);
     free(part);
 }
@@ -90,7 +84,7 @@ void telemetry_agent_leaves(struct telemetry_agent *part, uint32_t node)
     telemetry_leaves(part->telemetry, node);
 }
 
-/* --- records, told ---------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------- */
 
 static void put(struct text_buf *bytes, const uint64_t *numbers, size_t count)
 {
@@ -112,11 +106,14 @@ static void put(struct text_buf *bytes, const uint64_t *numbers, size_t count)
     put(bytes, (const uint64_t[]){__VA_ARGS__}, \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* The counters of part @i, if they have changed; @last_sent: as they were sent last. */
-static void report_counters(enum record record, uint64_t i, const struct fabric_counters *counters,
-                            const uint64_t *now, uint64_t *last_sent, struct text_buf *bytes)
+/* The counters of a row, if they have changed. */
+static void report_counters(struct telemetry_agent *part, unsigned kind, uint64_t row,
+                            struct text_buf *bytes)
 {
-    uint64_t numbers[2 + FABRIC_COUNTERS_MOST] = {record, i};
+    const struct fabric_counters *counters = part->table[kind].counters;
+    const uint64_t *now = telemetry_values(&part->telemetry->table[kind], row);
+    uint64_t *last_sent = telemetry_values(&part->table[kind], row);
+    uint64_t numbers[2 + FABRIC_COUNTERS_MOST] = {kind, row};
 
     if (memcmp(now, last_sent, counters->count * sizeof *now) == 0)
         return;
@@ -126,25 +123,7 @@ static void report_counters(enum record record, uint64_t i, const struct fabric_
     memcpy(last_sent, now, counters->count * sizeof *now);
 }
 
-static void report_direction(struct telemetry_agent *part, uint64_t i, struct text_buf *bytes)
-{
-    report_counters(RECORD_WAY, i, &fabric_direction_counters,
-                    part->telemetry->direction[i].now.value, part->direction[i].value, bytes);
-}
-
-static void report_switch(struct telemetry_agent *part, uint64_t s, struct text_buf *bytes)
-{
-    report_counters(RECORD_SWITCH, s, &fabric_switch_counters, part->telemetry->sw[s].now.value,
-                    part->sw[s].value, bytes);
-}
-
-static void report_node(struct telemetry_agent *part, uint64_t n, struct text_buf *bytes)
-{
-    report_counters(RECORD_NODE, n, &fabric_node_counters, part->telemetry->node[n].now.value,
-                    part->node[n].value, bytes);
-}
-
-/* Clocks of hosts differ: told is for how long it has been. */
+/* Hosts have different clocks, so times are sent as ages. */
 static uint64_t age_ns(const struct telemetry_agent *part, uint64_t at_ns)
 {
     return part->now_ns > at_ns ? part->now_ns - at_ns : 0;
@@ -181,27 +160,20 @@ static void report_sums(struct telemetry_agent *part, struct text_buf *bytes)
     put(bytes, totals, sizeof totals / sizeof totals[0]);
 }
 
-/* The row of that number; false: there is none any more. */
+/* Returns false if @row is beyond the last row. */
 static bool report_row(struct telemetry_agent *part, uint64_t row, struct text_buf *bytes)
 {
-    const struct telemetry_source *source = &part->telemetry->source;
-    const struct topo_graph *graph = source->config->graph;
-    const struct {
-        uint64_t rows;
-        void (*report)(struct telemetry_agent *part, uint64_t row, struct text_buf *bytes);
-    } lists[] = {{2 * (uint64_t)fabric_cable_count(source->fabric), report_direction},
-                 {graph->switches, report_switch},
-                 {graph->nodes, report_node},
-                 {TELEMETRY_FINISHED, report_finished}};
-
-    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
-        if (row < lists[l].rows) {
-            lists[l].report(part, row, bytes);
+    for (unsigned k = 0; k < TELEMETRY_TABLES; k++) {
+        if (row < part->table[k].rows) {
+            report_counters(part, k, row, bytes);
             return true;
         }
-        row -= lists[l].rows;
+        row -= part->table[k].rows;
     }
-    return false;
+    if (row >= TELEMETRY_FINISHED)
+        return false;
+    report_finished(part, row, bytes);
+    return true;
 }
 
 int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct text_buf *bytes)
@@ -223,7 +195,7 @@ int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct tex
     return bytes->failed ? -ENOMEM : part->next > 0;
 }
 
-/* --- heard ------------------------------------------------------------------------------ */
+/* --- receiving -------------------------------------------------------------------------- */
 
 struct received {
     struct telemetry *telemetry;
@@ -245,62 +217,45 @@ static bool get(struct received *received, uint64_t *number)
     return false;
 }
 
-static uint32_t at_most(uint64_t number)
+static uint32_t clamp_u32(uint64_t number)
 {
     return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-/* @value: counters of a part that follow its number in a record; added to @sum. */
-static void receive_counters(const struct fabric_counters *counters, const uint64_t *value,
-                             uint64_t *sum)
+/* The host that has the counters of a row. */
+static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
 {
-    for (size_t c = 0; c < counters->count; c++)
-        sum[c] = counters->counter[c].kind == FABRIC_LEVEL ? at_most(value[c]) : sum[c] + value[c];
+    return kind == TELEMETRY_WAYS       ? fabric_direction_host(t->source.fabric, row, true)
+           : kind == TELEMETRY_SWITCHES ? fabric_switch_host(t->source.config, row)
+                                        : fabric_node_host(t->source.config, row);
 }
 
-static bool receive_direction(struct received *received, const uint64_t *n)
+static bool receive_counters(struct received *received, uint64_t kind, const uint64_t *n)
 {
-    struct telemetry *t = received->telemetry;
+    const struct telemetry_table *table = &received->telemetry->remote[kind];
+    const struct fabric_counter *counter = table->counters->counter;
+    uint64_t *sum;
+    bool owns;
 
-    if (n[0] >= 2 * (uint64_t)fabric_cable_count(t->source.fabric))
+    if (n[0] >= table->rows)
         return false;
-    uint64_t *sum = t->remote->direction[n[0]].value;
-
-    if (fabric_direction_host(t->source.fabric, (uint32_t)n[0], true) == received->host) {
-        receive_counters(&fabric_direction_counters, n + 1, sum);
-        return true;
-    }
-    for (size_t c = 0; c < fabric_direction_counters.count; c++)
-        if (fabric_direction_counters.counter[c].kind == FABRIC_GROWS_AT_BOTH_ENDS)
+    owns = host_of(received->telemetry, kind, (uint32_t)n[0]) == received->host;
+    if (!owns && kind != TELEMETRY_WAYS)
+        return false;
+    sum = telemetry_values(table, n[0]);
+    for (size_t c = 0; c < table->counters->count; c++) {
+        if (owns && counter[c].kind == FABRIC_LEVEL)
+            sum[c] = clamp_u32(n[1 + c]);
+        else if (owns || counter[c].kind == FABRIC_GROWS_AT_BOTH_ENDS)
             sum[c] += n[1 + c];
-    return true;
-}
-
-static bool receive_switch(struct received *received, const uint64_t *n)
-{
-    const struct fabric_config *config = received->telemetry->source.config;
-
-    if (n[0] >= config->graph->switches ||
-        fabric_switch_host(config, (uint32_t)n[0]) != received->host)
-        return false;
-    receive_counters(&fabric_switch_counters, n + 1, received->telemetry->remote->sw[n[0]].value);
-    return true;
-}
-
-static bool receive_node(struct received *received, const uint64_t *n)
-{
-    const struct fabric_config *config = received->telemetry->source.config;
-
-    if (n[0] >= config->graph->nodes || fabric_node_host(config, (uint32_t)n[0]) != received->host)
-        return false;
-    receive_counters(&fabric_node_counters, n + 1, received->telemetry->remote->node[n[0]].value);
+    }
     return true;
 }
 
 static bool receive_finished(struct received *received, const uint64_t *n)
 {
     struct telemetry *t = received->telemetry;
-    struct emu_finished one = {.group = at_most(n[0]),
+    struct emu_finished one = {.group = clamp_u32(n[0]),
                                .first = n[1],
                                .kind = (uint8_t)n[2],
                                .bytes = n[3],
@@ -322,26 +277,28 @@ static bool receive_sums(struct received *received, const uint64_t *n)
 
 static bool receive_totals(struct received *received, const uint64_t *n)
 {
-    uint64_t *sum = (uint64_t *)(void *)&received->telemetry->remote->totals;
+    uint64_t *sum = (uint64_t *)(void *)&received->telemetry->remote_totals;
 
     for (size_t i = 0; i < FABRIC_COUNTERS; i++)
         sum[i] += n[i];
     return true;
 }
 
-/* clang-format off */
-static const struct {
-    size_t numbers;
-    bool (*take)(struct received *received, const uint64_t *numbers);
-} records[RECORDS] = {
-    [RECORD_WAY] = {1 + FABRIC_DIRECTION_COUNTERS, receive_direction},
-    [RECORD_SWITCH] = {1 + FABRIC_SWITCH_COUNTERS, receive_switch},
-    [RECORD_NODE] = {1 + FABRIC_NODE_COUNTERS, receive_node},
-    [RECORD_FINISHED] = {7, receive_finished},
-    [RECORD_FINISHED_SUMS] = {2, receive_sums},
-    [RECORD_TOTALS] = {FABRIC_COUNTERS, receive_totals},
-};
-/* clang-format on */
+static size_t numbers_of(const struct telemetry *t, uint64_t record)
+{
+    static const size_t numbers[RECORDS] = {
+        [RECORD_FINISHED] = 7, [RECORD_FINISHED_SUMS] = 2, [RECORD_TOTALS] = FABRIC_COUNTERS};
+
+    return record < TELEMETRY_TABLES ? 1 + t->table[record].counters->count : numbers[record];
+}
+
+static bool heard_record(struct received *received, uint64_t record, const uint64_t *numbers)
+{
+    return record == RECORD_FINISHED        ? receive_finished(received, numbers)
+           : record == RECORD_FINISHED_SUMS ? receive_sums(received, numbers)
+           : record == RECORD_TOTALS        ? receive_totals(received, numbers)
+                                            : receive_counters(received, record, numbers);
+}
 
 bool telemetry_receive(struct telemetry *t, uint32_t host, const void *bytes, size_t count,
                        uint64_t now_ns)
@@ -351,12 +308,12 @@ bool telemetry_receive(struct telemetry *t, uint32_t host, const void *bytes, si
 
     received.end = received.at + count;
     while (received.at < received.end) {
-        if (!t->remote || !get(&received, &what) || what >= RECORDS)
+        if (!t->source.hosts || !get(&received, &what) || what >= RECORDS)
             return false;
-        for (size_t i = 0; i < records[what].numbers; i++)
+        for (size_t i = 0; i < numbers_of(t, what); i++)
             if (!get(&received, &numbers[i]))
                 return false;
-        if (!records[what].take(&received, numbers))
+        if (!heard_record(&received, what, numbers))
             return false;
     }
     return true;
@@ -364,52 +321,11 @@ bool telemetry_receive(struct telemetry *t, uint32_t host, const void *bytes, si
 
 void telemetry_host_lost(struct telemetry *t, uint32_t host)
 {
-    const struct fabric_config *config = t->source.config;
+    for (unsigned k = 0; t->source.hosts && k < TELEMETRY_TABLES; k++) {
+        const struct telemetry_table *table = &t->remote[k];
 
-    if (!t->remote)
-        return;
-    for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++)
-        if (fabric_direction_host(t->source.fabric, i, true) == host)
-            fabric_counters_idle(&fabric_direction_counters, t->remote->direction[i].value);
-    for (uint32_t s = 0; s < config->graph->switches; s++)
-        if (fabric_switch_host(config, s) == host)
-            fabric_counters_idle(&fabric_switch_counters, t->remote->sw[s].value);
-    for (uint32_t n = 0; n < config->graph->nodes; n++)
-        if (fabric_node_host(config, n) == host)
-            fabric_counters_idle(&fabric_node_counters, t->remote->node[n].value);
-}
-
-/* --- added up --------------------------------------------------------------------------- */
-
-void telemetry_remote_totals(const struct telemetry *t, struct fabric_totals *sum)
-{
-    const uint64_t *peer = (const uint64_t *)(const void *)&t->remote->totals;
-    uint64_t *here = (uint64_t *)(void *)sum;
-
-    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
-        here[i] += peer[i];
-}
-
-int telemetry_remote_create(struct telemetry *t)
-{
-    const struct topo_graph *graph = t->source.config->graph;
-
-    t->remote = calloc(1, sizeof *t->remote);
-    if (!t->remote)
-        return -ENOMEM;
-    t->remote->direction =
-        calloc(2 * (size_t)fabric_cable_count(t->source.fabric) + 1, sizeof *t->remote->direction);
-    t->remote->sw = calloc(graph->switches, sizeof *t->remote->sw);
-    t->remote->node = calloc(graph->nodes, sizeof *t->remote->node);
-    return t->remote->direction && t->remote->sw && t->remote->node ? 0 : -ENOMEM;
-}
-
-void telemetry_remote_free(struct telemetry *t)
-{
-    if (!t->remote)
-        return;
-    free(t->remote->node);
-    free(t->remote->sw);
-    free(t->remote->direction);
-    free(t->remote);
+        for (uint32_t row = 0; row < table->rows; row++)
+            if (host_of(t, k, row) == host)
+                fabric_counters_idle(table->counters, telemetry_values(table, row));
+    }
 }

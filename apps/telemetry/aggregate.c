@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate.c - a large network as one of few parts.
+ * aggregate.c - aggregation of a large network into groups and trunks.
  */
 #include "apps/telemetry/aggregate.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/fabric/links.h"
 
@@ -27,7 +28,7 @@ bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry
     return a->high == b->high && a->low == b->low;
 }
 
-/* In their order: @of becomes the group's number. Returns how many groups there are. */
+/* Sort @key and set @of to the number of each device's or cable's group. Returns their number. */
 static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
 {
     uint32_t groups = 0;
@@ -45,8 +46,10 @@ static uint32_t span_of(const struct topo_switch *sw)
     return sw->low <= sw->high ? sw->high - sw->low + 1 : 0;
 }
 
-/* With few nodes below it, a switch is with those of the same block; else with those above the
- * same nodes. */
+/*
+ * Switches of a level are grouped by the range of @block nodes that they are above; switches above
+ * more than @block nodes, with the switches above exactly the same nodes.
+ */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)
 {
@@ -69,7 +72,7 @@ static uint32_t group_switches(struct telemetry_aggregate *aggregate,
     return number_groups(key, graph->switches, aggregate->of_sw);
 }
 
-/* Nodes are with those whose first link is plugged into the same group. */
+/* Nodes are grouped by the group of the switch at their first link. */
 static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct topo_graph *graph,
                             struct telemetry_key *key)
 {
@@ -81,7 +84,7 @@ static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct 
     return number_groups(key, graph->nodes, aggregate->of_node);
 }
 
-/* The lower group of switches first, as cables have it. */
+/* As for cables, the first end of a trunk is at the group of switches with the lower number. */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed)
 {
@@ -108,7 +111,7 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/* As many nodes as are below some switch, the next number of them; or all. */
+/* The smallest number of nodes above @block that some switch is above; or all nodes. */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;
@@ -119,7 +122,7 @@ static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
     return ret;
 }
 
-/* Blocks of more and more nodes, until there are no more than @most groups, and of trunks. */
+/* Try larger and larger blocks until there are at most @most groups of a kind and @most trunks. */
 static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const struct telemetry *t,
                                 uint32_t most, struct telemetry_key *key)
 {
@@ -136,9 +139,9 @@ static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const str
     }
 }
 
-/* --- what they are ------------------------------------------------------------------ */
+/* --- groups and trunks -------------------------------------------------------------- */
 
-/* One more: @number. */
+/* Add device @number, which is or has below it the nodes @low to @high. */
 static void group_add(struct telemetry_group *group, uint32_t number, uint32_t low, uint32_t high)
 {
     bool first = !group->count++;
@@ -152,7 +155,7 @@ static void group_add(struct telemetry_group *group, uint32_t number, uint32_t l
         group->high = high;
 }
 
-/* Switches with the nodes below them; each group of others for itself, behind all these. */
+/* A group of switches is in the block of the nodes below it if that is one block; else its own. */
 static void number_blocks(struct telemetry_aggregate *aggregate)
 {
     aggregate->blocks = aggregate->nodes;
@@ -169,7 +172,7 @@ static void number_blocks(struct telemetry_aggregate *aggregate)
 static void describe_groups(struct telemetry_aggregate *aggregate, const struct topo_graph *graph)
 {
     for (uint32_t g = 0; g < aggregate->switches; g++)
-        aggregate->sw_group[g] = (struct telemetry_group){.plain = g, .low = 1}; /* none so far */
+        aggregate->sw_group[g] = (struct telemetry_group){.closed = g, .low = 1}; /* no nodes */
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct telemetry_group *group = &aggregate->sw_group[aggregate->of_sw[s]];
 
@@ -177,7 +180,7 @@ static void describe_groups(struct telemetry_aggregate *aggregate, const struct 
         group_add(group, s, graph->sw[s].low, graph->sw[s].high);
     }
     for (uint32_t g = 0; g < aggregate->nodes; g++)
-        aggregate->node_group[g] = (struct telemetry_group){.plain = g, .block = g};
+        aggregate->node_group[g] = (struct telemetry_group){.closed = g, .block = g};
     for (uint32_t n = 0; n < graph->nodes; n++)
         group_add(&aggregate->node_group[aggregate->of_node[n]], n, n, n);
     number_blocks(aggregate);
@@ -198,7 +201,7 @@ static void describe_trunks(struct telemetry_aggregate *aggregate, const struct 
         trunk->first = trunk->count ? trunk->first : i;
         trunk->cable = trunk->count++ ? TELEMETRY_MANY : i;
         trunk->reversed = aggregate->reversed[i];
-        trunk->plain = aggregate->of_cable[i];
+        trunk->closed = aggregate->of_cable[i];
     }
     telemetry_aggregate_ports(aggregate);
 }
@@ -207,26 +210,25 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate)
 {
     uint32_t ports = 0;
 
-    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* those of a group follow one another */
+    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* sorted by first end */
         ports = k && aggregate->trunk[k].sw == aggregate->trunk[k - 1].sw ? ports + 1 : 0;
         aggregate->trunk[k].port = ports;
     }
 }
 
-bool telemetry_aggregate_reserve_groups(struct telemetry_aggregate *aggregate)
+bool telemetry_aggregate_alloc_groups(struct telemetry_aggregate *aggregate)
 {
     aggregate->sw_group = calloc(aggregate->switches, sizeof *aggregate->sw_group);
     aggregate->node_group = calloc(aggregate->nodes, sizeof *aggregate->node_group);
     return aggregate->sw_group && aggregate->node_group;
 }
 
-bool telemetry_aggregate_reserve(struct telemetry_aggregate *aggregate)
+bool telemetry_aggregate_alloc_trunks(struct telemetry_aggregate *aggregate)
 {
     aggregate->trunk = calloc(aggregate->trunks, sizeof *aggregate->trunk);
-    aggregate->direction = calloc(2 * (size_t)aggregate->trunks, sizeof *aggregate->direction);
-    aggregate->sw = calloc(aggregate->switches, sizeof *aggregate->sw);
-    aggregate->node = calloc(aggregate->nodes, sizeof *aggregate->node);
-    return aggregate->trunk && aggregate->direction && aggregate->sw && aggregate->node;
+    return !telemetry_tables_create(aggregate->table, 2 * aggregate->trunks, aggregate->switches,
+                                    aggregate->nodes) &&
+           aggregate->trunk;
 }
 
 int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct telemetry *t,
@@ -236,29 +238,25 @@ int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct te
     uint32_t cables = fabric_cable_count(t->source.fabric);
     struct telemetry_aggregate *aggregate;
     struct telemetry_key *key;
-    bool capacity;
+    bool ok;
 
     *ret = NULL;
     if (cables <= from)
         return 0;
     aggregate = calloc(1, sizeof *aggregate);
     key = calloc((size_t)cables + graph->switches + graph->nodes, sizeof *key);
-    capacity = aggregate && key;
-    if (capacity) {
-        aggregate->of_sw = calloc(graph->switches, sizeof *aggregate->of_sw);
-        aggregate->of_node = calloc(graph->nodes, sizeof *aggregate->of_node);
-        aggregate->of_cable = calloc(cables, sizeof *aggregate->of_cable);
-        aggregate->reversed = calloc(cables, sizeof *aggregate->reversed);
-        capacity = aggregate->of_sw && aggregate->of_node && aggregate->of_cable &&
-                   aggregate->reversed;
-    }
-    if (capacity) {
+    ok = aggregate && key &&
+         (aggregate->of_sw = calloc(graph->switches, sizeof *aggregate->of_sw)) &&
+         (aggregate->of_node = calloc(graph->nodes, sizeof *aggregate->of_node)) &&
+         (aggregate->of_cable = calloc(cables, sizeof *aggregate->of_cable)) &&
+         (aggregate->reversed = calloc(cables, sizeof *aggregate->reversed));
+    if (ok) {
         aggregate_as_needed(aggregate, t, most, key);
-        capacity = telemetry_aggregate_reserve_groups(aggregate) &&
-                   telemetry_aggregate_reserve(aggregate);
+        ok = telemetry_aggregate_alloc_groups(aggregate) &&
+             telemetry_aggregate_alloc_trunks(aggregate);
     }
     free(key);
-    if (!capacity) {
+    if (!ok) {
         telemetry_aggregate_destroy(aggregate);
         return -ENOMEM;
     }
@@ -272,10 +270,8 @@ void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate)
 {
     if (!aggregate)
         return;
-    text_buf_free(&aggregate->tail.text);
-    free(aggregate->node);
-    free(aggregate->sw);
-    free(aggregate->direction);
+    text_buf_free(&aggregate->body.text);
+    telemetry_tables_free(aggregate->table);
     free(aggregate->member);
     free(aggregate->reversed);
     free(aggregate->of_cable);
@@ -288,81 +284,68 @@ void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate)
     free(aggregate);
 }
 
-/* --- what they have counted --------------------------------------------------------- */
+/* --- counters ----------------------------------------------------------------------- */
 
-void telemetry_add_direction(struct telemetry_direction *sum,
-                             const struct telemetry_direction *direction)
+static void clear_rows(struct telemetry_table *table, uint64_t row, uint64_t rows)
 {
-    fabric_counters_add(&fabric_direction_counters, sum->now.value, direction->now.value);
-    if (direction->changed > sum->changed)
-        sum->changed = direction->changed;
+    memset(telemetry_values(table, row), 0, rows * table->counters->count * sizeof *table->value);
 }
 
-void telemetry_add_cable(struct telemetry_trunk *sum, const struct telemetry_noted *cable)
+static void add_row(struct telemetry_table *sum, uint64_t at, const struct telemetry_table *table,
+                    uint64_t row)
 {
-    sum->wrong += cable->now.state != TELEMETRY_UP;
-    sum->noted.now.outs += cable->now.outs;
-    if (cable->now.state > sum->noted.now.state)
-        sum->noted.now.state = cable->now.state;
-    if (cable->changed > sum->noted.changed)
-        sum->noted.changed = cable->changed;
+    fabric_counters_add(sum->counters, telemetry_values(sum, at), telemetry_values(table, row));
+    if (table->changed[row] > sum->changed[at])
+        sum->changed[at] = table->changed[row];
 }
 
-static void aggregate_directions(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k)
 {
-    for (uint32_t i = 0; i < 2 * aggregate->trunks; i++)
-        aggregate->direction[i].now = (struct fabric_direction_sample){0};
-    for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++) {
-        uint32_t out = i % 2 ^ aggregate->reversed[i / 2];
-
-        telemetry_add_direction(&aggregate->direction[2 * aggregate->of_cable[i / 2] + out],
-                                &t->direction[i]);
-    }
+    clear_rows(&aggregate->table[TELEMETRY_WAYS], UINT64_C(2) * k, 2);
+    aggregate->trunk[k].down = 0;
+    aggregate->trunk[k].state.now = (struct telemetry_cable){TELEMETRY_UP, 0};
 }
 
-static void aggregate_states(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
+                         const struct telemetry *t, uint32_t i, bool reversed)
 {
-    for (uint32_t k = 0; k < aggregate->trunks; k++) {
-        aggregate->trunk[k].wrong = 0;
-        aggregate->trunk[k].noted.now = (struct telemetry_cable){TELEMETRY_UP, 0};
-    }
+    const struct telemetry_cable_entry *cable = &t->cable[i];
+    struct telemetry_table *directions = &aggregate->table[TELEMETRY_WAYS];
+    struct telemetry_trunk *sum = &aggregate->trunk[k];
+
+    add_row(directions, 2 * k, &t->table[TELEMETRY_WAYS], 2 * i + reversed);
+    add_row(directions, 2 * k + 1, &t->table[TELEMETRY_WAYS], 2 * i + !reversed);
+    sum->down += cable->now.state != TELEMETRY_UP;
+    sum->state.now.outs += cable->now.outs;
+    if (cable->now.state > sum->state.now.state)
+        sum->state.now.state = cable->now.state;
+    if (cable->changed > sum->state.changed)
+        sum->state.changed = cable->changed;
+}
+
+static void fold_cables(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+{
+    for (uint32_t k = 0; k < aggregate->trunks; k++)
+        telemetry_trunk_clear(aggregate, k);
     for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
-        telemetry_add_cable(&aggregate->trunk[aggregate->of_cable[i]], &t->cable[i]);
+        telemetry_trunk_add(aggregate, aggregate->of_cable[i], t, i, aggregate->reversed[i]);
 }
 
-static void aggregate_switches(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+/* @of: the group of each switch or node. */
+static void fold_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
+                         const uint32_t *of)
 {
-    for (uint32_t g = 0; g < aggregate->switches; g++)
-        aggregate->sw[g].now = (struct fabric_switch_sample){0};
-    for (uint32_t s = 0; s < t->source.config->graph->switches; s++) {
-        struct telemetry_switch *sum = &aggregate->sw[aggregate->of_sw[s]];
-
-        fabric_counters_add(&fabric_switch_counters, sum->now.value, t->sw[s].now.value);
-        if (t->sw[s].changed > sum->changed)
-            sum->changed = t->sw[s].changed;
-    }
-}
-
-static void aggregate_nodes(struct telemetry_aggregate *aggregate, const struct telemetry *t)
-{
-    for (uint32_t g = 0; g < aggregate->nodes; g++)
-        aggregate->node[g].now = (struct fabric_node_sample){0};
-    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
-        struct telemetry_node *sum = &aggregate->node[aggregate->of_node[n]];
-
-        fabric_counters_add(&fabric_node_counters, sum->now.value, t->node[n].now.value);
-        if (t->node[n].changed > sum->changed)
-            sum->changed = t->node[n].changed;
-    }
+    clear_rows(&aggregate->table[kind], 0, aggregate->table[kind].rows);
+    for (uint32_t i = 0; i < t->table[kind].rows; i++)
+        add_row(&aggregate->table[kind], of[i], &t->table[kind], i);
 }
 
 void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const struct telemetry *t)
 {
     if (aggregate->sample == t->samples)
         return;
-    aggregate_directions(aggregate, t);
-    aggregate_states(aggregate, t);
-    aggregate_switches(aggregate, t);
-    aggregate_nodes(aggregate, t);
+    fold_cables(aggregate, t);
+    fold_devices(aggregate, t, TELEMETRY_SWITCHES, aggregate->of_sw);
+    fold_devices(aggregate, t, TELEMETRY_NODES, aggregate->of_node);
     aggregate->sample = t->samples;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate.h - a large network as one of few parts, for who looks at all of it: docs/telemetry.md.
+ * aggregate.h - aggregation of a large network: its lines have the same format and a bounded size.
+ * docs/telemetry.md describes it.
  *
- * Switches of a level whose nodes are in the same block, and nodes of a block, are a part, and all
- * cables between two parts are one. Counters are sums. So a line has a size that is bounded, in the
- * same format.
+ * A group is the switches of one level above the same nodes, or some nodes. A trunk is all cables
+ * between two groups. Counters are summed over a group or trunk. A block is what a reader opens in
+ * one step: a group of nodes with the switches that reach only these nodes, or one group of higher
+ * switches. A fold is closed if no block is open.
  */
 #ifndef APPS_TELEMETRY_AGGREGATE_H
 #define APPS_TELEMETRY_AGGREGATE_H
@@ -12,108 +14,104 @@
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"
 
-#define TELEMETRY_AGGREGATE_FROM 16384u /* cables: a network with more is folded, */
-#define TELEMETRY_AGGREGATE_MOST 4096u  /* into as many as there are, but no more */
-#define TELEMETRY_OPEN_MOST      16384u /* switches, nodes or trunks of one with open blocks */
+#define TELEMETRY_AGGREGATE_FROM 16384u /* only networks with more cables are aggregated */
+#define TELEMETRY_AGGREGATE_MOST \
+    4096u /* largest number of groups of a kind, and of trunks, if closed */
+#define TELEMETRY_OPEN_MOST 16384u /* the same with open blocks */
 
-#define TELEMETRY_MANY UINT32_MAX /* in place of a number: it is more than one */
+#define TELEMETRY_MANY UINT32_MAX /* in place of a device's number: there is more than one */
 
-/* Some switches of a level, or some nodes: a part. */
 struct telemetry_group {
     uint32_t count;
-    uint32_t number;    /* of the one that it is; TELEMETRY_MANY */
-    uint32_t level;     /* of switches */
-    uint32_t low, high; /* of the nodes, or of those below, by number; low > high: there are none */
-    uint32_t from, to;  /* groups of switches: the groups of these two nodes */
-    uint32_t block;     /* that it is opened with */
-    uint32_t plain;     /* the group that it is, or is in, while nothing is open */
+    uint32_t number;    /* of the only device; TELEMETRY_MANY */
+    uint32_t level;     /* of the switches */
+    uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
+    uint32_t from, to;  /* of switches: the node groups of low and high */
+    uint32_t block;
+    uint32_t closed; /* the same group, or the one around it, in the closed fold */
 };
 
-/* All cables between two of them. */
 struct telemetry_trunk {
-    uint32_t sw;   /* the first end's group */
-    bool is_node;  /* the other end is a group of nodes; */
-    uint32_t peer; /* its group */
-    uint32_t port; /* so many trunks come before it at @sw */
-    uint32_t count;
-    uint32_t cable; /* the one that it is; TELEMETRY_MANY */
-    bool reversed;  /* that one's first end is @peer */
-    uint32_t plain; /* the same trunk while nothing is open; TELEMETRY_MANY: there is none */
-    uint32_t first; /* its first cable; if it is not plain, that member, which the others follow */
-    uint32_t wrong; /* so many are not up: */
-    struct telemetry_noted noted;
+    uint32_t sw;     /* group of switches at the first end */
+    bool is_node;    /* the second end is a group of nodes */
+    uint32_t peer;   /* group at the second end */
+    uint32_t port;   /* index among the trunks whose first end is @sw */
+    uint32_t count;  /* number of cables */
+    uint32_t cable;  /* the only cable; TELEMETRY_MANY */
+    bool reversed;   /* the first end of that cable is in @peer */
+    uint32_t closed; /* the same trunk in the closed fold; TELEMETRY_MANY: none */
+    uint32_t first;  /* first cable; if closed is TELEMETRY_MANY, first entry in member[] */
+    uint32_t down;   /* number of cables that are not up */
+    struct telemetry_cable_entry state;
 };
 
-/* A cable of a trunk. */
 struct telemetry_member {
     uint32_t cable;
-    bool reversed; /* its first end is the trunk's other one */
+    bool reversed; /* its first end is at the trunk's second end */
 };
 
-/*
- * A block is what is opened together: nodes of a group with the switches that have none but these
- * below them; or a group of switches above more than one block.
- */
 struct telemetry_aggregate {
-    uint32_t switches, nodes, trunks; /* groups of them */
+    uint32_t switches, nodes, trunks; /* number of groups of switches and of nodes, of trunks */
     struct telemetry_group *sw_group, *node_group;
     struct telemetry_trunk *trunk;
     uint32_t blocks;
-    bool *is_open; /* by block; NULL: all are folded */
-    /* by number: group, or trunk. With open blocks they are NULL, once it is made */
+    bool *is_open; /* by block; NULL: a closed fold */
+    /* Group of each switch and node, trunk of each cable; NULL in a finished open fold. */
     uint32_t *of_sw, *of_node, *of_cable;
-    bool *reversed;                        /* by cable: its first end is the trunk's other one */
-    struct telemetry_member *member;       /* with open blocks: of trunks that are not plain */
-    struct telemetry_direction *direction; /* two a trunk */
-    struct telemetry_switch *sw;
-    struct telemetry_node *node;
-    uint64_t sample; /* that these are of */
-    struct telemetry_tail tail;
+    bool *reversed;                  /* by cable: its first end is at the trunk's second end */
+    struct telemetry_member *member; /* open blocks: cables of trunks that the closed fold lacks */
+    struct telemetry_table table[TELEMETRY_TABLES]; /* by trunk and group */
+    uint64_t sample;                                /* number of the sample that these are of */
+    struct telemetry_body body;
 };
 
 /**
- * telemetry_aggregate_create - of a network with more than @from cables, into @most groups and
- * trunks, if that can be. *ret NULL: it has no more. Errors: -ENOMEM.
+ * telemetry_aggregate_create - aggregate a network with more than @from cables into at most @most
+ * groups of each kind and @most trunks, if possible. *ret is NULL if it has fewer cables. Errors:
+ * -ENOMEM.
  */
 int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct telemetry *t,
                                uint32_t from, uint32_t most);
 
-/** telemetry_aggregate_sample - what is so at the last look. Cost: an addition for each counter. */
+/** telemetry_aggregate_sample - sum up the last sample. Cost: one addition per counter. */
 void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const struct telemetry *t);
 
-/* What tells trunks apart, by the groups that they join. */
+/* Sort key of a device or cable: members of one group or trunk have the same high and low. */
 struct telemetry_key {
     uint64_t high, low;
-    uint32_t number; /* of what is sorted by it */
+    uint32_t number; /* of the device or cable */
 };
 
 int telemetry_key_order(const void *a, const void *b);
 bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry_key *b);
 
-/** telemetry_key_of_cable - *turned: its first end is the trunk's other one. */
+/** telemetry_key_of_cable - *reversed: the cable's first end is at the trunk's second end. */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed);
 
 /**
- * telemetry_aggregate_reserve_groups - for what groups are. telemetry_aggregate_reserve() - for
- * what trunks are, and both have counted. False: there is no memory. telemetry_aggregate_ports -
- * numbers each group's trunks.
+ * telemetry_aggregate_alloc_groups - allocate the groups. telemetry_aggregate_alloc_trunks -
+ * allocate the trunks and all counters. Both return false without memory. telemetry_aggregate_ports
+ * - set the ports of the trunks.
  */
-bool telemetry_aggregate_reserve_groups(struct telemetry_aggregate *aggregate);
-bool telemetry_aggregate_reserve(struct telemetry_aggregate *aggregate);
+bool telemetry_aggregate_alloc_groups(struct telemetry_aggregate *aggregate);
+bool telemetry_aggregate_alloc_trunks(struct telemetry_aggregate *aggregate);
 void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
-/* Of many: the sum, and of states the one that is furthest from being in use. */
-void telemetry_add_direction(struct telemetry_direction *sum,
-                             const struct telemetry_direction *direction);
-void telemetry_add_cable(struct telemetry_trunk *sum, const struct telemetry_noted *cable);
+/**
+ * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add those of
+ * cable @i; the trunk gets the state that is furthest from being in use.
+ */
+void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
+void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
+                         const struct telemetry *t, uint32_t i, bool reversed);
 
 /**
- * telemetry_open_sample - the same of a fold with open blocks, of which @plain, looked at before,
- * is that without. Cost: some instructions a group and trunk, and an addition for each counter of
- * what is open.
+ * telemetry_open_sample - the same for a fold with open blocks. Call it after
+ * telemetry_aggregate_sample() of @closed. Cost: some instructions per group and trunk, one
+ * addition per counter in open blocks.
  */
 void telemetry_open_sample(struct telemetry_aggregate *aggregate,
-                           const struct telemetry_aggregate *plain, const struct telemetry *t);
+                           const struct telemetry_aggregate *closed, const struct telemetry *t);
 
 #endif

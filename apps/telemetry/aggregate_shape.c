@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate_shape.c - the shape of a network that is folded, as a line of JSON: docs/telemetry.md.
+ * aggregate_shape.c - the shape of an aggregated network, as a line of JSON: docs/telemetry.md.
  */
+#include <stddef.h>
 #include <stdio.h>
 
 #include "apps/fabric/hosts.h"
@@ -11,8 +12,7 @@ static void put_switches(const struct telemetry_aggregate *aggregate, struct tex
 {
     uint32_t of_level[64] = {0};
 
-    text_field(text, "switches");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "switches");
     for (uint32_t g = 0; g < aggregate->switches; g++) {
         const struct telemetry_group *group = &aggregate->sw_group[g];
         int64_t to = group->low <= group->high ? (int64_t)group->to : -1;
@@ -24,7 +24,7 @@ static void put_switches(const struct telemetry_aggregate *aggregate, struct tex
     text_puts(text, "]");
 }
 
-/* One cable: with its ports, and what the fabric calls it. */
+/* A trunk of one cable: with the cable's ports, and the cable's first end in the whole network. */
 static void put_cable(const struct fabric *fabric, const struct telemetry_trunk *trunk,
                       struct text_buf *text)
 {
@@ -42,8 +42,7 @@ static void put_cable(const struct fabric *fabric, const struct telemetry_trunk 
 static void put_trunks(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {
-    text_field(text, "cables");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "cables");
     for (uint32_t k = 0; k < aggregate->trunks; k++) {
         const struct telemetry_trunk *trunk = &aggregate->trunk[k];
 
@@ -58,7 +57,7 @@ static void put_trunks(const struct telemetry *t, const struct telemetry_aggrega
     text_puts(text, "]");
 }
 
-/* One has the name that the network's file gives it, if there is one. */
+/* A group of one device has the device's name in the network's file, if there is a file. */
 static void put_name(const struct topo_graph *graph, const struct telemetry_group *group,
                      bool is_node, struct text_buf *text)
 {
@@ -82,8 +81,7 @@ static void put_name(const struct topo_graph *graph, const struct telemetry_grou
 static void put_names(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                       struct text_buf *text)
 {
-    text_field(text, "names");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "names");
     for (uint32_t g = 0; g < aggregate->switches; g++)
         put_name(t->source.config->graph, &aggregate->sw_group[g], false, text);
     for (uint32_t g = 0; g < aggregate->nodes; g++)
@@ -91,58 +89,28 @@ static void put_names(const struct telemetry *t, const struct telemetry_aggregat
     text_puts(text, "]");
 }
 
-/* --- where it is from --------------------------------------------------------------- */
-
-static const struct telemetry_group *part_at(const struct telemetry_aggregate *aggregate,
-                                             uint32_t part)
+static void put_number(struct text_buf *text, uint32_t number)
 {
-    return part < aggregate->switches ? &aggregate->sw_group[part]
-                                      : &aggregate->node_group[part - aggregate->switches];
+    text_comma(text);
+    if (number == TELEMETRY_MANY)
+        text_puts(text, "-1");
+    else
+        text_number(text, number);
 }
 
-/* A number for each part: switches, then nodes. */
+/* A list of field @offset of each group: of switches, then of nodes. */
 static void put_numbers(const struct telemetry_aggregate *aggregate, const char *field,
-                        uint32_t count,
-                        int64_t (*number)(const void *ctx, const struct telemetry_group *group),
-                        const void *ctx, struct text_buf *text)
+                        size_t offset, struct text_buf *text)
 {
-    text_field(text, field);
-    text_puts(text, "[");
-    for (uint32_t part = 0; part < count; part++) {
-        int64_t of = number(ctx, part_at(aggregate, part));
+    telemetry_list_begin(text, field);
+    for (uint32_t g = 0; g < aggregate->switches + aggregate->nodes; g++) {
+        const struct telemetry_group *group = g < aggregate->switches
+                                                  ? &aggregate->sw_group[g]
+                                                  : &aggregate->node_group[g - aggregate->switches];
 
-        text_comma(text);
-        if (of < 0)
-            text_puts(text, "-1");
-        else
-            text_number(text, (uint64_t)of);
+        put_number(text, *(const uint32_t *)(const void *)((const char *)group + offset));
     }
     text_puts(text, "]");
-}
-
-static int64_t count_of(const void *ctx, const struct telemetry_group *group)
-{
-    (void)ctx;
-    return group->count;
-}
-
-static int64_t number_of(const void *ctx, const struct telemetry_group *group)
-{
-    (void)ctx;
-    return group->number == TELEMETRY_MANY ? -1 : (int64_t)group->number;
-}
-
-static int64_t block_of(const void *ctx, const struct telemetry_group *group)
-{
-    (void)ctx;
-    return group->block;
-}
-
-static int64_t host_of(const void *ctx, const struct telemetry_group *group)
-{
-    const struct fabric_hosts *hosts = ctx;
-
-    return group->number == TELEMETRY_MANY ? -1 : (int64_t)hosts->of[group->number];
 }
 
 static void put_hosts(const struct telemetry_source *source,
@@ -153,13 +121,18 @@ static void put_hosts(const struct telemetry_source *source,
     if (!hosts || !source->hosts)
         return;
     telemetry_shape_names(text, "hosts", source->hosts, hosts->count);
-    put_numbers(aggregate, "host_of", aggregate->switches, host_of, hosts, text);
+    telemetry_list_begin(text, "host_of");
+    for (uint32_t g = 0; g < aggregate->switches; g++) {
+        uint32_t number = aggregate->sw_group[g].number;
+
+        put_number(text, number == TELEMETRY_MANY ? TELEMETRY_MANY : hosts->of[number]);
+    }
+    text_puts(text, "]");
 }
 
 static void put_open(const struct telemetry_aggregate *aggregate, struct text_buf *text)
 {
-    text_field(text, "open");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "open");
     for (uint32_t b = 0; aggregate->is_open && b < aggregate->blocks; b++) {
         if (!aggregate->is_open[b])
             continue;
@@ -169,12 +142,11 @@ static void put_open(const struct telemetry_aggregate *aggregate, struct text_bu
     text_puts(text, "]");
 }
 
-/* How much there is of all, and which of it each part is. */
+/* The size of the whole network, and the block, device and size of each group. */
 static void put_folded(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {
     const struct topo_graph *graph = t->source.config->graph;
-    uint32_t parts = aggregate->switches + aggregate->nodes;
 
     text_field(text, "folded");
     text_puts(text, "{");
@@ -183,9 +155,9 @@ static void put_folded(const struct telemetry *t, const struct telemetry_aggrega
     text_field_number(text, "cables", fabric_cable_count(t->source.fabric));
     text_field_number(text, "blocks", aggregate->blocks);
     put_open(aggregate, text);
-    put_numbers(aggregate, "block_of", parts, block_of, NULL, text);
-    put_numbers(aggregate, "number_of", parts, number_of, NULL, text);
-    put_numbers(aggregate, "count_of", parts, count_of, NULL, text);
+    put_numbers(aggregate, "block_of", offsetof(struct telemetry_group, block), text);
+    put_numbers(aggregate, "number_of", offsetof(struct telemetry_group, number), text);
+    put_numbers(aggregate, "count_of", offsetof(struct telemetry_group, count), text);
     text_puts(text, "}");
 }
 

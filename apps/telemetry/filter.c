@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filter.c - how a reader wants a large network told.
+ * filter.c - aggregation that a reader requests.
  */
 #include "apps/telemetry/filter.h"
 
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 #define WRONG    "\"fold\" must be true, false or {\"open\":[BLOCK,...]}, blocks by their numbers"
-#define NO_BLOCK "there is no such block to open; the folded shape has the numbers of all"
+#define NO_BLOCK "no such block; the folded shape lists the numbers of all blocks"
 #define TOO_MANY \
-    "so many open blocks would be more than 16384 cables, switches or nodes; close some first"
-#define NO_MEMORY "there is no memory for telemetry"
+    "these open blocks have more than 16384 cables, switches or nodes; close some first"
+#define NO_MEMORY "no memory for telemetry"
 
 static int refuse(int err, const char *why, const char **ret)
 {

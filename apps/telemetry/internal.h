@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - what a sampler remembers of its last look. For apps/telemetry/ alone.
+ * internal.h - state of a sampler. Private to apps/telemetry/.
  */
 #ifndef APPS_TELEMETRY_INTERNAL_H
 #define APPS_TELEMETRY_INTERNAL_H
@@ -8,25 +8,35 @@
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
-/* Each with the look in which it has changed last; 0: never. */
-struct telemetry_direction {
-    struct fabric_direction_sample now;
-    uint64_t changed;
+/* Tables of counters. WAYS: of directions of cables, to the first end and from it. */
+enum { TELEMETRY_WAYS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
+
+struct telemetry_table {
+    const struct fabric_counters *counters;
+    uint32_t rows;
+    uint64_t *value;   /* counters->count values per row */
+    uint64_t *changed; /* by row: number of the last sample in which it changed; 0: never */
 };
 
-struct telemetry_noted {
+static inline uint64_t *telemetry_values(const struct telemetry_table *table, uint64_t row)
+{
+    return table->value + row * table->counters->count;
+}
+
+/**
+ * telemetry_tables_create - tables with all values 0. Errors: -ENOMEM; the caller frees @ret all
+ * the same.
+ */
+int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
+                            uint32_t switches, uint32_t nodes);
+void telemetry_tables_free(struct telemetry_table table[TELEMETRY_TABLES]);
+
+struct telemetry_cable_entry {
     struct telemetry_cable now;
-    uint64_t changed;
-};
-
-struct telemetry_switch {
-    struct fabric_switch_sample now;
-    uint64_t changed;
+    uint64_t changed; /* number of the last sample in which it changed; 0: never */
 };
 
 struct telemetry_node {
-    struct fabric_node_sample now;
-    uint64_t changed;
     struct telemetry_process who;
     uint64_t who_changed;
     struct telemetry_wait waits;
@@ -34,27 +44,19 @@ struct telemetry_node {
     struct fabric_finished_at finished;
 };
 
-#define TELEMETRY_FINISHED 256u /* of the last collectives, so many are remembered */
+#define TELEMETRY_FINISHED 256u /* number of recent collectives that a sampler keeps */
 
-/* A collective, by those of its members that have finished it. */
+/* A collective; members report it one by one when they have finished it. */
 struct telemetry_finished {
-    struct emu_finished now; /* began_ns: of the first of them; ended_ns: of the last */
-    uint32_t members;
+    struct emu_finished now; /* began_ns: the first member's; ended_ns: the last member's */
+    uint32_t members;        /* number of members that have reported it */
     uint64_t changed;
 };
 
-/* What other hosts have counted of their parts, as they have told: part.c's. */
-struct telemetry_remote {
-    struct fabric_direction_sample *direction; /* by way: of what both its ends' hosts count */
-    struct fabric_switch_sample *sw;
-    struct fabric_node_sample *node;
-    struct fabric_totals totals;
-};
-
-/* A line but for its beginning: readers of the same looks share it. */
-struct telemetry_tail {
+/* A line without its first fields, which differ by reader. Readers of the same samples share it. */
+struct telemetry_body {
     struct text_buf text;
-    uint64_t sample, since;
+    uint64_t sample, since; /* its fields of these names; look 0: empty */
 };
 
 struct fabric_cable;
@@ -62,34 +64,30 @@ struct telemetry_aggregate;
 
 struct telemetry {
     struct telemetry_source source;
-    struct telemetry_remote *remote; /* NULL: there are no others, or they tell somebody else */
-    uint64_t samples;
-    uint64_t at; /* of the last one, from source.origin on */
+    uint64_t samples; /* number of samples taken */
+    uint64_t at;      /* time of the last sample since source.origin; ns, virtual: ps */
     struct fabric_totals totals;
-    struct telemetry_direction *direction; /* two a cable: to its first end, from it */
-    struct telemetry_noted *cable;
-    struct telemetry_switch *sw;
+    struct telemetry_table table[TELEMETRY_TABLES];
+    /* Sums of the counters that other hosts have sent, if source.hosts is set. */
+    struct telemetry_table remote[TELEMETRY_TABLES];
+    struct fabric_totals remote_totals;
+    struct telemetry_cable_entry *cable;
     struct telemetry_node *node;
-    struct telemetry_finished *finished; /* where its group and number fall; older ones give way */
-    uint64_t finished_count;             /* by all members of all */
-    uint64_t finished_missed;
-    struct telemetry_tail tail; /* of the last line */
-    struct telemetry_aggregate
-        *aggregate; /* NULL: nobody has asked for it, or it is no large network */
+    struct telemetry_finished
+        *finished;              /* hash table without chains: a new entry replaces an old */
+    uint64_t finished_count;    /* completions: one per member and collective */
+    uint64_t finished_missed;   /* of these, overwritten before they were read */
+    struct telemetry_body body; /* of the last line */
+    struct telemetry_aggregate *aggregate; /* NULL: not requested, or the network is not large */
 };
 
-/* telemetry.c: @members of a collective have finished it, known from look @sample on. */
+/* telemetry.c: record that @members more members have finished a collective, in sample @sample. */
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
                              uint64_t sample);
 
-/* part.c: t->far. Errors: -ENOMEM. The others add what it has to what is here. */
-int telemetry_remote_create(struct telemetry *t);
-void telemetry_remote_free(struct telemetry *t);
-void telemetry_remote_totals(const struct telemetry *t, struct fabric_totals *sum);
-
 /*
- * shape.c: how the line begins, up to what is in the network; a list of names; so many cables
- * before that one join the same two.
+ * shape.c: write the fields of a shape before the lists of devices; write a list of names; count
+ * the cables before @cable that join the same two devices.
  */
 void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
                            struct text_buf *text);
@@ -97,7 +95,10 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
                            size_t count);
 int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable);
 
-/* line.c: names of what is told by number. */
+/* line.c: write "NAME":[. */
+void telemetry_list_begin(struct text_buf *text, const char *name);
+
+/* line.c: names of the values that lines contain as numbers. */
 extern const char *const telemetry_link_names[TELEMETRY_LINKS];
 extern const char *const telemetry_kind_names[TELEMETRY_KINDS];
 

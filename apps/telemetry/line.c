@@ -2,9 +2,11 @@
 /*
  * line.c - a snapshot as a line of JSON: docs/telemetry.md.
  *
- * Rows are lists of numbers, each at its place. What has not changed since the reader's last look
- * is left out.
+ * A row is a list of numbers with a fixed order. Rows that have not changed since the reader's
+ * previous sample are omitted.
  */
+#include <string.h>
+
 #include "apps/fabric/links.h"
 #include "apps/telemetry/aggregate.h"
 #include "apps/telemetry/internal.h"
@@ -41,100 +43,53 @@ enum telemetry_kind telemetry_kind_of(uint8_t emu_kind)
     text_row(text, (const int64_t[]){__VA_ARGS__}, \
              sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-/* A list, if it has anything. */
-static void list_begin(struct text_buf *text, const char *name)
+void telemetry_list_begin(struct text_buf *text, const char *name)
 {
     text_field(text, name);
-    text_put(text, "[", 1);
+    text_puts(text, "[");
 }
 
-static void list_end(struct text_buf *text)
+/* Rows [number, counter, …]. */
+static void put_counters(struct text_buf *text, const char *name,
+                         const struct telemetry_table *table, uint64_t since)
 {
-    text_put(text, "]", 1);
-}
+    size_t count = table->counters->count;
 
-/* What lines have rows of: the network's parts, or those that it is folded into. */
-struct parts {
-    const struct telemetry_direction *direction;
-    const struct telemetry_switch *sw;
-    const struct telemetry_node *node;
-    uint32_t directions, switches, nodes;
-};
+    telemetry_list_begin(text, name);
+    for (uint32_t i = 0; i < table->rows; i++) {
+        int64_t row[1 + FABRIC_COUNTERS_MOST] = {i};
 
-static struct parts parts_of(const struct telemetry *t, const struct telemetry_aggregate *aggregate)
-{
-    const struct topo_graph *graph = t->source.config->graph;
-
-    if (aggregate)
-        return (struct parts){aggregate->direction,  aggregate->sw,       aggregate->node,
-                              2 * aggregate->trunks, aggregate->switches, aggregate->nodes};
-    return (struct parts){t->direction,    t->sw,
-                          t->node,         2 * fabric_cable_count(t->source.fabric),
-                          graph->switches, graph->nodes};
-}
-
-/* [number, counter, …] of one part; @value: its counters. */
-static void put_part(struct text_buf *text, uint32_t number, const struct fabric_counters *counters,
-                     const uint64_t *value)
-{
-    int64_t row[1 + FABRIC_COUNTERS_MOST] = {number};
-
-    for (size_t i = 0; i < counters->count; i++)
-        row[1 + i] = (int64_t)value[i];
-    text_row(text, row, 1 + counters->count);
-}
-
-static void put_directions(const struct parts *parts, uint64_t since, struct text_buf *text)
-{
-    list_begin(text, "links");
-    for (uint32_t i = 0; i < parts->directions; i++)
-        if (parts->direction[i].changed > since)
-            put_part(text, i, &fabric_direction_counters, parts->direction[i].now.value);
-    list_end(text);
+        if (table->changed[i] <= since)
+            continue;
+        memcpy(row + 1, telemetry_values(table, i), count * sizeof *row);
+        text_row(text, row, 1 + count);
+    }
+    text_puts(text, "]");
 }
 
 static void put_states(const struct telemetry *t, uint64_t since, struct text_buf *text)
 {
-    list_begin(text, "states");
+    telemetry_list_begin(text, "states");
     for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
         if (t->cable[i].changed > since)
             ROW(text, i, t->cable[i].now.state, (int64_t)t->cable[i].now.outs);
-    list_end(text);
+    text_puts(text, "]");
 }
 
-/* With how many of the cables are not up. */
 static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64_t since,
                              struct text_buf *text)
 {
-    list_begin(text, "states");
+    telemetry_list_begin(text, "states");
     for (uint32_t k = 0; k < aggregate->trunks; k++) {
         const struct telemetry_trunk *trunk = &aggregate->trunk[k];
 
-        if (trunk->noted.changed > since)
-            ROW(text, k, trunk->noted.now.state, (int64_t)trunk->noted.now.outs, trunk->wrong);
+        if (trunk->state.changed > since)
+            ROW(text, k, trunk->state.now.state, (int64_t)trunk->state.now.outs, trunk->down);
     }
-    list_end(text);
+    text_puts(text, "]");
 }
 
-static void put_switches(const struct parts *parts, uint64_t since, struct text_buf *text)
-{
-    list_begin(text, "switches");
-    for (uint32_t s = 0; s < parts->switches; s++)
-        if (parts->sw[s].changed > since)
-            put_part(text, s, &fabric_switch_counters, parts->sw[s].now.value);
-    list_end(text);
-}
-
-static void put_nodes(const struct parts *parts, uint64_t since, struct text_buf *text)
-{
-    list_begin(text, "nodes");
-    for (uint32_t n = 0; n < parts->nodes; n++)
-        if (parts->node[n].changed > since)
-            put_part(text, n, &fabric_node_counters, parts->node[n].now.value);
-    list_end(text);
-}
-
-/* Who is at a row of nodes; NULL: these are many. */
+/* The node of row @n; NULL: a group of several nodes. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
                                             const struct telemetry_aggregate *aggregate, uint32_t n)
 {
@@ -159,17 +114,16 @@ static void put_process(uint32_t n, const struct telemetry_process *who, struct 
 static void put_processes(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                           uint32_t nodes, uint64_t since, struct text_buf *text)
 {
-    list_begin(text, "processes");
+    telemetry_list_begin(text, "processes");
     for (uint32_t n = 0; n < nodes; n++) {
         const struct telemetry_node *node = node_at(t, aggregate, n);
 
         if (node && node->who_changed > since)
             put_process(n, &node->who, text);
     }
-    list_end(text);
+    text_puts(text, "]");
 }
 
-/* On the scale of the line's own times. */
 static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
 {
     return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
@@ -178,7 +132,7 @@ static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
 static void put_waits(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                       uint32_t nodes, uint64_t since, struct text_buf *text)
 {
-    list_begin(text, "waits");
+    telemetry_list_begin(text, "waits");
     for (uint32_t n = 0; n < nodes; n++) {
         const struct telemetry_node *node = node_at(t, aggregate, n);
 
@@ -186,7 +140,7 @@ static void put_waits(const struct telemetry *t, const struct telemetry_aggregat
             ROW(text, n, node->waits.kind, node->waits.other, node->waits.group,
                 (int64_t)node->waits.bytes, since_origin(t, node->waits.since_ns));
     }
-    list_end(text);
+    text_puts(text, "]");
 }
 
 static void put_totals(const struct telemetry *t, struct text_buf *text)
@@ -203,7 +157,7 @@ static void put_totals(const struct telemetry *t, struct text_buf *text)
 
 static void put_collectives(const struct telemetry *t, struct text_buf *text)
 {
-    list_begin(text, "collectives");
+    telemetry_list_begin(text, "collectives");
     for (int c = 0; c < FABEMU_COLLS; c++) {
         uint64_t elsewhere = 0;
 
@@ -211,14 +165,14 @@ static void put_collectives(const struct telemetry *t, struct text_buf *text)
             elsewhere += t->totals.elsewhere[c][w];
         ROW(text, (int64_t)t->totals.in_network[c], (int64_t)elsewhere);
     }
-    list_end(text);
+    text_puts(text, "]");
 }
 
 static void put_finished(const struct telemetry *t, uint64_t since, struct text_buf *text)
 {
     text_field_number(text, "finished_count", t->finished_count);
     text_field_number(text, "finished_missed", t->finished_missed);
-    list_begin(text, "finished");
+    telemetry_list_begin(text, "finished");
     for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
         const struct telemetry_finished *at = &t->finished[i];
 
@@ -227,15 +181,16 @@ static void put_finished(const struct telemetry *t, uint64_t since, struct text_
                 (int64_t)at->now.bytes, at->members, since_origin(t, at->now.began_ns),
                 since_origin(t, at->now.ended_ns));
     }
-    list_end(text);
+    text_puts(text, "]");
 }
 
-static void tail_write(struct telemetry *t, const struct telemetry_aggregate *aggregate,
-                       struct telemetry_tail *tail, uint64_t since)
+static void body_write(struct telemetry *t, const struct telemetry_aggregate *aggregate,
+                       struct telemetry_body *body, uint64_t since)
 {
-    struct text_buf *text = &tail->text;
+    struct text_buf *text = &body->text;
     bool is_virtual = t->source.config->clock == EMU_CLOCK_VIRTUAL;
-    const struct parts parts = parts_of(t, aggregate);
+    const struct telemetry_table *table = aggregate ? aggregate->table : t->table;
+    uint32_t nodes = table[TELEMETRY_NODES].rows;
 
     text_buf_clear(text);
     text_puts(text, ",");
@@ -244,38 +199,38 @@ static void tail_write(struct telemetry *t, const struct telemetry_aggregate *ag
     text_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
     put_totals(t, text);
     put_collectives(t, text);
-    put_directions(&parts, since, text);
+    put_counters(text, "links", &table[TELEMETRY_WAYS], since);
     if (aggregate)
         put_trunk_states(aggregate, since, text);
     else
         put_states(t, since, text);
-    put_switches(&parts, since, text);
-    put_nodes(&parts, since, text);
-    put_processes(t, aggregate, parts.nodes, since, text);
-    put_waits(t, aggregate, parts.nodes, since, text);
+    put_counters(text, "switches", &table[TELEMETRY_SWITCHES], since);
+    put_counters(text, "nodes", &table[TELEMETRY_NODES], since);
+    put_processes(t, aggregate, nodes, since, text);
+    put_waits(t, aggregate, nodes, since, text);
     put_finished(t, since, text);
     text_puts(text, "}");
-    tail->sample = t->samples;
-    tail->since = since;
+    body->sample = t->samples;
+    body->since = since;
 }
 
 static void line_write(struct telemetry *t, const struct telemetry_aggregate *aggregate,
-                       struct telemetry_tail *tail, uint64_t since, uint64_t skipped,
+                       struct telemetry_body *body, uint64_t since, uint64_t skipped,
                        struct text_buf *text)
 {
-    if (tail->sample != t->samples || tail->since != since || tail->text.failed)
-        tail_write(t, aggregate, tail, since);
+    if (body->sample != t->samples || body->since != since || body->text.failed)
+        body_write(t, aggregate, body, since);
     text_buf_clear(text);
     text_puts(text, "{");
     text_field_string(text, "event", "telemetry");
     text_field_number(text, "skipped", skipped);
-    text_put(text, tail->text.at, tail->text.bytes);
-    text->failed = text->failed || tail->text.failed;
+    text_put(text, body->text.at, body->text.bytes);
+    text->failed = text->failed || body->text.failed;
 }
 
 void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped, struct text_buf *text)
 {
-    line_write(t, NULL, &t->tail, since, skipped, text);
+    line_write(t, NULL, &t->body, since, skipped, text);
 }
 
 void telemetry_aggregate_put_line(struct telemetry *t, struct telemetry_aggregate *open,
@@ -286,5 +241,5 @@ void telemetry_aggregate_put_line(struct telemetry *t, struct telemetry_aggregat
     telemetry_aggregate_sample(t->aggregate, t);
     if (open)
         telemetry_open_sample(open, t->aggregate, t);
-    line_write(t, aggregate, &aggregate->tail, since, skipped, text);
+    line_write(t, aggregate, &aggregate->body, since, skipped, text);
 }

@@ -2,10 +2,10 @@
 /*
  * metrics.c - a view in Prometheus' text format.
  *
- * Ports have the names that Prometheus' node_exporter gives to those of InfiniBand adapters, where
- * they mean the same, so that dashboards made for these show a fabric. A device is a switch or a
- * node's adapter, "switch3" or "node5". For dashboards of whole InfiniBand networks ports have the
- * names of infiniband_exporter instead, which knows devices by their GUIDs.
+ * Metrics of ports have the names that Prometheus' node_exporter uses for InfiniBand adapters,
+ * where the meaning is the same, so that its dashboards work with a fabric. A device is a switch or
+ * a node's adapter: "switch3", "node5". For dashboards of whole InfiniBand networks they have the
+ * names of infiniband_exporter instead, which identifies devices by GUID.
  * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband;
  * treydock/infiniband_exporter, collectors of switches and adapters.
  */
@@ -20,7 +20,6 @@
 
 /* --- the format --------------------------------------------------------------------- */
 
-/* What a family of samples is about. */
 static void family(struct text_buf *text, const char *name, const char *type, const char *help)
 {
     text_puts(text, "# HELP ");
@@ -34,7 +33,7 @@ static void family(struct text_buf *text, const char *name, const char *type, co
     text_puts(text, "\n");
 }
 
-/* NAME{ or, behind a label, a comma; then LABEL="…". text_string() escapes as it must be. */
+/* Write NAME="VALUE" after "{" or, if there is a label already, after ",". */
 static void label(struct text_buf *text, const char *name, const char *value)
 {
     text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
@@ -69,94 +68,70 @@ static void single(struct text_buf *text, const char *name, const char *type, co
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* One end of a cable, and the ways from it and to it. */
+/* One end of a cable, and the directions from it and to it. */
 struct end {
     const struct telemetry_view *view;
     uint32_t cable;
-    bool node; /* of a node's adapter */
+    bool node; /* the end at a node's adapter */
     uint32_t device, port;
     const struct fabric_direction_sample *out, *in;
 };
 
-static bool is_state(const struct end *end, const char *name)
-{
-    return strcmp(telemetry_view_link(end->view, end->cable), name) == 0;
-}
+enum port_metric { SENT, RECEIVED, WAITS, ERRORS, DOWNED, STATE, PHYSICAL_STATE, RATE, OF_PORT };
 
-static uint64_t sent(const struct end *end)
-{
-    return end->out->segments;
-}
-
-static uint64_t received(const struct end *end)
-{
-    return end->in->segments;
-}
-
-static uint64_t waits(const struct end *end)
-{
-    return end->out->stalls;
-}
-
-static uint64_t errors(const struct end *end)
-{
-    return end->in->errors;
-}
-
-static uint64_t downed(const struct end *end)
-{
-    return end->view->cable[end->cable].outs;
-}
-
-static uint64_t rate(const struct end *end)
-{
-    return end->view->link_bytes_per_s;
-}
-
-/* 1 down, 2 init, 4 active. */
-static uint64_t state(const struct end *end)
-{
-    return is_state(end, "up") ? 4 : is_state(end, "testing") ? 2 : 1;
-}
-
-/* 2 polling, 3 disabled, 4 training, 5 link up. */
-static uint64_t physical_state(const struct end *end)
-{
-    return is_state(end, "up") ? 5 : is_state(end, "testing") ? 4 : is_state(end, "out") ? 3 : 2;
-}
-
-/* What infiniband_exporter puts in front of its names: of switches, and of adapters. */
+/* Prefixes of infiniband_exporter's names: of switches, of adapters. */
 static const char *const exporter_prefix[2] = {"infiniband_switch_", "infiniband_hca_"};
 
 static const struct {
     const char *name;
-    const char *exporter; /* infiniband_exporter's, behind the prefix; NULL: it has none, */
-    bool switches;        /* or only of switches */
+    const char *exporter; /* infiniband_exporter's name without the prefix; NULL: none */
+    bool switches;        /* infiniband_exporter has it only for switches */
     const char *type;
     const char *help;
-    uint64_t (*value)(const struct end *end);
 } of_port[] = {
-    {"node_infiniband_port_packets_transmitted_total", "port_transmit_packets_total", false,
-     "counter", "Segments sent.", sent},
-    {"node_infiniband_port_packets_received_total", "port_receive_packets_total", false, "counter",
-     "Segments sent by the port at the other end.", received},
-    {"node_infiniband_port_transmit_wait_total", "port_transmit_wait_total", false, "counter",
-     "Times that the port had something to send and the other end no room.", waits},
-    {"node_infiniband_symbol_error_total", "port_symbol_error_total", false, "counter",
-     "Segments or packets lost or damaged on the way to the port.", errors},
-    {"node_infiniband_link_downed_total", "port_link_downed_total", false, "counter",
-     "Times that the link went out of use: no signal, errors, or a port that sent nothing.",
-     downed},
-    {"node_infiniband_state_id", NULL, false, "gauge",
-     "State of the port: 1 down, 2 init, 4 active.", state},
-    {"node_infiniband_physical_state_id", NULL, false, "gauge",
-     "Physical state: 2 polling, 3 disabled, 4 training, 5 link up.", physical_state},
-    {"node_infiniband_rate_bytes_per_second", "port_rate_bytes_per_second", true, "gauge",
-     "What the link carries each way by the profile.", rate},
+    [SENT] = {"node_infiniband_port_packets_transmitted_total", "port_transmit_packets_total",
+              false, "counter", "Segments sent."},
+    [RECEIVED] = {"node_infiniband_port_packets_received_total", "port_receive_packets_total",
+                  false, "counter", "Segments sent by the peer port."},
+    [WAITS] = {"node_infiniband_port_transmit_wait_total", "port_transmit_wait_total", false,
+               "counter", "Times that the port had a segment to send and no credit."},
+    [ERRORS] = {"node_infiniband_symbol_error_total", "port_symbol_error_total", false, "counter",
+                "Segments or packets lost or damaged in the direction to the port."},
+    [DOWNED] = {"node_infiniband_link_downed_total", "port_link_downed_total", false, "counter",
+                "Times that the link went out of use: no signal, errors, or a port that sent "
+                "nothing."},
+    [STATE] = {"node_infiniband_state_id", NULL, false, "gauge",
+               "State of the port: 1 down, 2 init, 4 active."},
+    [PHYSICAL_STATE] = {"node_infiniband_physical_state_id", NULL, false, "gauge",
+                        "Physical state: 2 polling, 3 disabled, 4 training, 5 link up."},
+    [RATE] = {"node_infiniband_rate_bytes_per_second", "port_rate_bytes_per_second", true, "gauge",
+              "Rate of the link in each direction, from the profile."},
 };
-#define OF_PORT (sizeof of_port / sizeof of_port[0])
 
-/* The first end of cable @c, or the @peer one. */
+static uint64_t port_value(const struct end *end, enum port_metric metric)
+{
+    const char *state = telemetry_view_link(end->view, end->cable);
+    bool up = strcmp(state, "up") == 0, testing = strcmp(state, "testing") == 0;
+    const uint64_t value[OF_PORT] = {
+        [SENT] = end->out->segments,
+        [RECEIVED] = end->in->segments,
+        [WAITS] = end->out->stalls,
+        [ERRORS] = end->in->errors,
+        [DOWNED] = end->view->cable[end->cable].outs,
+        [STATE] = up        ? 4
+                  : testing ? 2
+                            : 1,
+        [PHYSICAL_STATE] = up                          ? 5
+                           : testing                   ? 4
+                           : strcmp(state, "out") == 0 ? 3
+                                                       : 2,
+        [RATE] = end->view->link_bytes_per_s,
+    };
+
+    return value[metric];
+}
+
+/* The first end of cable @c; if @peer, its second end. */
 static struct end end_of(const struct telemetry_view *view, uint32_t c, bool peer)
 {
     const struct telemetry_view_cable *cable = &view->cable[c];
@@ -187,15 +162,15 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 
             text_puts(text, of_port[i].name);
             label_port(text, &end);
-            sample(text, of_port[i].value(&end));
+            sample(text, port_value(&end, i));
         }
 }
 
-/* --- ports as infiniband_exporter has them ------------------------------------------ */
+/* --- names of infiniband_exporter ---------------------------------------------------- */
 
 /*
- * A constant number of 64 bits, as devices have: from the network's file, or else made of 0xfabe, 0
- * for a switch or 1 for a node, and the device's number.
+ * The device's GUID from the network's file, or else one made of 0xfabe, 0 for a switch or 1 for a
+ * node, and the device's number.
  */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
@@ -207,14 +182,14 @@ static void label_guid(const struct telemetry_view *view, struct text_buf *text,
     label(text, name, known ? known : own);
 }
 
-/* Switches before nodes, from 1. */
+/* LIDs are numbered from 1, switches before nodes. */
 static void label_lid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                       bool node, uint32_t device)
 {
     label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
 }
 
-/* What the network's file calls it; else as in the label `device`. */
+/* The name in the network's file, or else the value of the label `device`. */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)
 {
@@ -242,7 +217,7 @@ static void exporter_end(struct text_buf *text, const char *name, const struct e
     label_number(text, "port", end->port);
 }
 
-/* What is beyond the port, by which dashboards give it a name. */
+/* The peer of the port, from which dashboards make the port's name. */
 static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;
@@ -258,7 +233,7 @@ static void exporter_uplink(struct text_buf *text, const char *name, const struc
     sample(text, 1);
 }
 
-/* Of all ports of switches, or of adapters. @i: of of_port[]; OF_PORT: what is beyond. */
+/* All ports of switches or of adapters. @i: index in of_port[]; OF_PORT: the peers. */
 static void exporter_ports(const struct telemetry_view *view, struct text_buf *text, bool node,
                            size_t i)
 {
@@ -267,7 +242,7 @@ static void exporter_ports(const struct telemetry_view *view, struct text_buf *t
     if (!name || (node && i < OF_PORT && of_port[i].switches))
         return;
     exporter_family(text, node, name, i < OF_PORT ? of_port[i].type : "gauge",
-                    i < OF_PORT ? of_port[i].help : "What is at the other end of the cable.");
+                    i < OF_PORT ? of_port[i].help : "The device at the other end of the cable.");
     for (uint32_t c = 0; c < view->cables; c++)
         for (int peer = 0; peer < 2; peer++) {
             struct end end = end_of(view, c, peer);
@@ -278,7 +253,7 @@ static void exporter_ports(const struct telemetry_view *view, struct text_buf *t
                 exporter_uplink(text, name, &end);
             } else {
                 exporter_end(text, name, &end);
-                sample(text, of_port[i].value(&end));
+                sample(text, port_value(&end, i));
             }
         }
 }
@@ -296,11 +271,10 @@ static void exporter_devices(const struct telemetry_view *view, struct text_buf 
     }
 }
 
-/* Of each link of an adapter. */
 static void exporter_rates(const struct telemetry_view *view, struct text_buf *text)
 {
     exporter_family(text, true, "rate_bytes_per_second", "gauge",
-                    "What a link of the adapter carries each way by the profile.");
+                    "Rate of a link of the adapter in each direction, from the profile.");
     for (uint32_t n = 0; n < view->nodes; n++) {
         text_puts(text, exporter_prefix[1]);
         text_puts(text, "rate_bytes_per_second");
@@ -325,7 +299,7 @@ struct metric_name {
     char text[80];
 };
 
-/* The family "fabemu_PART_COUNTER" of counter @i. Returns its name. */
+/* Write the head of metric "fabemu_PART_COUNTER" of counter @i. Returns its name. */
 static struct metric_name counter_family(struct text_buf *text,
                                          const struct fabric_counters *counters, size_t i)
 {
@@ -339,7 +313,7 @@ static struct metric_name counter_family(struct text_buf *text,
     return ret;
 }
 
-/* The counters of each of @count parts, @stride bytes apart; those of the first are at @first. */
+/* The counters of @count devices, which are @stride bytes apart in memory from @first on. */
 static void put_counters(struct text_buf *text, const struct fabric_counters *counters,
                          uint32_t count, const uint64_t *first, size_t stride)
 {
@@ -356,7 +330,7 @@ static void put_counters(struct text_buf *text, const struct fabric_counters *co
     }
 }
 
-/* Counters of ports that have no name of InfiniBand's. */
+/* Counters of ports for which InfiniBand exporters have no name. */
 static void put_port_counters(const struct telemetry_view *view, struct text_buf *text)
 {
     for (size_t i = 0; i < fabric_direction_counters.count; i++) {
@@ -389,7 +363,8 @@ static void put_collectives(const struct telemetry_view *view, struct text_buf *
 {
     static const char name[] = "fabemu_collectives_total";
 
-    family(text, name, "counter", "Collectives, as programs count them, by who carried them out.");
+    family(text, name, "counter",
+           "Collectives of programs, by implementation: the network, or messages.");
     for (uint32_t c = 0; c < TELEMETRY_COLLECTIVES; c++)
         for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
             text_puts(text, name);
@@ -402,7 +377,7 @@ static void put_collectives(const struct telemetry_view *view, struct text_buf *
 static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 {
 #define PUT(name)                                                                                \
-    single(text, "fabemu_" #name "_total", "counter", "Of the whole fabric; docs/telemetry.md.", \
+    single(text, "fabemu_" #name "_total", "counter", "Sum over the fabric; docs/telemetry.md.", \
            view->totals.name);
 #define TOTAL(name, section, shown, label) PUT(name)
 #define DERIVED(name, value, shown, label) PUT(name)
@@ -410,26 +385,26 @@ static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 #undef PUT
 }
 
-/* In seconds, as all times of Prometheus are, to the nanosecond. */
+/* In seconds, the unit of all times in Prometheus. */
 static void put_time(const struct telemetry_view *view, struct text_buf *text)
 {
     uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
     char value[80];
 
     family(text, "fabemu_time_seconds_total", "counter",
-           "Time since the fabric's start; on clock virtual simulated time.");
+           "Time since the start of the fabric; on clock virtual simulated time.");
     snprintf(value, sizeof value, "fabemu_time_seconds_total %llu.%09llu\n",
              (unsigned long long)(ns / 1000000000u), (unsigned long long)(ns % 1000000000u));
     text_puts(text, value);
 }
 
-/* The fabric and its origin, as labels that a scraper keeps with the numbers. */
+/* The fabric and its origin as labels, which a scraper stores with the numbers. */
 static void put_info(const struct telemetry_view *view, struct text_buf *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");
     char *command = origin_command(origin);
 
-    family(text, "fabemu_info", "gauge", "What the fabric is, and where it comes from.");
+    family(text, "fabemu_info", "gauge", "The fabric and its origin.");
     text_puts(text, "fabemu_info");
     label(text, "name", view->name);
     label(text, "topo", view->topo);

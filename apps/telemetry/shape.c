@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shape.c - what does not change of a fabric, as a line of JSON: docs/telemetry.md.
+ * shape.c - the constant properties of a fabric, as a line of JSON: docs/telemetry.md.
  */
 #include <json-c/json.h>
 
@@ -12,8 +12,7 @@
 void telemetry_shape_names(struct text_buf *text, const char *field, const char *const *names,
                            size_t count)
 {
-    text_field(text, field);
-    text_puts(text, "[");
+    telemetry_list_begin(text, field);
     for (size_t i = 0; i < count; i++) {
         text_comma(text);
         text_string(text, names[i]);
@@ -21,13 +20,12 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
     text_puts(text, "]");
 }
 
-/* Its level, its place among those of the level, and the nodes below it: none, the last before. */
+/* Rows: level, index within the level, first and last node below; without nodes 0 and -1. */
 static void put_switches(const struct topo_graph *graph, struct text_buf *text)
 {
     uint32_t of_level[64] = {0};
 
-    text_field(text, "switches");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "switches");
     for (uint32_t s = 0; s < graph->switches; s++) {
         const struct topo_switch *sw = &graph->sw[s];
         uint32_t *position = &of_level[sw->level % 64];
@@ -39,7 +37,6 @@ static void put_switches(const struct topo_graph *graph, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* So many cables before it join the same two switches, or the same node and switch. */
 int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable)
 {
     int64_t lane = 0;
@@ -59,8 +56,7 @@ int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_ca
 
 static void put_cables(const struct fabric *fabric, struct text_buf *text)
 {
-    text_field(text, "cables");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "cables");
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(fabric, i);
         bool node = cable->kind == TOPO_END_NODE;
@@ -75,13 +71,12 @@ static void put_cables(const struct fabric *fabric, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* What a file calls switches and nodes. */
-static void put_called(const struct topo_graph *graph, struct text_buf *text)
+/* Names from the network's file. */
+static void put_names(const struct topo_graph *graph, struct text_buf *text)
 {
     if (!graph->label)
         return;
-    text_field(text, "names");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "names");
     for (uint32_t i = 0; i < graph->switches + graph->nodes; i++) {
         text_comma(text);
         text_string(text, topo_label_name(graph, i));
@@ -96,8 +91,7 @@ static void put_guids(const struct topo_graph *graph, struct text_buf *text)
 
     if (!graph->label)
         return;
-    text_field(text, "guids");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "guids");
     for (uint32_t i = 0; i < graph->switches + graph->nodes; i++) {
         text_comma(text);
         snprintf(guid, sizeof guid, "0x%016llx", (unsigned long long)graph->label[i].guid);
@@ -113,8 +107,7 @@ static void put_hosts(const struct telemetry_source *source, struct text_buf *te
     if (!hosts || !source->hosts)
         return;
     telemetry_shape_names(text, "hosts", source->hosts, hosts->count);
-    text_field(text, "host_of");
-    text_puts(text, "[");
+    telemetry_list_begin(text, "host_of");
     for (uint32_t s = 0; s < source->config->graph->switches; s++) {
         text_comma(text);
         text_number(text, hosts->of[s]);
@@ -122,7 +115,7 @@ static void put_hosts(const struct telemetry_source *source, struct text_buf *te
     text_puts(text, "]");
 }
 
-static void put_machine(const struct fabric_config *config, struct text_buf *text)
+static void put_profile(const struct fabric_config *config, struct text_buf *text)
 {
     const struct emu_profile *profile = &config->profile;
 
@@ -131,7 +124,7 @@ static void put_machine(const struct fabric_config *config, struct text_buf *tex
     text_field_string(text, "queue", emu_profile_has_engines(profile) ? "packets" : "segments");
     text_field_string(text, "combines",
                       emu_profile_switches_combine(profile) ? "switches" : "adapters");
-    /* On clock raw, too: what links of the machine would carry. */
+    /* Also on clock raw, where links have no limit. */
     text_field_number(text, "link_bytes_per_s",
                       profile->link_ps_per_byte ? 1000000000000u / profile->link_ps_per_byte : 0);
     text_field_number(text, "segment_bytes", EMU_HDR_BYTES + EMU_PAYLOAD_BYTES);
@@ -157,7 +150,7 @@ void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_
     text_field_number(text, "version", TELEMETRY_VERSION);
     text_field_string(text, "name", t->source.config->name);
     text_field_string(text, "topo", graph->spec);
-    put_machine(t->source.config, text);
+    put_profile(t->source.config, text);
     if (every_ns)
         text_field_number(text, "every_ns", every_ns);
     put_origin(t->source.config, text);
@@ -175,7 +168,7 @@ void telemetry_shape(const struct telemetry *t, uint64_t every_ns, struct text_b
     telemetry_shape_begin(t, every_ns, graph->nodes, text);
     put_switches(graph, text);
     put_cables(t->source.fabric, text);
-    put_called(graph, text);
+    put_names(graph, text);
     put_guids(graph, text);
     put_hosts(&t->source, text);
     text_puts(text, "}");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * telemetry.c - looks at all that a fabric counts, and notes what has changed.
+ * telemetry.c - samples all counters of a fabric and records what has changed.
  */
 #include "apps/telemetry/telemetry.h"
 
@@ -13,8 +13,34 @@
 #include "apps/telemetry/aggregate.h"
 #include "apps/telemetry/internal.h"
 
-static const struct telemetry_process nobody = {.rank = -1};
-static const struct telemetry_wait for_nothing = {.other = -1, .group = -1};
+static const struct telemetry_process no_process = {.rank = -1};
+static const struct telemetry_wait no_wait = {.other = -1, .group = -1};
+
+int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
+                            uint32_t switches, uint32_t nodes)
+{
+    const struct fabric_counters *const counters[TELEMETRY_TABLES] = {&fabric_direction_counters,
+                                                                      &fabric_switch_counters,
+                                                                      &fabric_node_counters};
+    const uint32_t rows[TELEMETRY_TABLES] = {directions, switches, nodes};
+    bool ok = true;
+
+    for (int k = 0; k < TELEMETRY_TABLES; k++) {
+        ret[k] = (struct telemetry_table){.counters = counters[k], .rows = rows[k]};
+        ret[k].value = calloc(rows[k] * counters[k]->count + 1, sizeof *ret[k].value);
+        ret[k].changed = calloc((size_t)rows[k] + 1, sizeof *ret[k].changed);
+        ok = ok && ret[k].value && ret[k].changed;
+    }
+    return ok ? 0 : -ENOMEM;
+}
+
+void telemetry_tables_free(struct telemetry_table table[TELEMETRY_TABLES])
+{
+    for (int k = 0; k < TELEMETRY_TABLES; k++) {
+        free(table[k].changed);
+        free(table[k].value);
+    }
+}
 
 int telemetry_create(struct telemetry **ret, const struct telemetry_source *source)
 {
@@ -25,20 +51,20 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     if (!t)
         return -ENOMEM;
     t->source = *source;
-    t->direction = calloc(2 * (size_t)cables + 1, sizeof *t->direction);
     t->cable = calloc(cables + 1u, sizeof *t->cable);
-    t->sw = calloc(graph->switches, sizeof *t->sw);
     t->node = calloc(graph->nodes, sizeof *t->node);
     t->finished = calloc(TELEMETRY_FINISHED, sizeof *t->finished);
-    if ((source->hosts && telemetry_remote_create(t)) || !t->finished || !t->direction ||
-        !t->cable || !t->sw || !t->node) {
+    if (telemetry_tables_create(t->table, 2 * cables, graph->switches, graph->nodes) ||
+        (source->hosts &&
+         telemetry_tables_create(t->remote, 2 * cables, graph->switches, graph->nodes)) ||
+        !t->finished || !t->cable || !t->node) {
         telemetry_destroy(t);
         return -ENOMEM;
     }
     for (uint32_t n = 0; n < graph->nodes; n++) {
-        t->node[n].who = nobody;
-        t->node[n].waits = for_nothing;
-        fabric_finished_from(source->fabric, n, &t->node[n].finished); /* not what was before */
+        t->node[n].who = no_process;
+        t->node[n].waits = no_wait;
+        fabric_finished_from(source->fabric, n, &t->node[n].finished); /* skip earlier ones */
     }
     *ret = t;
     return 0;
@@ -48,14 +74,13 @@ void telemetry_destroy(struct telemetry *t)
 {
     if (!t)
         return;
-    text_buf_free(&t->tail.text);
+    text_buf_free(&t->body.text);
     telemetry_aggregate_destroy(t->aggregate);
-    telemetry_remote_free(t);
+    telemetry_tables_free(t->remote);
     free(t->finished);
     free(t->node);
-    free(t->sw);
     free(t->cable);
-    free(t->direction);
+    telemetry_tables_free(t->table);
     free(t);
 }
 
@@ -88,63 +113,61 @@ struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_
                                     manager_link_outs(manager, cable)};
 }
 
-/* A counter that is made of two, read one after the other, may seem to have gone back. */
-static void grow(uint64_t *now, uint64_t before)
+static void store(struct telemetry *t, int kind, uint32_t row, const uint64_t *now)
 {
-    *now = *now > before ? *now : before;
+    struct telemetry_table *table = &t->table[kind];
+    size_t bytes = table->counters->count * sizeof *now;
+
+    if (memcmp(now, telemetry_values(table, row), bytes) == 0)
+        return;
+    memcpy(telemetry_values(table, row), now, bytes);
+    table->changed[row] = t->samples;
 }
 
-static void sample_direction(struct telemetry *t, uint32_t i)
+/* The counters that another host has sent. */
+static uint64_t *remote_values(const struct telemetry *t, int kind, uint32_t row)
 {
-    struct telemetry_direction *direction = &t->direction[i];
-    struct fabric_direction_sample now;
-
-    fabric_sample_direction(t->source.fabric, i / 2, i % 2,
-                            &now); /* if it is far, only its errors */
-    if (t->remote)
-        fabric_counters_add(&fabric_direction_counters, now.value, t->remote->direction[i].value);
-    if (memcmp(&now, &direction->now, sizeof now) == 0)
-        return;
-    direction->now = now;
-    direction->changed = t->samples;
+    return telemetry_values(&t->remote[kind], row);
 }
 
 static void look_at_cables(struct telemetry *t)
 {
     uint32_t cables = fabric_cable_count(t->source.fabric);
 
-    for (uint32_t i = 0; i < 2 * cables; i++)
-        sample_direction(t, i);
+    for (uint32_t i = 0; i < 2 * cables; i++) {
+        struct fabric_direction_sample now;
+
+        fabric_sample_direction(t->source.fabric, i / 2, i % 2,
+                                &now); /* of another host: only errors */
+        if (t->source.hosts)
+            fabric_counters_add(&fabric_direction_counters, now.value,
+                                remote_values(t, TELEMETRY_WAYS, i));
+        store(t, TELEMETRY_WAYS, i, now.value);
+    }
     for (uint32_t i = 0; t->source.link && i < cables; i++) {
         struct telemetry_cable now = {0};
 
         t->source.link(t->source.ctx, i, &now);
         if (now.state != t->cable[i].now.state || now.outs != t->cable[i].now.outs)
-            t->cable[i] = (struct telemetry_noted){now, t->samples};
+            t->cable[i] = (struct telemetry_cable_entry){now, t->samples};
     }
 }
 
 static void sample_switch(struct telemetry *t, uint32_t s)
 {
-    struct telemetry_switch *sw = &t->sw[s];
     struct fabric_switch_sample now;
 
-    if (!fabric_sample_switch(t->source.fabric, s, &now)) {
-        if (!t->remote)
-            return;
-        now = t->remote->sw[s];
-    }
-    if (memcmp(&now, &sw->now, sizeof now) == 0)
-        return;
-    sw->now = now;
-    sw->changed = t->samples;
+    if (fabric_sample_switch(t->source.fabric, s, &now))
+        store(t, TELEMETRY_SWITCHES, s, now.value);
+    else if (t->source.hosts)
+        store(t, TELEMETRY_SWITCHES, s, remote_values(t, TELEMETRY_SWITCHES, s));
 }
 
 static void sample_process(struct telemetry *t, uint32_t n)
 {
     struct telemetry_node *node = &t->node[n];
-    struct telemetry_process who = nobody;
-    struct telemetry_wait waits = for_nothing;
+    struct telemetry_process who = no_process;
+    struct telemetry_wait waits = no_wait;
 
     t->source.node(t->source.ctx, n, &who, &waits);
     if (who.pid != node->who.pid || who.rank != node->who.rank ||
@@ -162,29 +185,26 @@ static void sample_process(struct telemetry *t, uint32_t n)
 
 static void sample_node(struct telemetry *t, uint32_t n)
 {
-    struct telemetry_node *node = &t->node[n];
-    struct fabric_node_sample now;
+    struct fabric_node_sample now, before;
 
     if (t->source.node)
         sample_process(t, n);
     if (!fabric_sample_node(t->source.fabric, n, &now)) {
-        if (!t->remote)
+        if (!t->source.hosts)
             return;
-        now = t->remote->node[n];
+        memcpy(now.value, remote_values(t, TELEMETRY_NODES, n), sizeof now.value);
     }
-    grow(&now.delivered, node->now.delivered);
-    if (memcmp(&now, &node->now, sizeof now) == 0)
-        return;
-    node->now = now;
-    node->changed = t->samples;
+    memcpy(before.value, telemetry_values(&t->table[TELEMETRY_NODES], n), sizeof before.value);
+    if (now.delivered < before.delivered) /* a sum of two counters read at different times */
+        now.delivered = before.delivered;
+    store(t, TELEMETRY_NODES, n, now.value);
 }
 
-/* Members of one collective tell of it one by one, in several looks. */
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
                              uint64_t sample)
 {
-    uint64_t place = one->first * UINT64_C(31) + one->group * UINT64_C(17);
-    struct telemetry_finished *at = &t->finished[place % TELEMETRY_FINISHED];
+    uint64_t hash = one->first * UINT64_C(31) + one->group * UINT64_C(17);
+    struct telemetry_finished *at = &t->finished[hash % TELEMETRY_FINISHED];
 
     at->changed = sample;
     if (!at->members || at->now.group != one->group || at->now.first != one->first) {
@@ -199,7 +219,6 @@ void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one
         at->now.ended_ns = one->ended_ns;
 }
 
-/* @sample: that it belongs to. */
 static void sample_finished(struct telemetry *t, uint32_t n, uint64_t sample)
 {
     struct emu_finished ring[EMU_FINISHED_SLOTS];
@@ -235,6 +254,7 @@ void telemetry_sample(struct telemetry *t, uint64_t now)
         sample_finished(t, n, t->samples);
     }
     fabric_totals_here(t->source.fabric, &t->totals);
-    if (t->remote)
-        telemetry_remote_totals(t, &t->totals);
+    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
+        ((uint64_t *)(void *)&t->totals)[i] +=
+            ((const uint64_t *)(const void *)&t->remote_totals)[i];
 }

@@ -2,10 +2,10 @@
 /*
  * telemetry.h - snapshots of a running fabric, as lines of JSON: docs/telemetry.md has the fields.
  *
- * One sampler serves any number of readers. It looks at all counters of the fabric, notes of each
- * part in which look it has changed last, and writes for a reader what has changed since the look
- * that it has seen last. Counters are cumulative, so who misses looks loses nothing but the times
- * in between. Without a sampler nothing is counted that was not before.
+ * One sampler serves any number of readers. It reads all counters of the fabric, records for each
+ * device and cable the number of the last sample in which it changed, and writes for each reader
+ * the changes since the reader's previous sample. Counters are cumulative, so a reader that misses
+ * samples loses only their times. The counters run with or without a sampler.
  *
  * Thread: the fabric's manager; on clock virtual the driver, between two advances.
  */
@@ -18,29 +18,28 @@
 #include "apps/fabric/fabric.h"
 #include "apps/base/text.h"
 
-#define TELEMETRY_VERSION 1u /* of the lines; fields may be added, and none is changed, within it */
+#define TELEMETRY_VERSION 1u /* of the lines; within a version fields may only be added */
 
 struct manager;
 struct telemetry;
 
-/* What a cable is at. */
 enum telemetry_link {
     TELEMETRY_UP,      /* in use */
-    TELEMETRY_TESTING, /* its signal is back, and the manager tests it */
-    TELEMETRY_OUT,     /* it has a signal, and is not used: errors, a stuck port, a wrong place */
-    TELEMETRY_DOWN,    /* it has no signal */
+    TELEMETRY_TESTING, /* the signal is back, and the manager tests the cable */
+    TELEMETRY_OUT,     /* signal but out of use: errors, a stuck port, or plugged in wrongly */
+    TELEMETRY_DOWN,    /* no signal */
     TELEMETRY_LINKS
 };
 
 struct telemetry_cable {
     enum telemetry_link state;
-    uint64_t outs; /* times that it went out of use so far */
+    uint64_t outs; /* number of times that it went out of use */
 };
 
-/** telemetry_cable_at - the same, as @manager has it; NULL: there is none, and all are up. */
+/** telemetry_cable_at - state of a cable. @manager: NULL if there is none: all cables are up. */
 struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable);
 
-/* What a process waits for. */
+/* Operations that a process can wait for. */
 enum telemetry_kind {
     TELEMETRY_NOTHING,
     TELEMETRY_SEND,
@@ -55,92 +54,92 @@ enum telemetry_kind {
     TELEMETRY_KINDS
 };
 
-/** telemetry_kind_of - of a collective's segments (enum emu_kind). Pure. */
+/** telemetry_kind_of - the operation that segments of @emu_kind (enum emu_kind) belong to. Pure. */
 enum telemetry_kind telemetry_kind_of(uint8_t emu_kind);
 
-/* Who is at a node. */
+/* The process at a node. */
 struct telemetry_process {
-    int64_t pid;      /* 0: nobody */
-    int64_t rank;     /* in its job, as it says; -1: it has none */
-    char command[16]; /* its name */
+    int64_t pid;      /* 0: no process */
+    int64_t rank;     /* in its job, as the process reports it; -1: none */
+    char command[16]; /* its name, ended by 0 */
 };
 
-/* The oldest thing that it waits for, as its library tells about once a second. */
+/* Its oldest pending operation, which its library publishes about once a second. */
 struct telemetry_wait {
     enum telemetry_kind kind;
-    int64_t other;     /* the node that it is with; -1: anyone, or a group */
-    int64_t group;     /* of a collective; -1: it is none */
-    uint64_t bytes;    /* of the message, or the operation */
-    uint64_t since_ns; /* emu_now_ns() when it was there already */
+    int64_t other;     /* peer node; -1: any node, or a group */
+    int64_t group;     /* of a collective; -1: not a collective */
+    uint64_t bytes;    /* of the message or operation */
+    uint64_t since_ns; /* emu_now_ns() when the library first saw it pending */
 };
 
-/* What is sampled, and what the fabric alone does not know of itself. */
+/* The fabric to sample, and callbacks for data that the fabric does not have. */
 struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
-    uint64_t origin; /* the time that telemetry_sample() counts from */
-    /* Cleared before; NULL: all are up. */
+    uint64_t origin; /* time 0 of the samples, in the unit of telemetry_sample() */
+    /* Fills *ret, which is zeroed. NULL: all cables are up. */
     void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
-    /* both say beforehand that nobody is there, for nothing; NULL: no processes */
+    /* Fills *who and *waits, which are set to "no process" and "nothing". NULL: no processes. */
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
                  struct telemetry_wait *waits);
     void *ctx;
     /*
-     * Names of all hosts, config->hosts->count of them, who tell of their parts; NULL: one host,
-     * or this one alone is sampled.
+     * Names of all config->hosts->count hosts, which report their counters to this sampler. NULL:
+     * there is one host, or the sampler covers only this host.
      */
     const char *const *hosts;
 };
 
-/** telemetry_create - a sampler; it has not looked yet. @source is copied. Errors: -ENOMEM. */
+/** telemetry_create - create a sampler without a sample. Copies @source. Errors: -ENOMEM. */
 int telemetry_create(struct telemetry **ret, const struct telemetry_source *source);
 void telemetry_destroy(struct telemetry *telemetry);
 
 /**
- * telemetry_sample - take a snapshot. @now: emu_now_ns(); on clock virtual simulated time, in ps.
- * Cost: 1000 nodes in 300 switches, some hundreds of microseconds.
+ * telemetry_sample - take a sample. @now: emu_now_ns(); on clock virtual simulated time in ps.
+ * Cost: some hundreds of microseconds for 1000 nodes and 300 switches.
  */
 void telemetry_sample(struct telemetry *telemetry, uint64_t now);
 
-/** telemetry_leaves - the process at @node is about to leave: what it told is of the next look. */
+/** telemetry_leaves - read the completions of the process at @node before it leaves. */
 void telemetry_leaves(struct telemetry *telemetry, uint32_t node);
 
-/** telemetry_samples - how many there were: the number of the last one, from 1. */
+/** telemetry_samples - number of the last sample, from 1; 0: none yet. */
 uint64_t telemetry_samples(const struct telemetry *telemetry);
 
 /**
- * telemetry_shape - in place of what is in @text: the line, without its end, that says what does
- * not change. @every_ns: the interval that the reader asked for (virtual: simulated ns); 0: none.
+ * telemetry_shape - write the line that describes the network to @text, replacing its contents. No
+ * newline. @every_ns: the interval that the reader requested (virtual: simulated ns); 0: none.
  */
 void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struct text_buf *text);
 
 /**
- * telemetry_line - in place of what is in @text: the line, without its end, with all that has
- * changed after look @since, as of the last look. 0: all that is not 0. @skipped: lines that the
- * reader might have had since then.
+ * telemetry_line - write the last sample to @text, replacing its contents. No newline. Contains the
+ * rows that have changed after sample @since; 0: all rows that are not 0. @skipped: number of lines
+ * that the reader has missed since then.
  */
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct text_buf *text);
 
-/* A large network as one of few parts, each the sum of many. */
+/* Aggregation of a large network: few groups of devices, with the sums of their counters. */
 struct telemetry_aggregate;
 
 /**
- * telemetry_aggregate - it is one, and may be told by telemetry_aggregate_put_shape() and
- * telemetry_aggregate_put_line(). Returns 1; 0: it is not large. Errors: -ENOMEM.
+ * telemetry_aggregate - prepare telemetry_aggregate_put_shape() and telemetry_aggregate_put_line().
+ * Returns 1; 0: the network is too small to be aggregated. Errors: -ENOMEM.
  */
 int telemetry_aggregate(struct telemetry *telemetry);
 
 /**
- * telemetry_open - the same with @count blocks open: what is in them is told one by one. The
- * caller's to destroy, at any time; each is one reader's. It may be used while @telemetry is there.
- * Errors: -ENOENT, there is no such block; -E2BIG, that would be too many parts; -ENOMEM.
+ * telemetry_open - create an aggregation for one reader in which @count blocks are open: their
+ * devices have rows of their own. The caller destroys it; it is valid while @telemetry exists.
+ * Errors: -ENOENT if there is no such block; -E2BIG if there were too many rows; -ENOMEM.
  */
 int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *telemetry,
                    const uint32_t *block, size_t count);
 void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
-/** @open: as telemetry_open() made it; NULL: nothing is. */
+/** Like telemetry_shape() and telemetry_line(). @open: from telemetry_open(); NULL: none open. */
 void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
                                    const struct telemetry_aggregate *open, uint64_t every_ns,
                                    struct text_buf *text);
@@ -149,10 +148,10 @@ void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_
 
 /* --- on several hosts ------------------------------------------------------------------- */
 
-/* What a host that does not govern has counted, and has told. Thread: its fabric's manager. */
+/* Sender of an agent host's counters to the coordinator. Thread: the manager of that host. */
 struct telemetry_agent;
 
-/** telemetry_agent_create - nothing was told yet. As telemetry_create(); @source without hosts. */
+/** telemetry_agent_create - as telemetry_create(); source->hosts must be NULL. */
 int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source);
 void telemetry_agent_destroy(struct telemetry_agent *part);
 
@@ -160,17 +159,17 @@ void telemetry_agent_destroy(struct telemetry_agent *part);
 void telemetry_agent_leaves(struct telemetry_agent *part, uint32_t node);
 
 /**
- * telemetry_agent_report - in place of what is in @bytes: what is new since it was told last, about
- * @most bytes of it, for telemetry_receive() of the host that governs, which hears all of it, in
- * order. Returns 1: the next call has the rest; 0: that was all, of one look. Errors: -ENOMEM, and
- * what was told is not whole any more.
+ * telemetry_agent_report - write about @most bytes of the changes since the last call to @bytes,
+ * replacing its contents. The coordinator passes all of them, in order, to telemetry_receive().
+ * Returns 1 if the sample has more to send; 0 if this was its last piece. Errors: -ENOMEM: changes
+ * were lost, so the coordinator's sums are wrong from now on.
  */
 int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct text_buf *bytes);
 
 /**
- * telemetry_receive - it is added to what the next look finds. @now_ns: emu_now_ns(). False: no
- * honest host says that. telemetry_host_lost() - nothing waits there any more; its counters stay,
- * and those of its next life are added.
+ * telemetry_receive - add the changes that @host sent to the next sample. @now_ns: emu_now_ns().
+ * Returns false if they are invalid. telemetry_host_lost() - set the levels (such as queue lengths)
+ * of @host to 0. Its other counters stay, and the host's next incarnation adds to them.
  */
 bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
                        uint64_t now_ns);

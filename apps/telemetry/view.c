@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * view.c - lines of telemetry, put together again: those that are given, or those of a running
- * fabric at one moment.
+ * view.c - rebuilds the state of a fabric from lines of telemetry.
  */
 #include "apps/telemetry/view.h"
 
@@ -18,19 +17,20 @@
 #include "emu/util/now.h"
 #include "topo/topo.h"
 
-#define PARTS_MOST 16777216u /* largest number of switches or of cables in a shape */
-#define COUNTERS   2u        /* least columns of a row of counters: the part, and one counter */
+#define PARTS_MOST 16777216u /* most switches or cables in a shape */
+#define COUNTERS   2u        /* fewest columns of a row of counters: the device, and one counter */
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* An element of a list that must be a list of at least so many numbers. */
+/* An element of a list, which is a list of numbers. */
 struct row {
     struct json_object *list;
 };
 
+/* False: the element is no list, or has fewer than @columns elements. */
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
     ret->list = emu_json_at(list, i);
@@ -42,7 +42,7 @@ static int64_t column(const struct row *row, size_t i)
     return json_object_get_int64(emu_json_at(row->list, i));
 }
 
-/* A counter, or what else is not negative. */
+/* A column whose values are never negative; wrong ones become 0. */
 static uint64_t count(const struct row *row, size_t i)
 {
     int64_t number = column(row, i);
@@ -50,7 +50,7 @@ static uint64_t count(const struct row *row, size_t i)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* The list of that name; an absent one is empty. False: it is no list. */
+/* Get the list @name; an absent list is empty. False: the value is not a list. */
 static bool list_of(struct json_object *line, const char *name, struct json_object **ret,
                     size_t *length)
 {
@@ -180,22 +180,22 @@ static int take_shape(struct telemetry_view *view, struct json_object *line)
 
 /* --- snapshots ---------------------------------------------------------------------- */
 
-/* The counters of one part, behind its number; those that an older fabric does not have are 0. */
-static void take_counters(const struct row *row, const struct fabric_counters *counters,
+/* Take the counters after a device's number; an older fabric may have fewer. Always true. */
+static bool take_counters(const struct row *row, const struct fabric_counters *counters,
                           uint64_t *value)
 {
     for (size_t i = 0; i < counters->count; i++)
         value[i] = count(row, 1 + i);
+    return true;
 }
 
 static bool take_link(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0);
 
-    if (i >= 2 * (uint64_t)view->cables)
-        return false;
-    take_counters(row, &fabric_direction_counters, view->cable[i / 2].direction[i % 2].value);
-    return true;
+    return i < 2 * (uint64_t)view->cables &&
+           take_counters(row, &fabric_direction_counters,
+                         view->cable[i / 2].direction[i % 2].value);
 }
 
 static bool take_state(struct telemetry_view *view, const struct row *row)
@@ -213,20 +213,14 @@ static bool take_switch(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0);
 
-    if (i >= view->switches)
-        return false;
-    take_counters(row, &fabric_switch_counters, view->sw[i].now.value);
-    return true;
+    return i < view->switches && take_counters(row, &fabric_switch_counters, view->sw[i].now.value);
 }
 
 static bool take_node(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0);
 
-    if (i >= view->nodes)
-        return false;
-    take_counters(row, &fabric_node_counters, view->node[i].now.value);
-    return true;
+    return i < view->nodes && take_counters(row, &fabric_node_counters, view->node[i].now.value);
 }
 
 static bool take_wait(struct telemetry_view *view, const struct row *row)
@@ -243,7 +237,7 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
-/* Collectives fall where their group and number say; what was there before is older. */
+/* A hash table without chains: a collective replaces the older one in its slot. */
 static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
@@ -351,7 +345,7 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
     int err;
 
     if (json_object_object_get_ex(line, "ok", NULL) && !emu_json_true(line, "ok"))
-        return -EMSGSIZE; /* in place of a snapshot: there is no room for it */
+        return -EMSGSIZE; /* sent in place of a snapshot that is too large */
     if (strcmp(event, "telemetry_shape") == 0)
         err = take_shape(view, line);
     else if (strcmp(event, "telemetry") == 0)
@@ -361,7 +355,7 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
     return err ? err : 1;
 }
 
-/* --- what it says ------------------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------------------ */
 
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable)
 {
@@ -371,7 +365,7 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-/* An entry of a list in the shape, with switches before nodes. */
+/* An entry of a list in the shape that has switches before nodes. */
 static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
                            uint32_t number)
 {
@@ -436,11 +430,11 @@ double telemetry_view_s(const struct telemetry_view *view)
     return (double)view->at * (view->is_virtual ? 1e-12 : 1e-9);
 }
 
-/* --- of a running fabric ---------------------------------------------------------- */
+/* --- a running fabric ------------------------------------------------------------- */
 
-#define ANSWER_MS 5000 /* for a fabric to answer */
+#define ANSWER_MS 5000 /* time-out of a fabric's reply */
 
-/* @error: what the fabric has said of it, if that is why; else "". */
+/* Read lines up to the first snapshot. @error: the fabric's error text, or unchanged. */
 static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
                             size_t error_bytes)
 {
@@ -483,8 +477,8 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
     if (!err)
         err = take_until_whole(view, &conn, error, error_bytes);
     conn_close(&conn);
-    if (err && !*error) /* nobody has said why */
-        fail(err, error, error_bytes, "fabric '%s' does not tell its counters (%s)", name,
+    if (err && !*error)
+        fail(err, error, error_bytes, "cannot read the counters of fabric '%s' (%s)", name,
              strerror(-err));
     return err;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * view.h - a fabric as the lines of telemetry tell of it (docs/telemetry.md): what a reader keeps.
+ * view.h - state of a fabric, rebuilt from lines of telemetry (docs/telemetry.md) by a reader.
  *
- * Lines may come from a file of somebody else's: nothing in them is believed but what fits the
- * shape. Owned by one thread.
+ * Lines may come from an untrusted file, so each value is checked against the shape. Owned by one
+ * thread.
  */
 #ifndef APPS_TELEMETRY_VIEW_H
 #define APPS_TELEMETRY_VIEW_H
@@ -16,7 +16,7 @@
 
 struct json_object;
 
-/* Counters of the whole fabric, by the names that they have in a line. */
+/* Counters of the whole fabric, named as in a line. */
 struct telemetry_totals {
 #define TOTAL(name, section, shown, text) uint64_t name;
 #define DERIVED(name, value, shown, text) uint64_t name;
@@ -33,7 +33,7 @@ struct telemetry_view_cable {
     uint32_t peer, peer_port, lane;
     uint32_t state; /* of view->link_states */
     uint64_t outs;
-    struct fabric_direction_sample direction[2]; /* to the first end, from it */
+    struct fabric_direction_sample direction[2]; /* to the first end, from the first end */
 };
 
 struct telemetry_view_switch {
@@ -44,35 +44,35 @@ struct telemetry_view_switch {
 
 struct telemetry_view_node {
     struct fabric_node_sample now;
-    int64_t pid; /* 0: nobody is there */
+    int64_t pid; /* 0: no process */
     int64_t rank;
     char command[16];
     uint32_t waits; /* of view->wait_kinds */
     int64_t waits_other, waits_group;
-    uint64_t waits_bytes, waits_since; /* ns, or ps, as `at` */
+    uint64_t waits_bytes, waits_since; /* waits_since: unit as in telemetry_view.at */
 };
 
-#define TELEMETRY_VIEW_FINISHED 256u /* collectives that a view remembers */
+#define TELEMETRY_VIEW_FINISHED 256u /* number of recent collectives that a view keeps */
 
 struct telemetry_view_finished {
     int64_t group;
     uint64_t number;
     uint32_t kind;           /* of view->wait_kinds */
-    uint64_t bytes, members; /* members 0: there is none here */
+    uint64_t bytes, members; /* members 0: unused entry */
     uint64_t began, ended;
 };
 
 struct telemetry_view {
-    /* The shape; NULL: none has come yet. */
-    struct json_object *shape;
-    const char *name, *topo, *profile, *clock; /* of it */
+    /* From the shape. */
+    struct json_object *shape;                 /* NULL: none received yet */
+    const char *name, *topo, *profile, *clock; /* borrowed from shape */
     bool is_virtual;                           /* times are simulated ps */
     uint32_t nodes, switches, cables;
     uint64_t link_bytes_per_s;
-    struct json_object *link_states, *wait_kinds; /* of it */
+    struct json_object *link_states, *wait_kinds; /* borrowed from shape */
 
-    /* What is so now. */
-    uint64_t sample; /* 0: no snapshot has come yet */
+    /* From the snapshots. */
+    uint64_t sample; /* 0: no snapshot received yet */
     uint64_t at;     /* ns; virtual: ps */
     uint64_t skipped;
     struct telemetry_totals totals;
@@ -87,39 +87,41 @@ struct telemetry_view {
 };
 
 /**
- * telemetry_view_take - one line; it stays the caller's. Returns 1, it was a shape or a snapshot,
- * and the view is as it says; 0, it is about something else. Errors: -ENOMEM; -EPROTO, it is not as
- * docs/telemetry.md has it, or comes before its shape. A shape begins a view anew.
+ * telemetry_view_take - apply one line, which the caller keeps. Returns 1 if it was a shape, which
+ * resets the view, or a snapshot; 0 for any other line. Errors: -ENOMEM; -EPROTO if the line does
+ * not conform to docs/telemetry.md or comes before a shape; -EMSGSIZE if the fabric reports that
+ * the snapshot is too large.
  */
 int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 
-/** telemetry_view_release - free what it holds; it is empty then. */
+/** telemetry_view_release - empty the view and free its memory. */
 void telemetry_view_release(struct telemetry_view *view);
 
 /**
- * telemetry_view_settings - what options have set in the profile, as text: @before, then
- * "FIELD=VALUE, …"; "" if nothing is set.
+ * telemetry_view_settings - write the settings of the profile from options as text: @before, then
+ * "FIELD=VALUE, …"; "" without settings.
  */
 void telemetry_view_settings(const struct telemetry_view *view, const char *before, char *ret,
                              size_t ret_bytes);
 
 /**
- * telemetry_view_link - the name of a cable's state. telemetry_view_kind() - of what a collective
- * is, or what is waited for. telemetry_view_wait() - what a node waits for.
+ * telemetry_view_link - name of a cable's state. telemetry_view_kind() - name of an operation,
+ * which is a number in view->wait_kinds. telemetry_view_wait() - name of a node's pending
+ * operation.
  */
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable);
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind);
 const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node);
 
-/** telemetry_view_copy - @to, which is released, becomes what @from is. Errors: -ENOMEM. */
+/** telemetry_view_copy - release @to and copy @from to it. Errors: -ENOMEM. */
 int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from);
 
-/** telemetry_view_s - seconds since the fabric's start, of the last snapshot. */
+/** telemetry_view_s - time of the last snapshot, in seconds since the fabric's start. */
 double telemetry_view_s(const struct telemetry_view *view);
 
 /**
- * telemetry_view_read - subscribe to fabric @name and take its shape and first snapshot. Errors:
- * with one line in @error.
+ * telemetry_view_read - subscribe to fabric @name and read its shape and first snapshot. On an
+ * error @error has one line for the user.
  */
 int telemetry_view_read(struct telemetry_view *view, const char *name, char *error,
                         size_t error_bytes);
@@ -127,25 +129,23 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
 struct text_buf;
 
 /**
- * telemetry_view_name - what the network's file calls a switch, or a node; NULL: there is no file.
- * The view's.
+ * telemetry_view_name - name of a switch or node in the network's file. NULL: the network is not
+ * from a file. The view owns the string.
  */
 const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number);
 
-/**
- * telemetry_view_guid - a device's GUID in the network's file, "0x0002c903000e0b72"; NULL: none.
- */
+/** telemetry_view_guid - GUID of a device in the network's file, "0x0002c903000e0b72"; or NULL. */
 const char *telemetry_view_guid(const struct telemetry_view *view, bool node, uint32_t number);
 
-/* Whose names metrics have. Only with those of node_exporter there is more than of ports. */
+/* Exporter whose metric names are used. Only node_exporter's set covers more than ports. */
 enum telemetry_names { TELEMETRY_NODE_EXPORTER, TELEMETRY_INFINIBAND_EXPORTER };
 
-/** telemetry_names_of - as people write it: "node_exporter". False: it is none. Pure. */
+/** telemetry_names_of - parse "node_exporter" or "infiniband_exporter". False: neither. Pure. */
 bool telemetry_names_of(const char *text, enum telemetry_names *ret);
 
 /**
- * telemetry_metrics - in place of what is in @text: all of @view in Prometheus' text format, which
- * docs/telemetry.md lists. A view without a snapshot has none.
+ * telemetry_metrics - write all metrics of @view (docs/telemetry.md) to @text in Prometheus' text
+ * format, replacing its contents. Writes nothing if @view has no snapshot.
  */
 void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
                        struct text_buf *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.c - the timeline's part of another host, told and heard.
+ * part.c - see agent.h.
  */
 #include "apps/timeline/agent.h"
 
@@ -12,19 +12,19 @@
 #include "apps/fabric/sample.h"
 #include "emu/util/now.h"
 
-/* Of what was told by processes that have left, and is not passed on yet. */
+/* Largest size of the records of processes that have left. */
 #define KEPT_MOST_BYTES ((size_t)16 << 20)
 
 struct timeline_agent {
     struct fabric *fabric;
     struct fabric_finished_at *at; /* by node */
-    struct text_buf kept;          /* records, */
-    size_t told;                   /* and so many bytes of them were told */
+    struct text_buf kept;          /* records */
+    size_t told;                   /* bytes of kept that were sent */
     uint64_t missed;
-    uint32_t next; /* node to look at next, until all were */
+    uint32_t next; /* next node to read */
 };
 
-/* --- told ------------------------------------------------------------------------------- */
+/* --- agent ------------------------------------------------------------------------------ */
 
 int timeline_agent_create(struct timeline_agent **ret, struct fabric *fabric, uint64_t from_bytes)
 {
@@ -53,21 +53,19 @@ void timeline_agent_destroy(struct timeline_agent *part)
     free(part);
 }
 
-static size_t untold(const struct timeline_agent *part)
+static size_t unsent(const struct timeline_agent *part)
 {
     return part->kept.bytes - part->told;
 }
 
 static void keep(struct timeline_agent *part, const struct timeline_record *record)
 {
-    bool capacity = untold(part) + sizeof *record <= KEPT_MOST_BYTES &&
-                    text_buf_reserve(&part->kept, sizeof *record);
-
-    if (capacity)
+    if (unsent(part) + sizeof *record <= KEPT_MOST_BYTES &&
+        text_buf_reserve(&part->kept, sizeof *record))
         text_put(&part->kept, (const char *)record, sizeof *record);
     else
         part->missed++;
-    part->kept.failed = false; /* what was kept before is whole */
+    part->kept.failed = false; /* earlier records are intact */
 }
 
 static void take(struct timeline_agent *part, uint32_t node)
@@ -86,8 +84,8 @@ void timeline_agent_leaves(struct timeline_agent *part, uint32_t node)
     take(part, node);
 }
 
-/* What was told makes room. */
-static void forget_told(struct timeline_agent *part)
+/* Free the space of the records that were sent, if that is worth the copy. */
+static void discard_sent(struct timeline_agent *part)
 {
     if (part->told < part->kept.bytes / 2)
         return;
@@ -104,18 +102,18 @@ int timeline_agent_report(struct timeline_agent *part, size_t most, struct text_
     struct timeline_piece piece;
     bool more;
 
-    while (untold(part) < least && part->next < fabric_graph(part->fabric)->nodes)
+    while (unsent(part) < least && part->next < fabric_graph(part->fabric)->nodes)
         take(part, part->next++);
     piece = (struct timeline_piece){.now_ns = emu_now_ns(), .missed = part->missed};
-    least = untold(part) < least ? untold(part) : least;
+    least = unsent(part) < least ? unsent(part) : least;
     text_buf_clear(bytes);
     text_put(bytes, (const char *)&piece, sizeof piece);
     if (least)
         text_put(bytes, part->kept.at + part->told, least);
     part->missed = 0;
     part->told += least;
-    forget_told(part);
-    more = untold(part) || part->next < fabric_graph(part->fabric)->nodes;
+    discard_sent(part);
+    more = unsent(part) || part->next < fabric_graph(part->fabric)->nodes;
     if (!more)
         part->next = 0;
     return bytes->failed ? -ENOMEM : more;
@@ -123,15 +121,15 @@ int timeline_agent_report(struct timeline_agent *part, size_t most, struct text_
 
 uint64_t timeline_agent_most_bytes(uint32_t nodes)
 {
-    /* each process may leave, and another one come, while it is told */
+    /* while pieces are sent, each process may leave and another one attach to its node */
     return KEPT_MOST_BYTES +
            UINT64_C(2) * nodes * EMU_FINISHED_SLOTS * sizeof(struct timeline_record);
 }
 
-/* --- heard ------------------------------------------------------------------------------ */
+/* --- coordinator ------------------------------------------------------------------------ */
 
-/* Is it of a node there, and was it over when it was told? */
-static bool is_sane(const struct timeline_received *received, uint64_t told_ns,
+/* True if the record is of a node on that host, and was finished before it was sent. */
+static bool is_sane(const struct timeline_received *received, uint64_t sent_ns,
                     const struct timeline_record *record)
 {
     const struct emu_finished *one = &record->one;
@@ -139,14 +137,11 @@ static bool is_sane(const struct timeline_received *received, uint64_t told_ns,
     return record->node < received->config->graph->nodes &&
            fabric_node_host(received->config, record->node) == received->host &&
            one->kind < EMU_FINISHED_KINDS && one->began_ns <= one->ended_ns &&
-           one->ended_ns <= told_ns;
+           one->ended_ns <= sent_ns;
 }
 
-/*
- * A time of the other host's clock, which is @ahead_ns ahead, by ours: no later than @most_ns,
- * whatever that host says of its clock.
- */
-static uint64_t here_ns(uint64_t there_ns, uint64_t ahead_ns, uint64_t most_ns)
+/* Convert a time of a clock that is @ahead_ns ahead to ours; at most @most_ns. */
+static uint64_t to_our_clock(uint64_t there_ns, uint64_t ahead_ns, uint64_t most_ns)
 {
     uint64_t at_ns = there_ns - ahead_ns;
 
@@ -171,8 +166,8 @@ bool timeline_receive(struct timeline *t, struct hostlink_offset *clock,
         memcpy(&record, at, sizeof record);
         if (!is_sane(received, piece.now_ns, &record))
             return false;
-        record.one.ended_ns = here_ns(record.one.ended_ns, ahead_ns, received->now_ns);
-        record.one.began_ns = here_ns(record.one.began_ns, ahead_ns, record.one.ended_ns);
+        record.one.ended_ns = to_our_clock(record.one.ended_ns, ahead_ns, received->now_ns);
+        record.one.began_ns = to_our_clock(record.one.began_ns, ahead_ns, record.one.ended_ns);
         timeline_finished(t, record.node, record.incarnation, &record.one);
     }
     if (received->count > sizeof piece)

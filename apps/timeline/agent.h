@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.h - the timeline's part of another host: what its processes have finished is told piece by
- * piece to the host that governs, which writes the file.
+ * agent.h - sends the completions of an agent host's processes to the coordinator, which writes the
+ * timeline. A completion is a finished collective or message.
  *
- * A host keeps what processes have told that have left since, up to a bound; what processes tell
- * that are there stays in their own memory until the next question. What there is no room for is
- * counted. Times are by the clock of the host that tells; what that is ahead of the governor's is
- * measured by the questions and answers themselves.
+ * Running processes keep their completions in their own memory until the coordinator's next query.
+ * The host keeps those of processes that have left, up to a bound, and counts the rest. Times are
+ * by the sender's clock; its offset to the coordinator's clock is measured from the queries and
+ * replies.
  *
- * Thread: one on each side, the fabric's manager.
+ * Thread: on each host the fabric's manager.
  */
 #ifndef APPS_TIMELINE_AGENT_H
 #define APPS_TIMELINE_AGENT_H
@@ -25,10 +25,10 @@
 struct fabric;
 struct fabric_config;
 
-/* A piece is this, as it is in memory, and records behind it: all hosts run one fabemu. */
+/* A piece is this header and records, in native layout: all hosts run the same fabemu. */
 struct timeline_piece {
-    uint64_t now_ns; /* emu_now_ns() there, when it was told */
-    uint64_t missed; /* so many more, since the last piece, which nobody knows now */
+    uint64_t now_ns; /* the sender's emu_now_ns() */
+    uint64_t missed; /* number of completions lost since the last piece */
 };
 
 struct timeline_record {
@@ -37,44 +37,46 @@ struct timeline_record {
     uint32_t node;
 };
 
-/* --- the host that tells ---------------------------------------------------------------- */
+/* --- agent ------------------------------------------------------------------------------ */
 
 struct timeline_agent;
 
 /**
- * timeline_agent_create - from now on processes here tell what they finish; of messages, those of
- * so many bytes and more. Errors: -ENOMEM.
+ * timeline_agent_create - make the processes of this host record their completions; of messages,
+ * those with @from_bytes or more. Errors: -ENOMEM.
  */
 int timeline_agent_create(struct timeline_agent **ret, struct fabric *fabric, uint64_t from_bytes);
 void timeline_agent_destroy(struct timeline_agent *part);
 
-/** timeline_agent_leaves - the process at @node is about to leave. */
+/**
+ * timeline_agent_leaves - keep the completions of the process at @node, which is about to leave. */
 void timeline_agent_leaves(struct timeline_agent *part, uint32_t node);
 
 /**
- * timeline_agent_report - in place of what is in @bytes: the next piece, of about @most bytes, or
- * less if there is no more. Returns 1: the next call has the rest; 0: each process was looked at,
- * and that was all. Errors: -ENOMEM, and these are lost.
+ * timeline_agent_report - write the next piece, of at most about @most bytes, to @bytes, replacing
+ * its contents. Returns 1 if there is more; 0 if all processes were read and nothing is left.
+ * Errors: -ENOMEM: the completions of this piece are lost.
  */
 int timeline_agent_report(struct timeline_agent *part, size_t most, struct text_buf *bytes);
 
-/** timeline_agent_most_bytes - that there are until it says that was all. */
+/** timeline_agent_most_bytes - upper bound of the bytes of records until it returns 0. */
 uint64_t timeline_agent_most_bytes(uint32_t nodes);
 
-/* --- the host that hears ---------------------------------------------------------------- */
+/* --- coordinator ------------------------------------------------------------------------ */
 
+/* A piece from another host. */
 struct timeline_received {
-    const struct fabric_config *config; /* which has what is where */
+    const struct fabric_config *config;
     uint32_t host;
     const void *bytes;
     size_t count;
-    uint64_t asked_ns; /* emu_now_ns(): it was told after that, */
-    uint64_t now_ns;   /* and before that */
+    uint64_t asked_ns; /* emu_now_ns() when the query was sent */
+    uint64_t now_ns;   /* emu_now_ns() when the piece came */
 };
 
 /**
- * timeline_receive - it is in the timeline, by our clock. @clock: what is known of that host's,
- * zeros and hostlink_offset_reset() at first. False: no honest host says that.
+ * timeline_receive - add a piece to the timeline, with times by our clock. @clock: offset of that
+ * host's clock, initially zeros and hostlink_offset_reset(). Returns false if the piece is invalid.
  */
 bool timeline_receive(struct timeline *t, struct hostlink_offset *clock,
                       const struct timeline_received *received);

@@ -2,11 +2,11 @@
 /*
  * timeline.c - a run as a file in Chrome's trace-event format.
  *
- * Source: "Trace Event Format", Google: complete events (X) for what takes time, instants (i),
- * asynchronous ones (b, e) for faults, flows (s, f) from a message sent to the same one received,
- * metadata (M) for names. The file ends with what is said about all of it; each time something is
- * written, this end is overwritten by that and written anew behind it: in the second file, which
- * then gets the name of the first. So each lacks what was written to the other one last.
+ * Source: "Trace Event Format", Google: complete events (X) for collectives and messages, instants
+ * (i), asynchronous events (b, e) for faults, flows (s, f) from the sender to the receiver of a
+ * message, metadata (M) for names. The file ends with a summary (the tail). Each write overwrites
+ * the tail of the second file with new events and a new tail; then the second file gets the name of
+ * the first. So each file lacks the events that were last written to the other one.
  */
 #include "apps/timeline/timeline.h"
 
@@ -26,9 +26,10 @@
 #include "emu/util/json.h"
 
 #define LANES_MOST 32u
-#define LAST_BYTES (UINT64_C(64) << 10) /* of the file, for the last event and the end */
+#define LAST_BYTES \
+    (UINT64_C(64) << 10) /* space at the end of the file for the last event and the tail */
 
-/* Threads of a node, and of the fabric. */
+/* Kinds of threads in the viewer: of a node, and of the fabric. */
 enum lane_kind { COLLECTIVES, SENDS, RECEIVES, PROCESS, FABRIC, LANE_KINDS };
 
 static const char *const lane_names[LANE_KINDS] = {
@@ -36,52 +37,51 @@ static const char *const lane_names[LANE_KINDS] = {
     [PROCESS] = "process",         [FABRIC] = "fabric",
 };
 
-/* What has its own number in what is counted. */
-enum what { COLLECTIVE, SENT, RECEIVED, PROCESSES, EVENTS, WHATS };
+/* Classes of events, which are counted separately. */
+enum event_class { COLLECTIVE, SENT, RECEIVED, PROCESSES, EVENTS, CLASSES };
 
-static const char *const what_names[WHATS] = {
+static const char *const class_names[CLASSES] = {
     [COLLECTIVE] = "collectives", [SENT] = "sends",    [RECEIVED] = "receives",
     [PROCESSES] = "processes",    [EVENTS] = "events",
 };
 
-/* Threads of one kind, of one node. */
+/* The threads of one kind of one node. */
 struct lanes {
-    uint64_t end_ns[LANES_MOST]; /* of what came last in each */
+    uint64_t end_ns[LANES_MOST]; /* end of the last event in each */
     uint32_t used;
 };
 
-/* The file that has the other's name next. */
+/* The file that is written now and gets the name next. */
 struct second {
     char *path; /* NULL: there is none */
     int fd;
-    uint64_t at;            /* where what it does not have yet comes, */
-    struct text_buf behind; /* of which the other has this */
+    uint64_t at;            /* offset of its tail */
+    struct text_buf behind; /* events that the first file has and this one lacks */
 };
 
-/* What is known of a host. */
-struct of_host {
-    uint64_t error_ns; /* of its clock, when it was greatest */
-    uint64_t lost;     /* times that it was */
+struct host_state {
+    uint64_t error_ns; /* largest error of its clock */
+    uint64_t lost;     /* number of failures */
 };
 
 struct timeline {
     struct timeline_config config;
-    size_t head_bytes;               /* the part of the file before the first event */
-    int fd;                          /* the file that has the name */
-    struct second second;            /* and the other one */
-    struct of_host *host;            /* by number; NULL: there is one */
-    struct lanes *lanes[LANE_KINDS]; /* by node, and behind them the fabric; NULL: none so far */
-    bool *named;                     /* likewise: it has its name in the file */
-    struct text_buf text;            /* not written yet */
+    size_t head_bytes; /* size of the file before the first event */
+    int fd;            /* the file that has the name */
+    struct second second;
+    struct host_state *host;         /* by number; NULL: one host */
+    struct lanes *lanes[LANE_KINDS]; /* by node, last the fabric; NULL: none so far */
+    bool *named;                     /* likewise: its name is in the file */
+    struct text_buf text;            /* events that are not written yet */
     struct text_buf tail;
-    uint64_t at; /* where that comes in the file */
-    uint64_t kept[WHATS], left_out[WHATS];
+    uint64_t at; /* offset of the tail in the file */
+    uint64_t kept[CLASSES], left_out[CLASSES];
     uint64_t missed;
     uint64_t last_ns; /* the latest time in the file */
-    uint64_t *fault;  /* numbers of those that have begun and are not over */
+    uint64_t *fault;  /* numbers of the active faults */
     uint32_t faults;
-    bool news;   /* since it was written last */
-    bool full;   /* no more is kept */
+    bool dirty;  /* changed since the last write */
+    bool full;   /* later events are only counted */
     bool failed; /* the file cannot be written */
 };
 
@@ -99,46 +99,55 @@ static void head_put(struct text_buf *text, struct json_object *origin)
     text_puts(text, "[");
 }
 
-static void counts_put(struct text_buf *text, const char *name, const uint64_t *counts)
+static void add_number(struct json_object *object, const char *name, uint64_t number)
 {
-    text_field(text, name);
-    text_puts(text, "{");
-    for (int what = 0; what < WHATS; what++)
-        text_field_number(text, what_names[what], counts[what]);
-    text_puts(text, "}");
+    json_object_object_add(object, name, json_object_new_uint64(number));
 }
 
-static void hosts_put(struct text_buf *text, const struct timeline *t)
+static void add_counts(struct json_object *object, const char *name, const uint64_t *counts)
 {
-    text_field(text, "hosts");
-    text_puts(text, "[");
+    struct json_object *list = json_object_new_object();
+
+    for (int i = 0; i < CLASSES; i++)
+        add_number(list, class_names[i], counts[i]);
+    json_object_object_add(object, name, list);
+}
+
+static void add_hosts(struct json_object *object, const struct timeline *t)
+{
+    struct json_object *list;
+
+    if (!t->host)
+        return;
+    list = json_object_new_array();
     for (uint32_t h = 0; h < t->config.hosts; h++) {
-        text_comma(text);
-        text_puts(text, "{");
-        text_field_string(text, "host", t->config.host[h]);
-        text_field_number(text, "clock_error_ns", t->host[h].error_ns);
-        text_field_number(text, "lost", t->host[h].lost);
-        text_puts(text, "}");
+        struct json_object *one = json_object_new_object();
+
+        json_object_object_add(one, "host", json_object_new_string(t->config.host[h]));
+        add_number(one, "clock_error_ns", t->host[h].error_ns);
+        add_number(one, "lost", t->host[h].lost);
+        json_object_array_add(list, one);
     }
-    text_puts(text, "]");
+    json_object_object_add(object, "hosts", list);
 }
 
 static void tail_make(struct timeline *t)
 {
-    struct text_buf *tail = &t->tail;
+    struct json_object *data = json_object_new_object();
 
-    text_buf_clear(tail);
-    text_puts(tail, "\n],\"otherData\":{");
-    text_field_string(tail, "written_by", "fabemu");
-    text_field_number(tail, "nodes", t->config.nodes);
-    text_field_number(tail, "message_bytes_least", t->config.from_bytes);
-    text_field_number(tail, "file_bytes_most", t->config.most_bytes);
-    counts_put(tail, "kept", t->kept);
-    counts_put(tail, "left_out", t->left_out);
-    text_field_number(tail, "missed", t->missed);
-    if (t->host)
-        hosts_put(tail, t);
-    text_puts(tail, "}}\n");
+    json_object_object_add(data, "written_by", json_object_new_string("fabemu"));
+    add_number(data, "nodes", t->config.nodes);
+    add_number(data, "message_bytes_least", t->config.from_bytes);
+    add_number(data, "file_bytes_most", t->config.most_bytes);
+    add_counts(data, "kept", t->kept);
+    add_counts(data, "left_out", t->left_out);
+    add_number(data, "missed", t->missed);
+    add_hosts(data, t);
+    text_buf_clear(&t->tail);
+    text_puts(&t->tail, "\n],\"otherData\":");
+    text_json(&t->tail, data);
+    text_puts(&t->tail, "}\n");
+    json_object_put(data);
 }
 
 static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
@@ -157,7 +166,7 @@ static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
     return true;
 }
 
-/* Text, and the end, behind what the file has; nothing of that stays in @text. Errors: errno. */
+/* Write @text and the tail at offset @at. @text is unchanged. On failure errno is set. */
 static bool write_with_tail(struct timeline *t, int fd, struct text_buf *text, uint64_t at)
 {
     size_t bytes = text->bytes;
@@ -188,7 +197,7 @@ static void second_close(struct second *second)
     second->path = NULL;
 }
 
-/* Without it, or where names cannot change places, the file's end is overwritten. */
+/* If this fails, or names cannot be swapped, the tail of the only file is overwritten. */
 static void second_open(struct timeline *t, const struct stat *first)
 {
     struct second *second = &t->second;
@@ -197,22 +206,23 @@ static void second_open(struct timeline *t, const struct stat *first)
     second->path = t->config.path ? second_name(t->config.path) : NULL;
     if (!second->path)
         return;
-    unlink(second->path); /* of a run that was killed */
+    unlink(second->path); /* left by a run that was killed */
     second->fd = open(second->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (second->fd < 0) {
         free(second->path);
         second->path = NULL;
         return;
     }
-    flock(second->fd, LOCK_EX | LOCK_NB); /* it takes the name, and others are to find it locked */
+    flock(second->fd,
+          LOCK_EX | LOCK_NB); /* others must find the file locked when it has the name */
     same = fchown(second->fd, first->st_uid, first->st_gid) == 0 &&
            fchmod(second->fd, first->st_mode & 0777) == 0;
     if (!same)
         second_close(second);
 }
 
-/* The second file, which has all now, gets the name; the other one lacks what is new. */
-static void second_turn(struct timeline *t)
+/* The files have swapped names: the other one is the second now, and lacks the new events. */
+static void second_swap(struct timeline *t)
 {
     struct second *second = &t->second;
     struct text_buf text = t->text;
@@ -225,7 +235,7 @@ static void second_turn(struct timeline *t)
     second->behind = text;
 }
 
-/* False: it cannot be, and what has the name is as it was. */
+/* On failure returns false, and the file that has the name is unchanged. */
 static bool write_all(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -235,10 +245,10 @@ static bool write_all(struct timeline *t)
         if (!write_with_tail(t, second->fd, &second->behind, second->at))
             return false;
         if (renameat2(AT_FDCWD, second->path, AT_FDCWD, t->config.path, RENAME_EXCHANGE) == 0) {
-            second_turn(t);
+            second_swap(t);
             return true;
         }
-        second_close(second); /* not in this file system, or somebody has moved it */
+        second_close(second); /* no support in this file system, or somebody has moved the file */
     }
     return write_with_tail(t, t->fd, &t->text, t->at);
 }
@@ -247,9 +257,9 @@ void timeline_write(struct timeline *t)
 {
     size_t bytes = t->text.bytes;
 
-    if (t->failed || !t->news)
+    if (t->failed || !t->dirty)
         return;
-    t->news = false;
+    t->dirty = false;
     tail_make(t);
     if (!write_all(t)) {
         t->failed = true;
@@ -289,7 +299,7 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -ESPIPE;
-    if (!timeline_blank(config->fd)) /* it may have the timeline of a run before */
+    if (!timeline_blank(config->fd)) /* it may have the timeline of an earlier run */
         return -errno;
     t = calloc(1, sizeof *t);
     if (!t)
@@ -311,34 +321,34 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
     second_open(t, &st);
     head_put(&t->text, config->origin);
     t->head_bytes = t->text.bytes;
-    t->news = true;
+    t->dirty = true;
     timeline_write(t);
     *ret = t;
     return 0;
 }
 
-/* May one more of these be kept? Which comes first is. */
-static bool is_kept(struct timeline *t, enum what what)
+/* Count an event. Returns true if it fits into the file. */
+static bool is_kept(struct timeline *t, enum event_class class)
 {
     if (t->failed)
         return false;
-    t->news = true;
+    t->dirty = true;
     if (!t->full && t->at + t->text.bytes + LAST_BYTES > t->config.most_bytes) {
         t->full = true;
-        print_message("the timeline has reached %llu MB; what comes now is left out, and counted "
+        print_message("the timeline has reached %llu MB; later events are only counted "
                       "(--timeline-limit)",
                       (unsigned long long)(t->config.most_bytes >> 20));
     }
     if (t->full)
-        t->left_out[what]++;
+        t->left_out[class]++;
     else
-        t->kept[what]++;
+        t->kept[class]++;
     return !t->full;
 }
 
 /* --- events ------------------------------------------------------------------------- */
 
-/* Nanoseconds, as microseconds. */
+/* Write a time in ns as microseconds. */
 static void put_us(struct text_buf *text, const char *name, uint64_t ns)
 {
     const char digits[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
@@ -375,7 +385,7 @@ static void args_begin(struct timeline *t)
     text_puts(&t->text, "{");
 }
 
-/* What a viewer calls the node, or one of its threads. */
+/* Write the name of a node or of one of its threads. */
 static void put_name(struct timeline *t, const char *what, uint32_t node, uint32_t thread,
                      const char *name)
 {
@@ -412,8 +422,8 @@ static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, ui
 }
 
 /*
- * A thread that has room from @began_ns on, until @ended_ns. Where all are taken, it is the one
- * that was free first, and @began_ns becomes when that was. Without memory: the first of its kind.
+ * Find a thread that is free from @began_ns on, and occupy it until @ended_ns. If all are occupied,
+ * take the one that is free first and set @began_ns to that time. Without memory, take the first.
  */
 static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind,
                           uint64_t *began_ns, uint64_t *ended_ns)
@@ -444,7 +454,6 @@ static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind
     return thread_of(kind, lane);
 }
 
-/* On the file's scale. */
 static uint64_t since(const struct timeline *t, uint64_t at_ns)
 {
     return at_ns > t->config.origin_ns ? at_ns - t->config.origin_ns : 0;
@@ -477,7 +486,7 @@ static void put_args(struct timeline *t, const struct emu_finished *one)
     text_puts(&t->text, "}");
 }
 
-/* The same at both ends: who sent it, who receives it, and which of all it is. */
+/* The id is the same for sender and receiver: both nodes, their processes, and a number. */
 static void put_flow(struct timeline *t, uint32_t node, uint64_t incarnation, uint32_t thread,
                      const struct emu_finished *one, uint64_t at_ns)
 {
@@ -522,7 +531,7 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
 void timeline_missed(struct timeline *t, uint64_t count)
 {
     t->missed += count;
-    t->news = t->news || count;
+    t->dirty = t->dirty || count;
 }
 
 void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns)
@@ -530,16 +539,16 @@ void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns)
     if (error_ns <= t->host[host].error_ns)
         return;
     t->host[host].error_ns = error_ns;
-    t->news = true;
+    t->dirty = true;
 }
 
 void timeline_host_lost(struct timeline *t, uint32_t host)
 {
     t->host[host].lost++;
-    t->news = true;
+    t->dirty = true;
 }
 
-/* --- what happens ------------------------------------------------------------------- */
+/* --- processes and faults ----------------------------------------------------------- */
 
 static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind, uint64_t at_ns,
                           const char *name, const char *category)
@@ -548,13 +557,13 @@ static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind
     uint32_t lanes_before = t->lanes[kind] ? t->lanes[kind][node].used : 0;
     uint32_t thread;
 
-    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* known late */
+    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* reported late */
         at_ns = t->lanes[kind][node].end_ns[0];
     thread = lane_take(t, node, kind, &at_ns, &end_ns);
     event_begin(t, "i", node, thread);
     put_us(&t->text, "ts", at_ns);
     event_name(t, name, category);
-    text_field_string(&t->text, "s", kind == FABRIC ? "g" : "p"); /* how far its line goes */
+    text_field_string(&t->text, "s", kind == FABRIC ? "g" : "p"); /* scope: global or process */
 }
 
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what)
@@ -586,7 +595,7 @@ static uint32_t fault_find(const struct timeline *t, uint64_t number)
     return i;
 }
 
-/* A fault, for as long as it is there. */
+/* Write when a fault begins and ends. */
 static void note_fault(struct timeline *t, struct json_object *event, uint64_t at_ns)
 {
     const char *state = json_object_get_string(json_object_object_get(event, "state"));
@@ -628,8 +637,8 @@ void timeline_destroy(struct timeline *t)
 {
     if (!t)
         return;
-    t->news = t->news || t->faults;
-    while (t->faults) /* they are over with the fabric */
+    t->dirty = t->dirty || t->faults;
+    while (t->faults) /* they end with the fabric */
         put_fault(t, "e", t->fault[--t->faults], t->last_ns);
     timeline_write(t);
     second_close(&t->second);
@@ -644,38 +653,16 @@ void timeline_destroy(struct timeline *t)
     free(t);
 }
 
-static struct json_object *hosts_report(const struct timeline *t)
-{
-    struct json_object *list = json_object_new_array();
-
-    for (uint32_t h = 0; h < t->config.hosts; h++) {
-        struct json_object *one = json_object_new_object();
-
-        json_object_object_add(one, "host", json_object_new_string(t->config.host[h]));
-        json_object_object_add(one, "clock_error_ns", json_object_new_uint64(t->host[h].error_ns));
-        json_object_object_add(one, "lost", json_object_new_uint64(t->host[h].lost));
-        json_object_array_add(list, one);
-    }
-    return list;
-}
-
 struct json_object *timeline_report(const struct timeline *t)
 {
-    struct json_object *ret = json_object_new_object(), *kept = json_object_new_object(),
-                       *left_out = json_object_new_object();
+    struct json_object *ret = json_object_new_object();
 
-    for (int what = 0; what < WHATS; what++) {
-        json_object_object_add(kept, what_names[what], json_object_new_uint64(t->kept[what]));
-        json_object_object_add(left_out, what_names[what],
-                               json_object_new_uint64(t->left_out[what]));
-    }
-    json_object_object_add(ret, "bytes", json_object_new_uint64(t->at + t->tail.bytes));
-    json_object_object_add(ret, "kept", kept);
-    json_object_object_add(ret, "left_out", left_out);
-    json_object_object_add(ret, "missed", json_object_new_uint64(t->missed));
+    add_number(ret, "bytes", t->at + t->tail.bytes);
+    add_counts(ret, "kept", t->kept);
+    add_counts(ret, "left_out", t->left_out);
+    add_number(ret, "missed", t->missed);
     json_object_object_add(ret, "whole", json_object_new_boolean(!t->failed));
-    if (t->host)
-        json_object_object_add(ret, "hosts", hosts_report(t));
+    add_hosts(ret, t);
     return ret;
 }
 
@@ -683,12 +670,11 @@ static uint64_t sum_of(struct json_object *counts)
 {
     uint64_t sum = 0;
 
-    for (int what = 0; what < WHATS; what++)
-        sum += json_object_get_uint64(json_object_object_get(counts, what_names[what]));
+    for (int i = 0; i < CLASSES; i++)
+        sum += json_object_get_uint64(json_object_object_get(counts, class_names[i]));
     return sum;
 }
 
-/* Of all hosts' clocks. */
 static uint64_t worst_error_ns(struct json_object *hosts)
 {
     uint64_t worst_ns = 0;
@@ -713,12 +699,13 @@ void timeline_print(FILE *out, struct json_object *report)
         return;
     fprintf(out, "  timeline     %llu thing%s", (unsigned long long)kept, kept == 1 ? "" : "s");
     if (left_out)
-        fprintf(out, "; %llu came when the file was full", (unsigned long long)left_out);
+        fprintf(out, "; %llu came after the file was full", (unsigned long long)left_out);
     if (missed)
-        fprintf(out, "; %llu came too fast to be seen", (unsigned long long)missed);
+        fprintf(out, "; %llu came too fast to be read", (unsigned long long)missed);
     if (error_ns)
-        fprintf(out, "; clocks of hosts are known to %s", duration_of_ns((double)error_ns).text);
+        fprintf(out, "; times of other hosts may be wrong by %s",
+                duration_of_ns((double)error_ns).text);
     if (!json_object_get_boolean(json_object_object_get(report, "whole")))
-        fputs("; the file is not whole", out);
+        fputs("; the file is incomplete", out);
     fputc('\n', out);
 }

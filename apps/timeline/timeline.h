@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline.h - a run as a file that viewers open: Chrome's trace-event format, which Perfetto
- * reads.
+ * timeline.h - a run as a trace file in Chrome's trace-event format, which Perfetto reads.
  *
- * A process of the viewer is a node; its threads are kinds: collectives, messages sent, messages
- * received, and what became of processes. Behind the nodes one more is the fabric, with faults and
- * what followed. What overlaps is put into several threads of one kind, so that in each thread
- * times rise and nothing overlaps. Times are in microseconds since the fabric's start. On several
- * hosts all are by the clock of the one that writes the file, which says how wrong those of the
- * others may be.
+ * In the viewer each node is a process with threads of four kinds: collectives, messages sent,
+ * messages received, and the life cycle of the node's process. After the nodes follows one more
+ * process for the fabric, with faults and other events. Events that overlap are put into several
+ * threads of one kind, so that in each thread times rise and nothing overlaps. Times are in
+ * microseconds since the fabric's start. On several hosts they are by the clock of the host that
+ * writes the file, and the file has the largest error of the other clocks.
  *
- * The file is whole JSON at any moment, so that a fabric that is killed in the middle of a write
- * leaves one that opens: two files take turns, one is written while the other has the name, and
- * then they change names. It is bounded: what comes first is kept, the rest is counted, and that is
- * said.
- * Rejected: to overwrite the end in one write, which a kill cuts short between two pages; what no
- * reader may see half of, no order of writes to one file can do.
+ * The file is complete JSON at any time, even after a kill in the middle of a write: of two files
+ * one is written while the other has the name, and then they swap names. Its size is limited: the
+ * first events are kept and the rest is counted.
+ * Rejected: overwriting the end of one file in one write. A kill can cut a write short between two
+ * pages.
  *
  * Thread: one.
  */
@@ -30,69 +28,67 @@
 #include "emu/hostif/finished.h"
 #include "topo/topo.h"
 
-#define TIMELINE_MOST_BYTES (UINT64_C(256) << 20) /* of a file, unless it is said otherwise */
-#define TIMELINE_FROM_BYTES 1024u                 /* of a message, likewise */
+#define TIMELINE_MOST_BYTES (UINT64_C(256) << 20) /* default limit of the file */
+#define TIMELINE_FROM_BYTES 1024u                 /* default smallest message */
 
 struct timeline;
 
 struct timeline_config {
-    int fd; /* a regular file with nothing in it; the caller's */
-    /* its name, without links. NULL, or there cannot be a second: its end is overwritten */
-    const char *path;
-    uint64_t most_bytes; /* that it may have, at least 1 MiB */
-    uint64_t from_bytes; /* messages of so many bytes, and more, are in it */
+    int fd;              /* an empty regular file; the caller closes it */
+    const char *path;    /* its name without links; NULL: its end is overwritten, without a swap */
+    uint64_t most_bytes; /* limit of the file, at least 1 MiB */
+    uint64_t from_bytes; /* smallest message that is in it */
     uint32_t nodes;
-    const struct topo_graph *graph; /* has names of nodes; borrowed. NULL: show only numbers */
+    const struct topo_graph *graph; /* for the names of nodes; borrowed. NULL: show numbers */
     uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
-    /* Names of all hosts, so many, this one first; borrowed. NULL: there is one. */
-    const char *const *host;
+    const char *const *host; /* names of all hosts, this one first; borrowed. NULL: one host */
     uint32_t hosts;
-    struct json_object *origin; /* apps/fabric/origin.h; only for timeline_create(); NULL: none */
+    struct json_object *origin; /* apps/fabric/origin.h; used by timeline_create() only; or NULL */
 };
 
-/** timeline_blank - an empty timeline, in place of what the file held. False: errno. */
+/** timeline_blank - replace the contents of the file by an empty timeline. False: see errno. */
 bool timeline_blank(int fd);
 
-/** timeline_create - Errors: -ENOMEM; -ESPIPE, it is no regular file; those of write(). */
+/** timeline_create - Errors: -ENOMEM; -ESPIPE if fd is not a regular file; those of write(). */
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
 
-/** timeline_finished - the process at @node, of that seat, has finished a collective or message. */
+/** timeline_finished - add a completion of the process at @node with that incarnation. */
 void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
                        const struct emu_finished *one);
 
-/** timeline_missed - so many more it had finished, which nobody knows now. */
+/** timeline_missed - count completions that were lost. */
 void timeline_missed(struct timeline *t, uint64_t count);
 
-/** timeline_clock - times of @host are translated, and wrong by so much at most. */
+/** timeline_clock - times of @host are converted with an error of at most @error_ns. */
 void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns);
 
-/** timeline_host_lost - what its processes had not told yet nobody knows. */
+/** timeline_host_lost - count a failure of @host, with which recent completions are lost. */
 void timeline_host_lost(struct timeline *t, uint32_t host);
 
-/** timeline_process - @what became of the process at @node, at @at_ns by emu_now_ns(). */
+/** timeline_process - add a change of the process at @node. @at_ns: by emu_now_ns(). */
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what);
 
-/** timeline_event - of the fabric, at its own time or else at @now_ns; docs/control.md has them. */
+/** timeline_event - add an event (docs/control.md) at the time it has, or else at @now_ns. */
 void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event);
 
-/** timeline_write - what is known so far, into the file; when that cannot be, it is said, once. */
+/** timeline_write - write all events so far to the file. Prints a line on the first error. */
 void timeline_write(struct timeline *t);
 
-/** timeline_report - of the report: what is in the file, and what is not. */
+/** timeline_report - the counts of events in the file and not in it, for the report. */
 struct json_object *timeline_report(const struct timeline *t);
 
-/** timeline_print - of that, a line for people; NULL: nothing. Thread: any. */
+/** timeline_print - print @report as one line; nothing if it is NULL. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
-/** timeline_failed - true if the file could not be written; it is incomplete then. */
+/** timeline_failed - true if a write failed; the file is incomplete then. */
 bool timeline_failed(const struct timeline *t);
 
-/** timeline_destroy - the file is complete. */
+/** timeline_destroy - complete the file and free @t. */
 void timeline_destroy(struct timeline *t);
 
 /**
- * timeline_sweep - the second file of one whose writer was killed is removed; @path NULL: of none.
- * Thread: any.
+ * timeline_sweep - remove the second file of a timeline whose writer was killed. @path: of the
+ * timeline, or NULL. Thread: any.
  */
 void timeline_sweep(const char *path);
 

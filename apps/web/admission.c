@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * door.c - connections that have not shown the token yet.
+ * door.c - connections that have not sent the token yet.
  *
- * Every process of this host can connect as fast as it likes. If it made connections faster than we
- * accept them, the queue of the listening socket would fill up, and the system would drop the
- * attempts of the user's own browser, which tries again only after a second. So a connection costs
- * very little until it has shown the token: it is accepted at once, and only its first bytes are
- * read. Only with the token does it pass to microhttpd, which has memory and time limits of its
- * own. The number of connections without the token is limited, each has a few seconds, and the
- * oldest is closed when another one comes.
+ * Every process of this host can connect. If it connected faster than we accept, the queue of the
+ * listening socket would fill up, and the system would drop the attempts of the user's browser,
+ * which tries again only after a second. So a connection is accepted immediately, and costs little
+ * until it has sent the token: only its first bytes are read. With the token it is handed to
+ * microhttpd, which has memory and time limits of its own. The number of connections without the
+ * token is limited, each has WEB_REQUEST_MS, and the oldest is closed when another one comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,21 +20,21 @@
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
 
-#define ACCEPTS_MOST 256    /* connections accepted before others are served */
-#define EVENTS_MOST  64     /* events of waiting connections, handled in one step */
-#define OTHER_FDS    256    /* kept for browsers with the token, links and the process itself */
-#define HEARD_MOST   65536  /* bytes that are read from a connection that was refused */
-#define SEND_BYTES   131072 /* of the kernel's send buffer, for a browser that does not read */
+#define ACCEPTS_MOST 256    /* connections accepted in one step */
+#define EVENTS_MOST  64     /* events of connections handled in one step */
+#define OTHER_FDS    256    /* descriptors reserved for other uses */
+#define DRAIN_MOST   65536  /* bytes read from a refused connection */
+#define SEND_BYTES   131072 /* kernel send buffer, for a browser that does not read */
 #define HEAD_BYTES   (METHOD_MOST + 2 + WEB_TOKEN_CHARS + 1) /* "OPTIONS /TOKEN/" */
 #define METHOD_MOST  8
 
 /* A connection without the token. */
-struct stranger {
+struct unverified {
     struct emu_list all;
     int fd;
     int64_t since_ms;
-    uint32_t received; /* bytes that were read since it was refused */
-    bool refused;      /* it has got its answer, and will be closed */
+    uint32_t drained; /* bytes read since it was refused */
+    bool refused;     /* the refusal was sent */
 };
 
 static const char refusal[] = "HTTP/1.1 403 Forbidden\r\n"
@@ -46,24 +45,24 @@ static const char refusal[] = "HTTP/1.1 403 Forbidden\r\n"
                               "Content-Length: 54\r\n\r\n"
                               "Open the address that fabemu printed: it has a token.\n";
 
-static void drop(struct web_admission *admission, struct stranger *stranger)
+static void drop(struct web_admission *admission, struct unverified *conn)
 {
-    emu_list_del(&stranger->all);
+    emu_list_del(&conn->all);
     admission->count--;
-    close(stranger->fd);
-    free(stranger);
+    close(conn->fd);
+    free(conn);
 }
 
-static struct stranger *oldest(const struct web_admission *admission)
+static struct unverified *oldest(const struct web_admission *admission)
 {
-    return emu_list_entry(admission->unauthenticated.next, struct stranger, all);
+    return emu_list_entry(admission->unverified.next, struct unverified, all);
 }
 
-/* --- what it says ------------------------------------------------------------------- */
+/* --- checking the token ------------------------------------------------------------- */
 
-enum verdict { WAITS, AUTHENTICATED, WRONG };
+enum verdict { INCOMPLETE, RIGHT, WRONG };
 
-/* Does the request begin with the token? */
+/* Check the token in the first bytes of a request. */
 static enum verdict verdict_of(const char *token, const char *head, size_t bytes)
 {
     size_t method = 0, from;
@@ -75,105 +74,102 @@ static enum verdict verdict_of(const char *token, const char *head, size_t bytes
         (method + 1 < bytes && head[method + 1] != '/'))
         return WRONG;
     if (bytes < from + WEB_TOKEN_CHARS + 1)
-        return bytes < HEAD_BYTES && !memchr(head, '\n', bytes) ? WAITS : WRONG;
-    return web_same_token(token, head + from) && head[from + WEB_TOKEN_CHARS] == '/' ? AUTHENTICATED
+        return bytes < HEAD_BYTES && !memchr(head, '\n', bytes) ? INCOMPLETE : WRONG;
+    return web_same_token(token, head + from) && head[from + WEB_TOKEN_CHARS] == '/' ? RIGHT
                                                                                      : WRONG;
 }
 
-/*
- * Read what the client sends after the refusal: closing with unread input would discard the
- * refusal.
- */
-static void hear_out(struct web_admission *admission, struct stranger *stranger)
+/* Discard input until the client closes: closing with unread input would discard the refusal. */
+static void drain(struct web_admission *admission, struct unverified *conn)
 {
     char bytes[4096];
     ssize_t got;
 
-    while (stranger->received < HEARD_MOST &&
-           (got = recv(stranger->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
-        stranger->received += (uint32_t)got;
-    if (stranger->received >= HEARD_MOST || !got || (errno != EAGAIN && errno != EINTR))
-        drop(admission, stranger);
+    while (conn->drained < DRAIN_MOST &&
+           (got = recv(conn->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+        conn->drained += (uint32_t)got;
+    if (conn->drained >= DRAIN_MOST || !got || (errno != EAGAIN && errno != EINTR))
+        drop(admission, conn);
 }
 
-static void refuse(struct web_admission *admission, struct stranger *stranger)
+static void refuse(struct web_admission *admission, struct unverified *conn)
 {
-    send(stranger->fd, refusal, sizeof refusal - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    shutdown(stranger->fd, SHUT_WR);
-    stranger->refused = true;
-    hear_out(admission, stranger);
+    send(conn->fd, refusal, sizeof refusal - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(conn->fd, SHUT_WR);
+    conn->refused = true;
+    drain(admission, conn);
 }
 
-/* The connection has shown the token: it belongs to microhttpd from now on, which closes it. */
-static void let_in(struct web_server *server, struct stranger *stranger)
+/* Hand a connection with the token to microhttpd, which closes it later. */
+static void hand_over(struct web_server *server, struct unverified *conn)
 {
     struct sockaddr_storage address;
     socklen_t bytes = sizeof address;
-    int fd = stranger->fd, room = SEND_BYTES;
+    int fd = conn->fd, send_bytes = SEND_BYTES;
 
     epoll_ctl(server->admission.epoll, EPOLL_CTL_DEL, fd, NULL);
-    emu_list_del(&stranger->all);
+    emu_list_del(&conn->all);
     server->admission.count--;
-    free(stranger);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    free(conn);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     if (getpeername(fd, (struct sockaddr *)&address, &bytes))
-        close(fd); /* it is gone */
+        close(fd); /* the client has closed it */
     else
         MHD_add_connection(server->daemon, fd, (struct sockaddr *)&address, bytes);
 }
 
-static void peek(struct web_server *server, struct stranger *stranger)
+static void on_readable(struct web_server *server, struct unverified *conn)
 {
     char head[HEAD_BYTES];
     ssize_t got;
 
-    if (stranger->refused) {
-        hear_out(&server->admission, stranger);
+    if (conn->refused) {
+        drain(&server->admission, conn);
         return;
     }
-    got = recv(stranger->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+    got = recv(conn->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
-        drop(&server->admission, stranger);
+        drop(&server->admission, conn);
         return;
     }
     switch (verdict_of(server->web->token, head, (size_t)got)) {
-    case AUTHENTICATED:
-        let_in(server, stranger);
+    case RIGHT:
+        hand_over(server, conn);
         break;
     case WRONG:
-        refuse(&server->admission, stranger);
+        refuse(&server->admission, conn);
         break;
-    case WAITS:
+    case INCOMPLETE:
         break;
     }
 }
 
-/* --- the door ----------------------------------------------------------------------- */
+/* --- accepting ---------------------------------------------------------------------- */
 
-static void take_in(struct web_server *server, int fd)
+static void add_conn(struct web_server *server, int fd)
 {
     struct web_admission *admission = &server->admission;
-    struct stranger *stranger = calloc(1, sizeof *stranger);
-    /* edge-triggered, because the bytes that were peeked at stay in the socket */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = stranger};
+    struct unverified *conn = calloc(1, sizeof *conn);
+    /* edge-triggered, because MSG_PEEK leaves the bytes in the socket */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
 
-    if (!stranger || epoll_ctl(admission->epoll, EPOLL_CTL_ADD, fd, &event)) {
-        free(stranger);
+    if (!conn || epoll_ctl(admission->epoll, EPOLL_CTL_ADD, fd, &event)) {
+        free(conn);
         close(fd);
         return;
     }
     if (admission->count == admission->most)
         drop(admission, oldest(admission));
-    stranger->fd = fd;
-    stranger->since_ms = emu_now_ms();
-    emu_list_add(&admission->unauthenticated, &stranger->all);
+    conn->fd = fd;
+    conn->since_ms = emu_now_ms();
+    emu_list_add(&admission->unverified, &conn->all);
     admission->count++;
-    peek(server, stranger);
+    on_readable(server, conn);
 }
 
-static void take_all_in(struct web_server *server)
+static void accept_all(struct web_server *server)
 {
     struct web_admission *admission = &server->admission;
 
@@ -181,7 +177,7 @@ static void take_all_in(struct web_server *server)
         int fd = accept4(server->web->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0)
-            take_in(server, fd);
+            add_conn(server, fd);
         else if ((errno == EMFILE || errno == ENFILE) && admission->count)
             drop(admission, oldest(admission));
         else if (errno != ECONNABORTED && errno != EINTR)
@@ -195,16 +191,16 @@ void web_admission_step(struct web_server *server)
     struct epoll_event events[EVENTS_MOST];
     int64_t late_ms = emu_now_ms() - WEB_REQUEST_MS;
     int count = epoll_wait(admission->epoll, events, EVENTS_MOST, 0);
-    bool come = false;
+    bool incoming = false;
 
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr)
-            peek(server, events[i].data.ptr);
+            on_readable(server, events[i].data.ptr);
         else
-            come = true;
+            incoming = true;
     }
-    if (come) /* after the others: this may close one of them */
-        take_all_in(server);
+    if (incoming) /* last, because it may close connections that have events */
+        accept_all(server);
     while (admission->count && oldest(admission)->since_ms <= late_ms)
         drop(admission, oldest(admission));
 }
@@ -214,13 +210,13 @@ int web_admission_open(struct web_admission *admission, int listen_fd)
     struct epoll_event event = {.events = EPOLLIN};
     struct rlimit limit;
 
-    emu_list_init(&admission->unauthenticated);
+    emu_list_init(&admission->unverified);
     admission->count = 0;
-    admission->most = WEB_UNAUTHENTICATED;
+    admission->most = WEB_UNVERIFIED;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
-        if (limit.rlim_max < WEB_UNAUTHENTICATED + OTHER_FDS)
+        if (limit.rlim_max < WEB_UNVERIFIED + OTHER_FDS)
             admission->most = limit.rlim_max > 2 * OTHER_FDS ? (uint32_t)limit.rlim_max - OTHER_FDS
                                                              : (uint32_t)limit.rlim_max / 4 + 1;
     }

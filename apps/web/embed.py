@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""embed.py - the files of the page as C arrays, so that the command has all of it in itself.
+"""embed.py - write the files of the page as C arrays, so that the command contains the page.
 
     embed.py OUT.c FILE...
 """
@@ -9,7 +9,7 @@ import sys
 
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-ROW = 20  # bytes a line
+ROW = 20  # bytes per line
 
 
 def array(number, data):

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a connection to the fabric for each request that needs one.
+ * link.c - a link is a connection to the fabric, one for each request that needs the fabric.
  *
- * A stream is passed on as it comes: what the browser does not take stays in the socket, and then
- * the fabric leaves snapshots out for this reader, and says how many. So nothing piles up here.
+ * A stream is copied as it comes. While a browser does not read, the data stays in the link's
+ * socket, and the fabric skips snapshots for this reader and counts them. So the server buffers
+ * little.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     server->of_kind[kind]++;
     err = conn_put(&link->conn, query);
     if (!err)
-        err = conn_flush(&link->conn); /* a new socket takes a short line */
+        err = conn_flush(&link->conn); /* a new socket accepts a short line */
     if (err) {
         web_link_close(link);
         return err;
@@ -47,7 +48,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     return 0;
 }
 
-/* Something of @bytes is held, in place of what of it was. False: that is too much in all. */
+/* Change *held, a share of server->held, to that of @bytes. False: the limit is exceeded. */
 static bool hold(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
@@ -103,13 +104,13 @@ void web_link_await(struct web_link *link)
     MHD_suspend_connection(link->http);
 }
 
-static void go_on(struct web_link *link)
+static void resume(struct web_link *link)
 {
     link->waits = false;
     MHD_resume_connection(link->http);
 }
 
-/* What has come of metrics. Returns whether that is all, or nothing more is to come. */
+/* Apply the received lines to the view. Returns true if it is complete, or the link has failed. */
 static bool take_metrics(struct web_link *link)
 {
     struct json_object *line;
@@ -123,9 +124,9 @@ static bool take_metrics(struct web_link *link)
     return whole || got < 0;
 }
 
-#define REPLY "{\"ok\":" /* how a reply begins: docs/control.md */
+#define REPLY "{\"ok\":" /* begin of a reply: docs/control.md */
 
-/* The same of a reply, which is passed on as it is; events on the way are passed over. */
+/* The same for a reply, which is passed on unchanged; events are ignored. */
 static bool take_reply(struct web_link *link)
 {
     size_t bytes;
@@ -134,7 +135,7 @@ static bool take_reply(struct web_link *link)
 
     while ((got = emu_json_take(&link->conn.in, CONN_REPLY_MAX, &line, &bytes)) == 1) {
         if (bytes > strlen(REPLY) && memcmp(line, REPLY, strlen(REPLY)) == 0) {
-            hold(link->server, &link->buffered, 0); /* it is the answer's now */
+            hold(link->server, &link->buffered, 0); /* counted by the answer now */
             link->answer = web_answer_make(link->server, line, bytes, &link->refused);
             return true;
         }
@@ -143,7 +144,7 @@ static bool take_reply(struct web_link *link)
     return got < 0;
 }
 
-/* Returns whether there is no more to wait for. */
+/* Returns true if the answer is complete, refused, or will not come. */
 static bool take_all(struct web_link *link)
 {
     int end = conn_fill(&link->conn);
@@ -157,10 +158,10 @@ static bool take_all(struct web_link *link)
     return all || end;
 }
 
-/* Is it known whether the fabric has ended, or only this connection to it, and all that follows? */
-static bool watch_has_told(const struct web_link *link)
+/* A stream was closed: is it known whether the fabric has ended, and is the tail complete? */
+static bool end_is_known(const struct web_link *link)
 {
-    return link->server->ended_ms ? link->server->web->last_fd < 0 : emu_now_ms() >= link->end_ms;
+    return link->server->ended_ms ? link->server->web->parent_fd < 0 : emu_now_ms() >= link->end_ms;
 }
 
 void web_link_step(struct web_link *link, bool readable)
@@ -168,14 +169,14 @@ void web_link_step(struct web_link *link, bool readable)
     if (!link->waits)
         return;
     if (link->over) {
-        if (watch_has_told(link))
-            go_on(link);
+        if (end_is_known(link))
+            resume(link);
     } else if (link->kind != WEB_STREAM) {
         link->done = (readable && take_all(link)) || emu_now_ms() >= link->end_ms;
         if (link->done)
-            go_on(link);
+            resume(link);
     } else if (readable) {
-        go_on(link);
+        resume(link);
     }
 }
 
@@ -190,8 +191,8 @@ static size_t put(char *buf, const char *text)
     return strlen(text);
 }
 
-/* As much of what came as there is room for; each line is an event. */
-static size_t pass_on(struct web_link *link, char *buf, size_t bytes)
+/* Copy as many bytes of lines as fit; each line becomes an event. */
+static size_t copy_events(struct web_link *link, char *buf, size_t bytes)
 {
     size_t used = 0;
 
@@ -215,17 +216,16 @@ static size_t pass_on(struct web_link *link, char *buf, size_t bytes)
 }
 
 /*
- * The fabric has ended: the page gets the last report, if there is one, and is told, behind
- * whatever it has of a line, and its stream is over.
- * If the fabric has closed just this connection, the stream ends without a word, and the browser
- * opens another. Which of both it is the watch shows, maybe a moment later.
+ * The fabric has closed the stream. If it has ended, the page gets the tail, and the stream is
+ * over. If the fabric has closed only this connection, the stream ends without the tail, and the
+ * browser opens another one. web_server.watch shows which, perhaps a moment later.
  */
 static ssize_t stream_end(struct web_link *link, char *buf, size_t bytes)
 {
     const struct text_buf *tail = &link->server->tail;
     size_t piece;
 
-    if (!watch_has_told(link)) {
+    if (!end_is_known(link)) {
         web_link_await(link);
         return 0;
     }
@@ -264,5 +264,5 @@ ssize_t web_stream_read(void *ctx, uint64_t at, char *buf, size_t bytes)
     }
     if (link->raw_at == link->raw_bytes)
         return stream_end(link, buf, bytes);
-    return (ssize_t)pass_on(link, buf, bytes);
+    return (ssize_t)copy_events(link, buf, bytes);
 }

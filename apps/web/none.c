@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * none.c - the server of a build without libmicrohttpd: there is none, and web_open() says so.
+ * none.c - replaces the server in a build without libmicrohttpd; web_open() reports that.
  */
 #include <errno.h>
 
 #include "apps/base/message.h"
 #include "apps/web/web.h"
 
-bool web_there(void)
+bool web_supported(void)
 {
     return false;
 }

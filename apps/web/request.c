@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - who may ask, and for what: docs/web.md.
+ * request.c - checks and answers the requests of browsers: docs/web.md.
  *
- * Nothing is done, and nothing but a line of text is sent, before the request's Host, Origin and
- * token are right.
+ * A request without the right Host, Origin and token has no effect, and its answer is a line of
+ * text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,21 +19,19 @@
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
 
-#define BLOCK_BYTES 65536u /* of a stream, at most, at a time */
-#define OPEN_BYTES  4096u  /* of the numbers of blocks that are to be open */
+#define BLOCK_BYTES 65536u /* sent of a stream at once */
+#define OPEN_BYTES  4096u  /* longest list of open blocks */
 
-/* One request. */
 struct request {
     struct web_conn *conn;
     struct web_link *link;
     char body[WEB_BODY_BYTES + 1];
     size_t body_bytes;
-    bool query; /* it is a POST whose body is awaited */
 };
 
 /* --- answers ------------------------------------------------------------------------ */
 
-/* The page runs its own scripts, talks to this server, and is shown in no other page. */
+/* The page runs only its own scripts, talks only to this server, and cannot be framed. */
 static const char *const headers[][2] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -64,7 +62,7 @@ static enum MHD_Result answer(struct MHD_Connection *http, unsigned status, cons
 static enum MHD_Result answer_bytes(struct MHD_Connection *http, unsigned status, const char *type,
                                     const void *at, size_t bytes)
 {
-    /* microhttpd writes to none of it, but has no const */
+    /* microhttpd only reads the bytes, but its parameter is not const */
     return answer(http, status, type,
                   MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)at,
                                                   MHD_RESPMEM_MUST_COPY));
@@ -78,7 +76,7 @@ static enum MHD_Result refuse(struct MHD_Connection *http, unsigned status, cons
 static enum MHD_Result refuse_large(struct MHD_Connection *http)
 {
     return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE,
-                  "Too much that was asked for has not been read yet.\n");
+                  "Other answers have not been read yet; try again later.\n");
 }
 
 static ssize_t answer_read(void *ctx, uint64_t from, char *buf, size_t most)
@@ -91,25 +89,25 @@ static ssize_t answer_read(void *ctx, uint64_t from, char *buf, size_t most)
     return (ssize_t)bytes;
 }
 
-static void answer_taken(void *ctx)
+static void answer_done(void *ctx)
 {
     web_answer_free(ctx);
 }
 
-/* @buffered passes on. */
+/* Takes over @buffered. */
 static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type,
                                    struct web_answer *buffered)
 {
     struct MHD_Response *response = MHD_create_response_from_callback(buffered->bytes, BLOCK_BYTES,
                                                                       answer_read, buffered,
-                                                                      answer_taken);
+                                                                      answer_done);
 
     if (!response)
         web_answer_free(buffered);
     return answer(http, MHD_HTTP_OK, type, response);
 }
 
-/* --- who may ask -------------------------------------------------------------------- */
+/* --- access control ----------------------------------------------------------------- */
 
 bool web_same_token(const char *token, const char *given)
 {
@@ -122,7 +120,7 @@ bool web_same_token(const char *token, const char *given)
     return !differ;
 }
 
-/* @value: HOST:PORT of ours, behind @scheme. */
+/* True if @value is @scheme followed by HOST:PORT of this server. */
 static bool is_ours(const struct web *web, const char *scheme, const char *value)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost"};
@@ -136,24 +134,24 @@ static bool is_ours(const struct web *web, const char *scheme, const char *value
     return is;
 }
 
-/* What is wrong with it; NULL: nothing. */
+/* Returns the reason why the request is refused, or NULL. */
 static const char *wrong_with(const struct web *web, struct MHD_Connection *http, const char *url)
 {
     const char *host = MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     const char *origin = MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
 
     if (!host || !is_ours(web, "", host))
-        return "This server is not called that (Host).\n";
+        return "The request has the name of another server (Host).\n";
     if (origin && !is_ours(web, "http://", origin))
-        return "Other pages may not ask here (Origin).\n";
+        return "Requests from other pages are refused (Origin).\n";
     if (url[0] != '/' || !web_same_token(web->token, url + 1) || url[1 + WEB_TOKEN_CHARS] != '/')
         return "Open the address that fabemu printed: it has a token.\n";
     return NULL;
 }
 
-/* --- what needs the fabric ---------------------------------------------------------- */
+/* --- requests to the fabric --------------------------------------------------------- */
 
-/* How fast simulated time is to pass, and for how long: docs/traffic.md. */
+/* The pace of simulated time, and how long it holds: docs/traffic.md. */
 static struct json_object *ask_pace(struct json_object *said)
 {
     struct json_object *query = query_request("pace");
@@ -167,7 +165,7 @@ static struct json_object *ask_pace(struct json_object *said)
     return query;
 }
 
-/* What the page may have the fabric do: it gives no nodes out, and does not end it. */
+/* Translate a command of the page. NULL: not allowed, such as ending the fabric. */
 static struct json_object *ask_of(const char *body)
 {
     static const char *const commands[] = {"faults", "status", "report", "check"};
@@ -194,7 +192,7 @@ static struct json_object *ask_of(const char *body)
     return query;
 }
 
-static bool is_room(const struct web_server *server, enum web_kind kind)
+static bool can_open(const struct web_server *server, enum web_kind kind)
 {
     static const uint32_t most[WEB_KINDS] = {
         [WEB_STREAM] = WEB_STREAMS, [WEB_QUERY] = WEB_LINKS, [WEB_METRICS] = WEB_SCRAPES};
@@ -202,7 +200,7 @@ static bool is_room(const struct web_server *server, enum web_kind kind)
     return server->link_count < WEB_LINKS && server->of_kind[kind] < most[kind];
 }
 
-/* A link for what is asked; on failure the request is answered. */
+/* Open a link and send @query; on failure answer the request. */
 static enum MHD_Result open_link(struct web_server *server, struct MHD_Connection *http,
                                  struct request *request, enum web_kind kind,
                                  struct json_object *query)
@@ -211,9 +209,9 @@ static enum MHD_Result open_link(struct web_server *server, struct MHD_Connectio
 
     if (!server->name) {
         json_object_put(query);
-        return refuse(http, MHD_HTTP_NOT_FOUND, "There is no fabric here, but a recording.\n");
+        return refuse(http, MHD_HTTP_NOT_FOUND, "This server shows a recording, not a fabric.\n");
     }
-    if (!is_room(server, kind)) {
+    if (!can_open(server, kind)) {
         json_object_put(query);
         return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages are open.\n");
     }
@@ -234,7 +232,7 @@ static struct json_object *subscription(void)
     return json_add_number(query_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
-/* Numbers with commas between them, into @list. False: they are none. */
+/* Parse numbers separated by commas into @list. False: syntax error. */
 static bool read_numbers(struct json_object *list, const char *text)
 {
     if (strlen(text) > OPEN_BYTES)
@@ -251,8 +249,8 @@ static bool read_numbers(struct json_object *list, const char *text)
 }
 
 /*
- * A page shows a large network folded, but for the blocks in open=N,…: all of it would be more than
- * a browser can draw. NULL: these are no numbers.
+ * A page shows a large network aggregated, except for the blocks in open=N,…, since a browser could
+ * not draw all of it. NULL: syntax error.
  */
 static struct json_object *page_subscription(struct MHD_Connection *http)
 {
@@ -278,7 +276,7 @@ static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Conne
     return open_link(server, http, request, WEB_STREAM, query);
 }
 
-/* Whose names metrics are asked for with. False: nobody's. */
+/* Parse the argument "names" of a request for metrics. False: unknown. */
 static bool metrics_names(struct MHD_Connection *http, enum telemetry_names *ret)
 {
     const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
@@ -295,7 +293,7 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_se
     struct web_answer *buffered;
     bool refused;
 
-    metrics_names(http, &names); /* they were looked at when it came */
+    metrics_names(http, &names); /* checked by ask_metrics() */
     telemetry_metrics(view, names, &text);
     buffered = web_answer_make(server, text.at, text.bytes, &refused);
     if (!buffered)
@@ -315,8 +313,7 @@ static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connect
 }
 
 /*
- * Its answer is there, or will not come. The link with all that it keeps is closed at once: a
- * browser may take its time to read.
+ * The answer of the link is complete, or has failed. Close the link now: a browser may read slowly.
  */
 static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
 {
@@ -338,14 +335,14 @@ static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *
     return done;
 }
 
-/* --- what does not ------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------- */
 
 static enum MHD_Result answer_file(struct MHD_Connection *http, const char *path)
 {
     for (const struct web_file *file = web_files; file->path; file++)
         if (strcmp(file->path, path) == 0)
             return answer_bytes(http, MHD_HTTP_OK, file->type, file->at, file->bytes);
-    return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
+    return refuse(http, MHD_HTTP_NOT_FOUND, "Not found.\n");
 }
 
 static enum MHD_Result answer_recording(struct MHD_Connection *http, int recording_fd)
@@ -375,7 +372,7 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
     return answer_file(http, path);
 }
 
-/* --- a request, as it comes --------------------------------------------------------- */
+/* --- steps of a request ------------------------------------------------------------- */
 
 static struct web_conn *conn_of(struct MHD_Connection *http)
 {
@@ -385,16 +382,16 @@ static struct web_conn *conn_of(struct MHD_Connection *http)
     return info ? info->socket_context : NULL;
 }
 
-/* All of a request with the token has come: it has no more time limit. */
-static void now_known(struct web_server *server, struct MHD_Connection *http,
-                      struct request *request)
+/* The request is complete: its time limit ends. */
+static void set_busy(struct web_server *server, struct MHD_Connection *http,
+                     struct request *request)
 {
     request->conn = conn_of(http);
     if (request->conn)
-        web_conn_authenticated(server, request->conn, true);
+        web_conn_busy(server, request->conn, true);
 }
 
-/* Its header is there. */
+/* The header has come. */
 static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *http,
                              const char *url, const char *method, struct request *request)
 {
@@ -406,29 +403,27 @@ static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *h
         return refuse(http, MHD_HTTP_FORBIDDEN, wrong);
     path = url + 1 + WEB_TOKEN_CHARS + 1;
     if (strcmp(method, MHD_HTTP_METHOD_GET) == 0) {
-        now_known(server, http, request);
+        set_busy(server, http, request);
         return answer_get(server, http, request, path);
     }
     if (strcmp(method, MHD_HTTP_METHOD_POST) != 0)
-        return refuse(http, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and POST.\n");
+        return refuse(http, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and POST are supported.\n");
     if (strcmp(path, "ask") != 0)
-        return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
-    if (!type || strcmp(type, "application/json") != 0) /* so no form of another page's will do */
-        return refuse(http, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "It must be application/json.\n");
-    request->query = true;
+        return refuse(http, MHD_HTTP_NOT_FOUND, "Not found.\n");
+    if (!type || strcmp(type, "application/json") != 0) /* which forms of other pages cannot send */
+        return refuse(http, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                      "The content type must be application/json.\n");
     return MHD_YES;
 }
 
-/* More of its body, or, with none, its end. */
+/* A piece of the body has come; if it is empty, the body is complete or the link is done. */
 static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *http,
                              struct request *request, const char *upload, size_t *upload_bytes)
 {
     struct json_object *query;
 
     if (*upload_bytes) {
-        size_t room = WEB_BODY_BYTES - request->body_bytes;
-
-        if (*upload_bytes > room)
+        if (*upload_bytes > WEB_BODY_BYTES - request->body_bytes)
             return MHD_NO; /* the connection is closed */
         memcpy(request->body + request->body_bytes, upload, *upload_bytes);
         request->body_bytes += *upload_bytes;
@@ -437,10 +432,10 @@ static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *h
     }
     if (request->link)
         return answer_link(http, request);
-    now_known(server, http, request);
+    set_busy(server, http, request);
     query = ask_of(request->body);
     if (!query)
-        return refuse(http, MHD_HTTP_BAD_REQUEST, "The page may not ask for that.\n");
+        return refuse(http, MHD_HTTP_BAD_REQUEST, "The page may not send this command.\n");
     return open_link(server, http, request, WEB_QUERY, query);
 }
 
@@ -469,7 +464,7 @@ void web_request_over(void *ctx, struct MHD_Connection *http, void **context,
     if (!request)
         return;
     if (request->conn)
-        web_conn_authenticated(ctx, request->conn, false);
+        web_conn_busy(ctx, request->conn, false);
     if (request->link)
         web_link_close(request->link);
     free(request);

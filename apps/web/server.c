@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * server.c - the page's server: one thread that sleeps in poll() for browsers, the fabric's answers
- * to them, and the end. Connections that have not shown the token are in door.c.
+ * server.c - the page's server: one thread that waits in poll() for browsers, the fabric, and the
+ * end. Connections without the token are in door.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,15 +15,15 @@
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
 
-#define LOOK_MS       200            /* between looks at who is late */
-#define LAST_WORDS_MS 1500           /* for browsers to be told that the fabric has ended */
-#define TAIL_BYTES    65536          /* of the last report, at a time; */
-#define TAIL_MOST     CONN_REPLY_MAX /* in all */
-#define MEMORY_BYTES  65536          /* of a connection: its headers, and what is sent next */
+#define CHECK_MS     200            /* between checks of time-outs */
+#define CLOSING_MS   1500           /* for browsers to read that the fabric has ended */
+#define TAIL_BYTES   65536          /* read from the last report at once */
+#define TAIL_MOST    CONN_REPLY_MAX /* largest last report */
+#define MEMORY_BYTES 65536          /* per connection, for its headers and output */
 
 #define ENDED "{\"event\":\"ended\"}\n\n"
 
-bool web_there(void)
+bool web_supported(void)
 {
     return true;
 }
@@ -36,9 +36,9 @@ static void cut(struct web_conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
-void web_conn_authenticated(struct web_server *server, struct web_conn *conn, bool authenticated)
+void web_conn_busy(struct web_server *server, struct web_conn *conn, bool busy)
 {
-    conn->authenticated = authenticated;
+    conn->busy = busy;
     conn->since_ms = emu_now_ms();
     emu_list_del(&conn->all);
     emu_list_add(&server->conns, &conn->all);
@@ -46,16 +46,15 @@ void web_conn_authenticated(struct web_server *server, struct web_conn *conn, bo
 
 void web_page_opened(struct web_server *server)
 {
-    if (!server->opened && server->web->last_fd >= 0)
-        send(server->web->last_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!server->opened && server->web->parent_fd >= 0)
+        send(server->web->parent_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     server->opened = true;
 }
 
-/* Those who have been waited for longest come first. */
 static void cut_late(struct web_server *server, int64_t now_ms)
 {
     emu_each_listed (struct web_conn, conn, &server->conns, all)
-        if (!conn->authenticated && !conn->cut && now_ms - conn->since_ms >= WEB_REQUEST_MS)
+        if (!conn->busy && !conn->cut && now_ms - conn->since_ms >= WEB_REQUEST_MS)
             cut(conn);
 }
 
@@ -67,7 +66,7 @@ static void begin_conn(struct web_server *server, struct MHD_Connection *http, v
 
     *context = conn;
     if (!conn)
-        return; /* nobody can cut it but its idleness */
+        return; /* without memory only WEB_IDLE_S applies to it */
     conn->fd = info->connect_fd;
     conn->since_ms = emu_now_ms();
     emu_list_add(&server->conns, &conn->all);
@@ -88,9 +87,9 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------- */
+/* --- the server --------------------------------------------------------------------- */
 
-/* The connection that shows the fabric's end has no answers: it asks nothing. */
+/* Open a connection without requests, which the fabric closes when it ends. */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {
     int fd, err = paths_connect(&fd, NULL, server->name, error, error_bytes);
@@ -133,7 +132,7 @@ static void server_close(struct web_server *server)
             link->waits = false;
             MHD_resume_connection(link->http);
         }
-    MHD_stop_daemon(server->daemon); /* web_request_over() of each that is open */
+    MHD_stop_daemon(server->daemon); /* calls web_request_over() for open requests */
     web_admission_close(&server->admission);
     close(server->web->listen_fd);
     server->web->listen_fd = -1;
@@ -141,19 +140,19 @@ static void server_close(struct web_server *server)
     conn_close(&server->watch);
 }
 
-/* How long to sleep at most: ms, or -1. */
+/* Time-out of poll(): ms, or -1. */
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
-    bool nobody = emu_list_empty(&server->conns) && !server->admission.count;
-    int most = nobody && !server->ended_ms ? -1 : LOOK_MS;
+    bool idle = emu_list_empty(&server->conns) && !server->admission.count;
+    int most = idle && !server->ended_ms ? -1 : CHECK_MS;
 
     if (MHD_get_timeout(server->daemon, &http_ms) != MHD_YES)
         return most;
     return most < 0 || http_ms < (unsigned)most ? (int)http_ms : most;
 }
 
-/* Descriptors of links that wait for something to come; poll() ignores those below 0. */
+/* Add the descriptors of links that wait for data; poll() ignores negative ones. */
 static nfds_t poll_links(struct web_server *server, struct pollfd *fds)
 {
     nfds_t count = 0;
@@ -171,7 +170,6 @@ static void step_links(struct web_server *server, const struct pollfd *fds)
         web_link_step(link, fds[at++].revents);
 }
 
-/* Nothing comes there but its end. */
 static void watch_step(struct web_server *server)
 {
     char bytes[64];
@@ -183,41 +181,41 @@ static void watch_step(struct web_server *server)
     server->ended_ms = emu_now_ms();
 }
 
-/* The end of all streams, behind the last report; if that has not come whole, without it. */
-static void tail_close(struct web_server *server, bool whole)
+/* Append the event ENDED to the tail; first drop the report unless it is @complete. */
+static void tail_close(struct web_server *server, bool complete)
 {
-    if (server->web->last_fd < 0)
+    if (server->web->parent_fd < 0)
         return;
-    close(server->web->last_fd);
-    server->web->last_fd = -1;
-    if (!whole)
+    close(server->web->parent_fd);
+    server->web->parent_fd = -1;
+    if (!complete)
         text_buf_clear(&server->tail);
     text_puts(&server->tail, server->tail.bytes ? "\n\ndata: " ENDED : ENDED);
 }
 
 static void tail_step(struct web_server *server)
 {
-    char *room = text_buf_reserve(&server->tail, TAIL_BYTES);
-    ssize_t got = room ? read(server->web->last_fd, room, TAIL_BYTES) : -1;
+    char *space = text_buf_reserve(&server->tail, TAIL_BYTES);
+    ssize_t got = space ? read(server->web->parent_fd, space, TAIL_BYTES) : -1;
 
-    if (room && got < 0 && (errno == EAGAIN || errno == EINTR))
+    if (space && got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     server->tail.bytes += got > 0 ? (size_t)got : 0;
     if (got > 0 && server->tail.bytes <= TAIL_MOST)
         return;
-    bool whole = got == 0 && server->tail.bytes && server->tail.at[server->tail.bytes - 1] == '\n';
-    server->tail.bytes -= whole;
-    tail_close(server, whole);
+    bool complete = !got && server->tail.bytes && server->tail.at[server->tail.bytes - 1] == '\n';
+    server->tail.bytes -= complete;
+    tail_close(server, complete);
 }
 
-/* All that was asked is answered and taken, and each page knows; or somebody does not read. */
+/* True if all answers and ENDED events were sent, or CLOSING_MS has passed. */
 static bool is_over(const struct web_server *server)
 {
     return server->ended_ms && ((!server->link_count && !server->answers) ||
-                                emu_now_ms() - server->ended_ms >= LAST_WORDS_MS);
+                                emu_now_ms() - server->ended_ms >= CLOSING_MS);
 }
 
-/* Returns 0, or -errno: it cannot wait. */
+/* Returns 0, or -errno of poll(). */
 static int serve(struct web_server *server, int signal_fd)
 {
     const union MHD_DaemonInfo *info =
@@ -227,14 +225,14 @@ static int serve(struct web_server *server, int signal_fd)
 
     do {
         fds[2] = (struct pollfd){server->watch.fd, POLLIN, 0};
-        fds[3] = (struct pollfd){server->web->last_fd, POLLIN, 0};
+        fds[3] = (struct pollfd){server->web->parent_fd, POLLIN, 0};
         fds[4] = (struct pollfd){server->admission.epoll, POLLIN, 0};
         nfds_t count = 5 + poll_links(server, fds + 5);
 
         if (poll(fds, count, sleep_ms(server)) < 0) {
             if (errno != EINTR)
                 return -errno;
-            continue; /* revents say nothing */
+            continue;
         }
         if (fds[2].revents)
             watch_step(server);
@@ -258,7 +256,7 @@ int web_serve(struct web *web, const char *name, int signal_fd,
 
     emu_list_init(&server.conns);
     emu_list_init(&server.links);
-    if (web->last_fd < 0)
+    if (web->parent_fd < 0)
         text_puts(&server.tail, ENDED);
     if (!err)
         err = server_open(&server, error, error_bytes);
@@ -271,5 +269,6 @@ int web_serve(struct web *web, const char *name, int signal_fd,
         ready(web);
     err = serve(&server, signal_fd);
     server_close(&server);
-    return err ? fail(err, error, error_bytes, "its server cannot wait: %s", strerror(-err)) : 0;
+    return err ? fail(err, error, error_bytes, "its server failed in poll(): %s", strerror(-err))
+               : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * web.c - where the server listens, its token, and its process.
+ * web.c - the server's listening socket, its token, and its process.
  */
 #include "apps/web/web.h"
 
@@ -25,10 +25,10 @@
 #include "apps/control/conn.h"
 #include "emu/util/now.h"
 
-#define BACKLOG  SOMAXCONN /* as many as the system allows: door.c */
-#define STOP_MS  2000      /* for the process to tell browsers that the fabric has ended */
-#define LAST_MS  500       /* for the process to read the last report */
-#define LOOK_MS  10        /* between checks of a process that is ending */
+#define BACKLOG  SOMAXCONN /* the system's limit; see door.c */
+#define STOP_MS  2000      /* time-out of the process's end, after it has notified browsers */
+#define LAST_MS  500       /* time-out of sending the last report */
+#define POLL_MS  10        /* between checks of a process that is ending */
 #define NICENESS 5         /* the fabric's threads have priority */
 
 static int listen_at(uint16_t port, char *error, size_t error_bytes)
@@ -64,9 +64,9 @@ int web_open(struct web *ret, uint16_t port, char *error, size_t error_bytes)
     uint8_t random[WEB_TOKEN_CHARS / 2];
 
     *ret = WEB_NONE;
-    if (!web_there())
+    if (!web_supported())
         return fail(-ENOSYS, error, error_bytes,
-                    "this build has no web server; install libmicrohttpd-dev and build anew");
+                    "this build has no web server; install libmicrohttpd-dev and build again");
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return fail(-EIO, error, error_bytes, "no random numbers for the page's address");
     for (size_t i = 0; i < sizeof random; i++)
@@ -94,13 +94,13 @@ void web_address(const struct web *web, char ret[WEB_ADDRESS_BYTES])
     snprintf(ret, WEB_ADDRESS_BYTES, "http://127.0.0.1:%u/%s/", web->port, web->token);
 }
 
-/* --- a process of its own ----------------------------------------------------------- */
+/* --- the server's process ----------------------------------------------------------- */
 
 /*
- * Away from the terminal's signals; it ends with who started it. SIGTERM comes through a
- * descriptor.
+ * Leave the terminal's process group, so that its signals do not come here, and get SIGTERM when
+ * the parent ends. Returns a descriptor that is readable on SIGTERM.
  */
-static int settle_in(pid_t parent)
+static int child_init(pid_t parent)
 {
     sigset_t term;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -123,7 +123,7 @@ static int settle_in(pid_t parent)
     return signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Nothing that the supervisor has open but these: who waits for its end is not kept waiting. */
+/* Close all other descriptors: others may wait for the supervisor's end on their peers. */
 static void keep_only(int fd, int other)
 {
     unsigned low = (unsigned)(fd < other ? fd : other), high = (unsigned)(fd < other ? other : fd);
@@ -135,26 +135,26 @@ static void keep_only(int fd, int other)
     close_range(high + 1, ~0u, 0);
 }
 
-/* Is the fabric there? False: it will not be. */
-static bool wait_go(int go_fd, int signal_fd)
+/* Wait for web_fabric_ready(). False: the fabric has not started. */
+static bool wait_ready(int parent_fd, int signal_fd)
 {
-    struct pollfd fds[2] = {{go_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    struct pollfd fds[2] = {{parent_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
     char byte;
 
     while (poll(fds, 2, -1) < 0 && errno == EINTR)
         continue;
-    return !fds[1].revents && read(go_fd, &byte, 1) == 1;
+    return !fds[1].revents && read(parent_fd, &byte, 1) == 1;
 }
 
-static int child_main(struct web *web, const char *name, int go_fd, pid_t parent)
+static int child_main(struct web *web, const char *name, int parent_fd, pid_t parent)
 {
-    keep_only(web->listen_fd, go_fd);
-    int signal_fd = settle_in(parent), err = 0;
+    keep_only(web->listen_fd, parent_fd);
+    int signal_fd = child_init(parent), err = 0;
     char error[512] = "";
 
-    fcntl(go_fd, F_SETFL, O_NONBLOCK);
-    web->last_fd = go_fd;
-    if (wait_go(go_fd, signal_fd))
+    fcntl(parent_fd, F_SETFL, O_NONBLOCK);
+    web->parent_fd = parent_fd;
+    if (wait_ready(parent_fd, signal_fd))
         err = web_serve(web, name, signal_fd, NULL, error, sizeof error);
     if (err)
         print_message("the page is not served: %s", error);
@@ -164,46 +164,45 @@ static int child_main(struct web *web, const char *name, int go_fd, pid_t parent
 int web_start(struct web *web, const char *name, char *error, size_t error_bytes)
 {
     pid_t parent = getpid();
-    int go[2];
+    int ends[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return fail(-errno, error, error_bytes, "no socket for the page's server: %s",
                     strerror(errno));
     fflush(NULL);
     web->pid = fork();
     if (web->pid == 0) {
-        close(go[1]);
-        _exit(child_main(web, name, go[0], parent));
+        close(ends[1]);
+        _exit(child_main(web, name, ends[0], parent));
     }
-    close(go[0]);
+    close(ends[0]);
     web_close(web);
     if (web->pid < 0) {
-        close(go[1]);
+        close(ends[1]);
         web->pid = 0;
         return fail(-errno, error, error_bytes, "cannot start the page's server: %s",
                     strerror(errno));
     }
-    fcntl(go[1], F_SETFL, O_NONBLOCK);
-    web->go_fd = go[1];
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    web->child_fd = ends[1];
     return 0;
 }
 
 /*
- * Tell the server's process that nothing more will be sent. The socket stays open until the process
- * has ended: closing it with unread input (the byte that says that the page is open) would discard
- * the last report.
+ * Close our direction of the socket only: closing the socket with unread input (the byte of an
+ * opened page) would discard the last report.
  */
 static void hang_up(const struct web *web)
 {
-    if (web->go_fd >= 0)
-        shutdown(web->go_fd, SHUT_WR);
+    if (web->child_fd >= 0)
+        shutdown(web->child_fd, SHUT_WR);
 }
 
-void web_go(struct web *web)
+void web_fabric_ready(struct web *web)
 {
-    if (web->go_fd < 0)
+    if (web->child_fd < 0)
         return;
-    if (send(web->go_fd, "", 1, MSG_NOSIGNAL) < 0) /* the server's process is gone */
+    if (send(web->child_fd, "", 1, MSG_NOSIGNAL) < 0) /* the process has ended */
         print_message("the page's server has ended");
 }
 
@@ -211,38 +210,38 @@ bool web_opened(struct web *web)
 {
     char byte;
 
-    return web->go_fd < 0 || recv(web->go_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+    return web->child_fd < 0 || recv(web->child_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* All of it, as fast as it is taken. */
-static void notify(int fd, const char *text, size_t bytes)
+/* Send everything, or as much as the process reads within LAST_MS. */
+static void send_all(int fd, const char *text, size_t bytes)
 {
     int64_t end_ms = emu_now_ms() + LAST_MS, left_ms;
 
     while (bytes && (left_ms = end_ms - emu_now_ms()) > 0) {
-        struct pollfd room = {fd, POLLOUT, 0};
+        struct pollfd pollfd = {fd, POLLOUT, 0};
 
-        poll(&room, 1, (int)left_ms);
+        poll(&pollfd, 1, (int)left_ms);
         ssize_t put = send(fd, text, bytes, MSG_NOSIGNAL);
         if (put < 0 && errno != EAGAIN && errno != EINTR)
-            return; /* it is gone */
+            return;
         text += put > 0 ? put : 0;
         bytes -= put > 0 ? (size_t)put : 0;
     }
 }
 
-void web_last(struct web *web, struct json_object *report)
+void web_send_report(struct web *web, struct json_object *report)
 {
     struct json_object *event;
     const char *text;
 
-    if (web->go_fd < 0)
+    if (web->child_fd < 0)
         return;
     event = conn_event("report");
     json_object_object_add(event, "report", json_object_get(report));
     text = json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
-    notify(web->go_fd, text, strlen(text));
-    notify(web->go_fd, "\n", 1); /* now it is whole */
+    send_all(web->child_fd, text, strlen(text));
+    send_all(web->child_fd, "\n", 1); /* marks a complete report */
     json_object_put(event);
     hang_up(web);
 }
@@ -264,10 +263,10 @@ void web_stop(struct web *web)
     while (web->pid > 0 && waitpid(web->pid, NULL, WNOHANG) == 0) {
         if (emu_now_ms() >= end_ms)
             kill(web->pid, SIGKILL);
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, POLL_MS);
     }
     web->pid = 0;
-    if (web->go_fd >= 0)
-        close(web->go_fd);
-    web->go_fd = -1;
+    if (web->child_fd >= 0)
+        close(web->child_fd);
+    web->child_fd = -1;
 }

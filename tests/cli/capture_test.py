@@ -315,10 +315,10 @@ class CaptureTest(FabemuCase):
         os.mkfifo(self.path("p_0"))
         with open(os.open(self.path("p_0"), os.O_RDONLY | os.O_NONBLOCK)):
             self.one_line(self.fabemu("traffic", "--capture", self.path("p"), *ring), 1,
-                          "only regular files can be a ring")
+                          "a ring of files needs regular files")
         self.up("u")
         self.one_line(self.fabemu("capture", "u", "-w", "-", *ring), 1,
-                      "to standard output: only regular files can be a ring")
+                      "to standard output: a ring of files needs regular files")
 
     def test_disk_that_is_full__is_reported_and_the_file_can_be_read(self):
         room = self.path("room")
@@ -337,14 +337,14 @@ class CaptureTest(FabemuCase):
                      *self.STEADY, *options], env=self.env, cwd=self.dir, text=True,
                     stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
                 self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn(f"{room}/{label} could not be written any more (No space left on "
+                self.assertIn(f"writing {room}/{label} failed (No space left on "
                               "device)", done.stderr)
                 names = sorted(os.listdir(self.dir))
                 kept = [r for name in names if name.startswith("c")
                         for r in self.read(name).records]
                 self.assertGreater(len(kept), 100)
                 self.assertEqual(self.plain(kept), wanted[:len(kept)])
-                self.assertIn(f": {len(kept)} records are there, and {len(wanted) - len(kept)} "
+                self.assertIn(f": {len(kept)} records are in it, and {len(wanted) - len(kept)} "
                               "later ones are not", done.stderr)
                 if options:
                     self.assertIn("and the disk has only", done.stderr)

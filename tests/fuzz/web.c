@@ -439,7 +439,7 @@ static void begin(struct web *web, const uint8_t *data, size_t bytes)
     *web = WEB_NONE;
     web->listen_fd = listen_somewhere();
     web->port = PORT;
-    web->last_fd = pipe[0];
+    web->parent_fd = pipe[0];
     memcpy(web->token, TOKEN, sizeof TOKEN);
 }
 
@@ -461,8 +461,8 @@ static void check_end(struct web *web, int fd_before)
         browser_close(&fixture.browser[i]);
     }
     fuzz_must(web->listen_fd < 0, "it listens no more");
-    if (web->last_fd >= 0)
-        close(web->last_fd);
+    if (web->parent_fd >= 0)
+        close(web->parent_fd);
     report_close();
     close(fixture.signal_fd);
     fd = dup(STDERR_FILENO);

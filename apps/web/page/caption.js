@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caption.js - one sentence that says what a fabric is doing, and why. It is computed from the
- * counters of the last second or, while nothing moves, from which process waits for which.
+ * caption.js - one sentence about what a fabric is doing, and why. It is computed from the counters
+ * of the last second or, while nothing moves, from the processes that wait for each other.
  *
  * Pure functions of the model.
  */
@@ -9,18 +9,18 @@ import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
 const RECENT = 10; /* snapshots that a sentence covers: one second of the stream */
-const HELD_UP = 50; /* a sender that is held up sends at least once in so many snapshots */
-const STALLS_MATTER = 0.02; /* waits for a credit, as a share of the segments that links carry */
-const HOT_SHARE = 0.8; /* a node with this share of the busiest receiver's rate is hot, too */
-const COOL_SHARE = 0.5; /* on average the other receivers have less than this share */
-const HOT_MOST = 4; /* if there are more, they are not called hot spots */
-const COLLECTIVES_SHARE = 0.3; /* contributions, as a share of the segments that nodes send */
+const HELD_UP = 50; /* snapshots in which a blocked sender sends at least once */
+const STALLS_MATTER = 0.02; /* congestion: waits for a credit per segment on a link */
+const HOT_SHARE = 0.8; /* hot nodes have at least this share of the busiest receiver's rate */
+const COOL_SHARE = 0.5; /* and the other receivers less than this share on average */
+const HOT_MOST = 4; /* largest number of hot nodes */
+const COLLECTIVES_SHARE = 0.3; /* least contributions per segment that nodes send */
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
-/* --- something moves ------------------------------------------------------------------ */
+/* --- traffic -------------------------------------------------------------------------- */
 
-/* Nodes that have sent something in the last @looks snapshots, or have something to send. */
+/* Nodes that have sent a segment in the last @looks snapshots, or have one to send. */
 function sendersOf(model, looks) {
   const segments = model.meanOfWays("segments", looks);
   const sends = Array.from(model.node.posted, (posted) => posted > 0);
@@ -30,7 +30,7 @@ function sendersOf(model, looks) {
   return [...sends.keys()].filter((n) => sends[n]);
 }
 
-/* Recent rates of all ways, and their sums by node. */
+/* Recent rates of all directions of cables, and their sums by node. */
 function flows(model) {
   const segments = model.meanOfWays("segments", RECENT);
   const stalls = model.meanOfWays("stalls", RECENT);
@@ -80,8 +80,8 @@ function hotSpotText(model, flow) {
 
 function congestionText(model, flow) {
   if (!flow.congested) return null;
-  return `${counted(model.nodeCountOf(flow.senders), "node")} send more than the network passes ` +
-    `on: ${blockedText(model, flow.blocked)}`;
+  return `${counted(model.nodeCountOf(flow.senders), "node")} send more than the network ` +
+    `can deliver: ${blockedText(model, flow.blocked)}`;
 }
 
 /* A sentence about collectives that finished within the last second, or the last snapshots. */
@@ -119,7 +119,7 @@ function linksText(model) {
     "takes other routes" : "";
 }
 
-/* --- nothing to carry ----------------------------------------------------------------- */
+/* --- no traffic ----------------------------------------------------------------------- */
 
 function idleText(model) {
   const attached = model.processes.filter(Boolean).length;
@@ -135,7 +135,7 @@ function idleText(model) {
     `${withArticle(KINDS[wait.kind] || wait.kind)}${whom}`;
 }
 
-/** What the fabric is doing, and why. */
+/** The sentence for the caption. */
 export function captionOf(model) {
   if (model.standstill) return standstillText(model.standstill, model.numbered);
   const flow = flows(model);

@@ -2,8 +2,8 @@
 /*
  * colours.js - colours of loads and states, for light and dark.
  *
- * The scales are viridis (dark) and mako (light). Their lightness grows evenly, so they can be read
- * without telling hues apart. Waits for a credit are vermilion and also dashed.
+ * The scales are viridis (dark) and mako (light). Their lightness grows evenly, so that they can be
+ * read without distinguishing hues. Waits for a credit are vermilion and also dashed.
  */
 
 import { short } from "./words.js";
@@ -30,7 +30,7 @@ export const THEMES = {
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** A colour of a scale: @share from 0 to 1. */
+/** The colour of a scale at @share, from 0 to 1. */
 export function scaled(scale, share) {
   const at = Math.min(Math.max(share, 0), 1) * (scale.length - 1);
   const low = Math.min(Math.floor(at), scale.length - 2);
@@ -40,9 +40,9 @@ export function scaled(scale, share) {
 }
 
 /*
- * The scale of loads stays the same for as long as a fabric runs, so a colour always means the same
- * load. It is linear up to what a link can carry. Where links have no limit (clock raw) it is
- * logarithmic between these two rates, in segments a second.
+ * The scale of loads does not change while a fabric runs, so that a colour always means the same
+ * load. It is linear up to the rate of a link. Where links have no limit (clock raw) it is
+ * logarithmic between these two rates, in segments per second.
  */
 const RAW_LEAST = 100;
 const RAW_MOST = 1e7;
@@ -56,14 +56,14 @@ export function shareOf(rate, end) {
   return Math.min(Math.max(share, 0), 1);
 }
 
-/** Labels of the scale, from its begin to its end. */
+/** Labels of the scale, from low to high. */
 export function ticksOf(model) {
   if (!model.scaleEnd) return RAW_TICKS;
   return Array.from({ length: PARTS + 1 }, (_, i) => (model.capacity ? `${(100 / PARTS) * i} %`
     : short((model.scaleEnd / PARTS) * i)));
 }
 
-/** The colour of a way that carries something. */
+/** The colour of a direction with traffic. */
 export function loadColour(theme, share) {
   return scaled(theme.scale, 0.12 + 0.88 * share);
 }

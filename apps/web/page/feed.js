@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * feed.js - where lines come from: a running fabric, or a file that it has recorded.
+ * feed.js - sources of lines: a running fabric, or a recording.
  *
- * Both say onShape(shape) when a fabric begins, onLine(line) for each line of it, and onState()
- * when something about the feed itself has changed. A running fabric says onRefused(why) when
- * blocks cannot be opened, and onLeftOut() when a line is not as fabemu writes it.
+ * Both call onShape(shape) when a fabric begins, onLine(line) for each of its lines, and onState()
+ * when the state of the feed has changed. The feed of a running fabric also calls onRefused(why)
+ * when blocks cannot be opened, and onLeftOut() for an invalid line.
  */
 
 import { lineFits, shapeIsWhole } from "./whole.js";
 
-const LOOKS_A_SECOND = 10; /* of a recording, at speed 1 */
-const RETRY_MS = 1000; /* until the stream is asked for again, after a refusal */
-const HIDDEN_MS = 2000; /* that a page which nobody sees keeps its stream for */
-const HELD_MOST = 64e6; /* bytes of lines that a pause keeps; then it begins anew afterwards */
-const OPEN_MOST = 4096; /* characters of the numbers of blocks, as the server takes them */
+const LOOKS_A_SECOND = 10; /* snapshots of a recording per second, at speed 1 */
+const RETRY_MS = 1000; /* until the next attempt to open a stream that was refused */
+const HIDDEN_MS = 2000; /* until a hidden page closes its stream */
+const HELD_MOST = 64e6; /* bytes of lines kept during a pause; with more the stream begins anew */
+const OPEN_MOST = 4096; /* longest list of open blocks, in characters; the server has this limit */
 
 export class LiveFeed {
-  /* @ended: the fabric has ended before; nothing more comes. @blocks: that are open. */
+  /* @ended: the fabric has ended already. @blocks: the open blocks. */
   constructor(handlers, ended, blocks) {
     this.handlers = handlers;
     this.live = true;
@@ -25,24 +25,24 @@ export class LiveFeed {
     this.held = [];
     this.heldBytes = 0;
     this.failures = 0;
-    this.why = null; /* there is no stream, if the server has said it */
-    this.blocks = blocks; /* of a large network, that are open */
-    this.before = null; /* those before, until it is known that these can be */
-    this.shape = null; /* the last one that came; null: it was not whole, or none has come */
-    this.leftOut = 0; /* lines that do not fit it */
-    this.fresh = false; /* what comes next is shown, whether it pauses or not */
+    this.why = null; /* reason why there is no stream, if known */
+    this.blocks = blocks; /* open blocks of a large network */
+    this.before = null; /* the open blocks before, until the server accepts the new ones */
+    this.shape = null; /* the last shape; null: it was invalid, or none has come */
+    this.leftOut = 0; /* number of invalid lines */
+    this.fresh = false; /* show the next snapshot even during a pause */
     this.state = ended ? "ended" : "connecting";
     this.onVisible = () => this.beSeen();
     document.addEventListener("visibilitychange", this.onVisible);
     if (!ended) this.open();
-    this.beSeen(); /* it may have begun unseen */
+    this.beSeen(); /* the page may be hidden already */
   }
 
   get address() {
     return this.blocks.length ? `stream?open=${this.blocks.join()}` : "stream";
   }
 
-  /** Other blocks are open from the next shape on. What a pause has kept goes by the old one. */
+  /** Open @blocks, from the next shape on. Lines that a pause has kept belong to the old shape. */
   openBlocks(blocks) {
     if (this.state === "ended") return;
     if (blocks.join().length > OPEN_MOST) {
@@ -62,7 +62,7 @@ export class LiveFeed {
     this.source = new EventSource(this.address);
     this.source.onopen = () => {
       this.why = null;
-      this.failures = 0; /* without an answer between them */
+      this.failures = 0;
       this.become("connected");
     };
     this.source.onerror = () => this.failed();
@@ -82,15 +82,15 @@ export class LiveFeed {
     this.handlers.onState();
   }
 
-  /** Does more come, of what is shown? */
+  /** Are new lines shown as they come? */
   get flows() {
     return this.state === "connected" && !this.paused;
   }
 
-  /* A browser tries again by itself where a stream has ended, but not where it was refused. */
+  /* A browser reopens a stream that has ended by itself, but not one that was refused. */
   failed() {
     if (this.state === "ended") return;
-    if (++this.failures > 1) this.why = "nobody answers; the fabric may have ended";
+    if (++this.failures > 1) this.why = "no reply from the server; the fabric may have ended";
     this.become("connecting");
     if (this.source.readyState !== EventSource.CLOSED) return;
     this.later();
@@ -103,7 +103,7 @@ export class LiveFeed {
     this.become("connecting");
   }
 
-  /* An EventSource does not tell why it was refused. */
+  /* An EventSource does not have the reason of a refusal: send the request again to get it. */
   async explain() {
     const over = this.asking = new AbortController();
     setTimeout(() => over.abort(), RETRY_MS);
@@ -112,14 +112,14 @@ export class LiveFeed {
       const why = reply.ok ? null : (await reply.text()).trim();
       if (this.asking === over && this.state === "connecting") this.why = why;
     } catch {
-      return; /* nobody answers, or nobody wants to know any more */
+      return; /* no reply, or aborted */
     } finally {
       over.abort();
     }
     this.handlers.onState();
   }
 
-  /* Browsers have six connections to a server for all of their pages together. */
+  /* A hidden page closes its stream: a browser has only six connections to one server. */
   beSeen() {
     if (this.state === "ended") return;
     clearTimeout(this.unseen);
@@ -128,7 +128,7 @@ export class LiveFeed {
   }
 
   sleep() {
-    if (this.paused || this.state === "ended") return; /* what comes is to be kept */
+    if (this.paused || this.state === "ended") return; /* a paused page keeps the lines that come */
     this.shut();
     this.become("connecting");
   }
@@ -158,14 +158,14 @@ export class LiveFeed {
     this.fresh &&= line.event !== "telemetry";
   }
 
-  /* Each line once, as it comes, by the shape that came before it. */
+  /* Check a line against the last shape. */
   fits(line) {
     if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
     this.shape = shapeIsWhole(line) ? line : null;
     return this.shape !== null;
   }
 
-  /* What was open before can be again; what else is refused is asked for later. */
+  /* If opening blocks was refused, return to those open before; else try again later. */
   refused(why) {
     if (!this.before) {
       this.why = why;
@@ -212,8 +212,8 @@ export class LiveFeed {
 }
 
 /*
- * Lines of a file, by the time at which each came. Where several runs are in it, one behind the
- * other, each begins a snapshot's time behind the end of the one before.
+ * The lines of a file, each with its time. If the file has several runs, each begins one snapshot
+ * interval after the end of the previous run.
  */
 export class FileFeed {
   constructor(handlers, name, text) {
@@ -226,7 +226,7 @@ export class FileFeed {
     this.state = "replay";
     this.paused = false;
     this.speed = 1;
-    this.next = 0; /* the line that comes next */
+    this.next = 0; /* index of the next line */
     this.at = this.first;
   }
 
@@ -245,8 +245,8 @@ export class FileFeed {
   }
 
   /*
-   * What does not fit is left out, and so is what follows a shape that is not whole, to the next.
-   * Faults may have begun before the first shape: they stand behind it then.
+   * Skip invalid lines, and all lines between an invalid shape and the next shape. Events of faults
+   * that began before the first shape are moved behind it.
    */
   read(text) {
     const rows = text.split("\n"), early = [];
@@ -278,37 +278,37 @@ export class FileFeed {
         else this.leftOut++;
     });
     if (!this.lines.length)
-      throw new Error(early.length ? "this is no recording of fabemu: it has no shape"
+      throw new Error(early.length ? "this is not a recording of fabemu: it has no shape"
         : "this file is empty");
     this.pace = this.paceOf(this.lines[0].line);
     this.first = this.lines.find(({ line }) => line.event === "telemetry")?.at ?? 0;
     this.last = this.lines.at(-1).at;
   }
 
-  /* A row as an object; null: it is none. */
+  /* Parse a row; null: it is not an object. */
   parse(row, i, rows) {
     let line = null;
     if (!row.trim()) return null;
     try {
       line = JSON.parse(row);
     } catch {
-      if (i === 0) throw new Error("this is no recording of fabemu: line 1 is not JSON");
+      if (i === 0) throw new Error("this is not a recording of fabemu: line 1 is not JSON");
     }
     if (typeof line === "object" && line) return line;
-    if (i < rows - 1) this.leftOut++; /* the last one may be of a run that was killed */
+    if (i < rows - 1) this.leftOut++; /* the last row may be incomplete */
     return null;
   }
 
-  /* Before the first shape has come there is nothing but events, or this is another file. */
+  /* Before the first shape only events are valid. */
   checkFirst(line, shape) {
     const begins = line.event === "telemetry_shape";
     if (typeof line.event !== "string" || line.event === "telemetry")
-      throw new Error("this is no recording of fabemu: it does not begin with its shape");
+      throw new Error("this is not a recording of fabemu: it does not begin with its shape");
     if (begins && !shape)
-      throw new Error("this is no recording of fabemu: its shape is not whole");
+      throw new Error("this is not a recording of fabemu: its shape is invalid");
   }
 
-  /* Ten snapshots a second are one second's: of simulated time, many times slower. */
+  /* Recorded seconds per second at speed 1: such that ten snapshots are shown per second. */
   paceOf(shape) {
     return shape.every_ns ? (shape.every_ns / 1e9) * LOOKS_A_SECOND : 1;
   }
@@ -334,7 +334,7 @@ export class FileFeed {
     }
   }
 
-  /** Be at a time. Rows are cumulative: back is from the shape on, again. */
+  /** Go to a time. Rows are changes, so going back starts again from the shape. */
   seek(at) {
     this.at = Math.min(Math.max(at, this.first), this.last);
     if (!this.next || this.lines[this.next - 1].at > this.at) this.next = this.shapeBefore();
@@ -350,7 +350,7 @@ export class FileFeed {
     return ret;
   }
 
-  /** One snapshot further, or back. */
+  /** Go @by snapshots forward or back. */
   step(by) {
     const looks = this.lines.filter(({ line }) => line.event === "telemetry").map(({ at }) => at);
     const here = looks.findLastIndex((at) => at <= this.at);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * layout.js - where a network's parts are drawn: levels as rows, nodes at the bottom.
+ * layout.js - positions of the drawn parts of a network: levels are rows, with the nodes at the
+ * bottom.
  *
- * Switches with the same nodes below them are a stage of one subtree. Subtrees contain one another
- * as these sets of nodes do. Parts that would be too small, or too many, to be told apart are
- * folded: a subtree into a box, the switches of a stage into a bundle. A user opens and closes them
- * by hand.
+ * Switches of one level above the same nodes are a stage of one subtree. Subtrees contain each
+ * other as their sets of nodes do. Parts that are too small or too many to be distinguished are
+ * folded: a subtree into a box, the switches of a stage into a bundle. The user can open and close
+ * them.
  *
  * Sizes are in pixels for text of TEXT_PX, and grow with the text.
  */
@@ -14,15 +15,15 @@ const TEXT_PX = 14;
 const NODE_PX = 12; /* the least width of a node before its subtree is folded */
 const SWITCH_PX = 16; /* the same for a switch */
 const LINE_PX = 7; /* the same for a link, with its two lines, below a stage */
-const LEFT_PX = 58; /* margins: the names of the rows are at the left */
+const LEFT_PX = 58; /* left margin, with the names of the rows */
 const RIGHT_PX = 24;
-const TALL_PX = 250; /* from one row to the next, at most */
+const TALL_PX = 250; /* largest distance of two rows */
 
 /* --- subtrees ------------------------------------------------------------------------ */
 
 /*
- * Leaves: the nodes that the same switches have plugged in. What is below a switch is a set of
- * leaves, a bit each: nodes may be numbered in any order.
+ * A leaf is a set of nodes with cables to the same switches. The nodes below a switch are a set of
+ * leaves, with one bit each, since the nodes may be numbered in any order.
  */
 function leavesOf(model) {
   const own = model.switches.map(() => []), byNodes = new Map(), of = [];
@@ -62,7 +63,7 @@ function sizeOf(set) {
   return ret;
 }
 
-/* The subtrees of a network: each is a set of leaves with the switches above just these. */
+/* The subtrees of a network: each is a set of leaves with the switches above exactly these. */
 function subtreesOf(model) {
   const sets = setsBelow(model), all = new Map();
   const add = (set) => {
@@ -85,7 +86,7 @@ function subtreesOf(model) {
   return root;
 }
 
-/* Each into the smallest that holds it; in the order of their nodes. */
+/* Make each subtree a child of the smallest one that contains it. Children are sorted by nodes. */
 function nest(root, trees) {
   const sizes = new Map(trees.map((tree) => [tree, sizeOf(tree.set)]));
   trees.sort((a, b) => sizes.get(b) - sizes.get(a));
@@ -106,7 +107,7 @@ function nest(root, trees) {
   span(root);
 }
 
-/* What a subtree is remembered by: in a large network the same whatever is open in it. */
+/* A name for a subtree that does not depend on the open blocks. */
 function keyOf(model, { top, low, high, count }) {
   const block = (n) => model.blocks[model.switches.length + n] ?? -1;
   const [from, to] = [block(low), block(high)];
@@ -123,7 +124,7 @@ function nameTrees(model, root) {
   });
 }
 
-/* A node belongs to the switch that its first link is plugged into. */
+/* A node belongs to the subtree of the switch at its first link. */
 function placeNodes(model, root, treeOf) {
   const home = new Array(model.nodeCount).fill(null);
   for (const cable of model.cables)
@@ -136,7 +137,7 @@ function each(tree, visit) {
   tree.children.forEach((child) => each(child, visit));
 }
 
-/* All that is in it. */
+/* All switches and nodes of a subtree. */
 function membersOf(tree) {
   const ret = { switches: [], nodes: [] };
   each(tree, ({ stages, nodes }) => {
@@ -151,18 +152,18 @@ export class Layout {
     this.model = model;
     this.root = subtreesOf(model);
     this.levels = Math.max(model.shape.levels, ...model.switches.map((sw) => sw.level + 1), 1);
-    this.chosen = new Map(); /* subtrees and bundles that were opened or closed by hand */
+    this.chosen = new Map(); /* subtrees and bundles that the user has opened or closed */
     this.items = [];
     this.edges = [];
   }
 
-  /* --- what is open --- */
+  /* --- open and folded parts --- */
 
   isOpen(tree) {
     return tree === this.root || (this.chosen.get(tree.key) ?? this.auto.has(tree.key));
   }
 
-  /* Columns that a subtree takes. */
+  /* Width of a subtree, in columns. */
   columns(tree) {
     if (!this.isOpen(tree))
       return Math.min(Math.max(Math.sqrt(tree.count), 2.5), 7);
@@ -174,7 +175,7 @@ export class Layout {
     return Math.max(below, widest, 1.5);
   }
 
-  /* Open subtrees, the highest first, as long as all of the next are wide enough to be seen. */
+  /* Open subtrees level by level from the top, while all of a level are wide enough. */
   openAutomatically(width) {
     const most = width / NODE_PX;
     this.auto = new Set();
@@ -206,7 +207,7 @@ export class Layout {
     return true;
   }
 
-  /** A block was opened, or closed: so is what is drawn of it, and all that it is in is open. */
+  /** A block was opened or closed: draw it so, and open all subtrees around it. */
   reveal(block, open) {
     const { blocks, switches } = this.model;
     const nodes = [...Array(this.model.nodeCount).keys()]
@@ -236,9 +237,9 @@ export class Layout {
     this.chosen.clear();
   }
 
-  /* --- where it is --- */
+  /* --- positions --- */
 
-  /* @text: the height of the page's text, in pixels. */
+  /* @text: font size of the page, in pixels. */
   place(width, height, text) {
     this.zoom = text / TEXT_PX;
     const rows = this.levels + 1, top = 34 * this.zoom, bottom = 40 * this.zoom;
@@ -260,9 +261,8 @@ export class Layout {
   }
 
   /*
-   * A stage of this level becomes a bundle if it has more links to the parts below than there is
-   * room for, unless the user has opened it or its subtree. Returns whether there is any such
-   * stage.
+   * Turn stages of this level with too many links below for their width into bundles, except those
+   * that the user has opened or whose subtree he has opened. Returns true if there was one.
    */
   bundleCrowded(level) {
     const lines = new Map(), before = this.bundled.size;
@@ -343,9 +343,9 @@ export class Layout {
       y: (from + to) / 2, w: Math.max(width - 6, 8), h: to - from, ...membersOf(tree) });
   }
 
-  /* --- what joins it --- */
+  /* --- edges --- */
 
-  /* All cables between the same two things that are drawn are one edge, from the lower one up. */
+  /* All cables between the same two drawn items are one edge, from the lower item to the higher. */
   join() {
     const edges = new Map();
     this.edgeOf = new Int32Array(this.model.cables.length).fill(-1);
@@ -356,7 +356,7 @@ export class Layout {
       const farLevel = cable.toSwitch ? this.model.switches[cable.peer].level : -1;
       const farIsLow = farLevel < this.model.switches[cable.sw].level;
       const [low, high] = farIsLow ? [far, near] : [near, far];
-      const key = `${this.items[low].id}|${this.items[high].id}`; /* stays when places change */
+      const key = `${this.items[low].id}|${this.items[high].id}`; /* does not depend on positions */
       if (!edges.has(key))
         edges.set(key, { id: `edge ${key}`, low, high, cables: [], up: [], down: [],
           level: Math.min(farLevel, this.model.switches[cable.sw].level) + 1 });
@@ -374,19 +374,19 @@ export class Layout {
 
   endsOf(edge) {
     const low = this.items[edge.low], high = this.items[edge.high];
-    const across = (2 * high.x) / this.width - 1; /* in the whole picture, from -1 to 1 */
-    const within = (2 * (low.x - high.x)) / high.span; /* in the subtree of the higher one */
+    const across = (2 * high.x) / this.width - 1; /* position in the whole picture, -1 to 1 */
+    const within = (2 * (low.x - high.x)) / high.span; /* position in the higher item's subtree */
     return { x0: this.endAt(low, across), y0: low.y - low.h / 2,
       x1: this.endAt(high, within), y1: high.y + high.h / 2 };
   }
 
-  /* Lines at a bundle are spread in the order of their other ends, so that they do not cross. */
+  /* Lines at a bundle are ordered like their far ends, so that they do not cross. */
   endAt(item, share) {
     return item.kind !== "bundle" ? item.x
       : item.x + Math.min(Math.max(share, -1), 1) * (item.w / 2 - 4);
   }
 
-  /* --- what is at a point --- */
+  /* --- hit tests --- */
 
   itemAt(x, y) {
     return this.items.find((item) => Math.abs(x - item.x) <= Math.max(item.w / 2, 7) + 1 &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.js - the page: lines come from a feed, a model takes them, a layout places what it has, a
- * painter draws that, and panels tell of it. docs/web.md says what a person can do.
+ * main.js - the page: a feed delivers lines, a model applies them, a layout positions the parts of
+ * the network, a painter draws them, and panels describe them. docs/web.md is the user's guide.
  *
- * window.fabemu shows the model and what is drawn to whoever looks: tests, and the curious.
+ * window.fabemu gives tests and the browser's console access to the model and the drawing.
  */
 import { FileFeed, LiveFeed } from "./feed.js";
 import { Layout } from "./layout.js";
@@ -19,18 +19,18 @@ import { loadColour, ticksOf } from "./colours.js";
 import { short, timeText } from "./words.js";
 
 const FRAME_MS = 42; /* between two pictures, while something moves */
-const LINES = 8; /* about who waits for whom */
-const WRONG_MS = 4000; /* that a line about what cannot be shown is */
-const FILE_MOST = 1 << 29;
-const ANSWER_MS = 8000; /* for the server to answer: it waits 5 s for the fabric */
-const LIST_MS = 200; /* between two looks at the list of faults */
-const LOOK_MS = 100; /* from a snapshot to the next, at speed 1 */
-const PACE_MS = 1000; /* between two wishes about simulated time, which is held */
-const PACE_FOR_MS = 5000; /* for as long as this page may be gone, */
-const PACE_HIDDEN_MS = 65000; /* or is seldom let run by its browser */
+const LINES = 8; /* most lines about a standstill */
+const WRONG_MS = 4000; /* how long an error is shown */
+const FILE_MOST = 1 << 29; /* bytes of a recording */
+const ANSWER_MS = 8000; /* time-out of the server, which waits 5 s for the fabric */
+const LIST_MS = 200; /* between two requests for the list of faults */
+const LOOK_MS = 100; /* interval of snapshots, at speed 1 */
+const PACE_MS = 1000; /* between two requests for the pace of simulated time */
+const PACE_FOR_MS = 5000; /* how long the fabric obeys such a request, */
+const PACE_HIDDEN_MS = 65000; /* and one of a hidden page, which browsers seldom run */
 const REPORT_MS = 2000; /* between two reports, while the matrix is open */
-const CAPTION_MS = 1000; /* a caption is shown for at least so long */
-const TIP_PX = 14; /* from the pointer to its description */
+const CAPTION_MS = 1000; /* shortest time that a caption is shown */
+const TIP_PX = 14; /* distance of the tooltip from the pointer */
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
@@ -42,20 +42,20 @@ class Page {
     this.painter = new Painter(this.canvas);
     this.model = null;
     this.layout = null;
-    this.before = null; /* what was shown of the fabric, while a recording is */
+    this.before = null; /* model and layout of the fabric, while a recording is shown */
     this.served = location.hash === "#recording"; /* fabemu web FILE: there is no fabric */
     this.ended = this.served; /* the fabric has ended */
     this.selected = null; /* id of an item or edge */
-    this.turned = null; /* a block that is being opened or closed, in the next shape */
-    this.kinds = []; /* kinds of faults for the selected part: from the fabric */
+    this.toggled = null; /* the block that the next shape opens or closes */
+    this.kinds = []; /* kinds of faults for the selected part, from the fabric */
     this.kindChosen = null; /* the kind that the user has chosen */
-    this.faultsOf = this.kindsOf = ""; /* place and duration: of the form, and of the last reply */
+    this.faultsOf = this.kindsOf = ""; /* target and duration: of the form, of the last reply */
     this.dirty = true;
     this.last = 0;
-    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* of the pages that want something */
+    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* id in requests for the pace */
     this.matrix = new Matrix();
-    this.report = null; /* the last one of the fabric */
-    this.clock = 0; /* seconds that things have moved for */
+    this.report = null; /* the last report of the fabric */
+    this.clock = 0; /* time of the animation, in seconds */
     this.listen();
     this.setTheme(this.storedTheme());
     this.watchLive();
@@ -81,7 +81,7 @@ class Page {
     this.onState();
   }
 
-  /* While no snapshots come, nothing is drawn as if it moved. */
+  /* While no snapshots come, no movement is drawn. */
   onState() {
     const { feed } = this;
     if (feed.live && feed.state === "ended") this.ended = true;
@@ -94,7 +94,7 @@ class Page {
   }
 
   onLeftOut() {
-    this.flash(`lines are not as fabemu writes them, and are left out: ${this.feed.leftOut}`);
+    this.flash(`invalid lines skipped: ${this.feed.leftOut}`);
   }
 
   /* Load the recording that the server was given. */
@@ -112,14 +112,13 @@ class Page {
     try {
       if (file.size > FILE_MOST) throw new Error("this file is larger than 512 MiB");
       const feed = new FileFeed(this.handlers(), file.name, await file.text());
-      new Model(feed.shape); /* it must be whole before what is shown goes */
+      new Model(feed.shape); /* check that this works before the current feed is closed */
       this.feed.close();
       if (this.feed.live) this.before = { model: this.model, layout: this.layout };
       this.feed = feed;
       feed.speed = Number($("speed").value);
       feed.start();
-      if (feed.leftOut) this.flash(`${file.name}: ${feed.leftOut} lines are not as fabemu ` +
-        "writes them, and are left out");
+      if (feed.leftOut) this.flash(`${file.name}: invalid lines skipped: ${feed.leftOut}`);
     } catch (error) {
       this.tell(error.message);
       this.flash(`${file.name}: ${error.message}`);
@@ -128,7 +127,7 @@ class Page {
     this.renderFeed();
   }
 
-  /* For a moment, where the feed's state stands. */
+  /* Show an error for a moment in place of the feed's state. */
   flash(wrong) {
     clearTimeout(this.flashing);
     this.wrong = wrong;
@@ -146,8 +145,8 @@ class Page {
     if (same || folded) layout.chosen = this.layout.chosen;
     if (same && this.feed.live) model.carry(old);
     else if (folded) model.carryEvents(old);
-    if (this.turned !== null && model.blocks)
-      layout.reveal(this.turned, model.open.has(this.turned));
+    if (this.toggled !== null && model.blocks)
+      layout.reveal(this.toggled, model.open.has(this.toggled));
     this.show(model, layout, same);
     this.selectBlock();
     if (!this.feed.live) return;
@@ -160,12 +159,12 @@ class Page {
 
   /* --- simulated time --- */
 
-  /** Is it a run in simulated time, which goes as fast as pages want? */
+  /** Is this a run in simulated time, whose pace pages control? */
   get steers() {
     return this.feed.live && this.model?.virtual && !this.ended;
   }
 
-  /* What the page wants of time, again and again: should it die, time goes on. */
+  /* Request the pace again and again, so that simulated time continues if this page is gone. */
   pace() {
     clearTimeout(this.pacing);
     if (!this.steers) return;
@@ -175,11 +174,11 @@ class Page {
     this.pacing = setTimeout(() => this.pace(), PACE_MS);
   }
 
-  /* It is left, or closed: time goes on without it. */
-  letGo() {
+  /* The page is closed: end its request for the pace. */
+  releasePace() {
     if (!this.steers) return;
-    const wish = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
-    navigator.sendBeacon("ask", new Blob([wish], { type: "application/json" }));
+    const request = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
+    navigator.sendBeacon("ask", new Blob([request], { type: "application/json" }));
   }
 
   pause() {
@@ -192,7 +191,7 @@ class Page {
     this.pace();
   }
 
-  /* @same: as what is shown now, so what is selected stays. Null: nothing is known yet. */
+  /* @model, @layout: null before the first shape. @same: keep the selection. */
   show(model, layout, same) {
     const shape = model?.shape;
     this.model = model;
@@ -205,7 +204,7 @@ class Page {
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
       : `${shape.topo} · ${shape.profile}${settingsText(shape)} · clock ${shape.clock}` +
-        (shape.folded ? ` · folded to ${shape.nodes} groups of nodes` : "");
+        (shape.folded ? ` · shown as ${shape.nodes} groups of nodes` : "");
     document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
     this.renderStandstill();
     this.askKinds();
@@ -261,7 +260,7 @@ class Page {
 
   select(part) {
     this.selected = part ? part.id : null;
-    this.tell(part ? `${this.nameOf(part)}, ${this.stateOf(part)}` : "nothing selected");
+    this.tell(part ? [this.nameOf(part), ...this.statesOf(part)].join(", ") : "nothing selected");
     this.askKinds();
     $("selection").scrollIntoView({ block: "nearest" });
     this.renderSide();
@@ -278,51 +277,51 @@ class Page {
       : `subtree of ${model.nodeCountOf(part.nodes)} nodes, folded`;
   }
 
-  /* For who does not see it. */
-  stateOf(part) {
+  /* Description for screen readers. */
+  statesOf(part) {
     const { model } = this;
     const ways = part.cables ? [...part.up, ...part.down]
       : part.switches.flatMap((s) => model.waysOut[s]);
     const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsRate[way], 0)
       : part.nodes.reduce((sum, n) => sum + model.node.sentRate[n], 0);
     const states = part.cables ? [...new Set(part.cables.map((c) => model.stateName(c)))] : [];
-    return [...states, ...(model.hasRates ? [`${short(rate)} segments a second`] : [])].join(", ");
+    return [...states, ...(model.hasRates ? [`${short(rate)} segments per second`] : [])];
   }
 
-  /** Open what is folded, or fold the subtree of what is selected. */
+  /** Open a folded part, or fold the subtree of an open one. */
   toggle(part) {
-    if (!part || part.cables || this.turn(part) || !this.layout.toggle(part)) return;
+    if (!part || part.cables || this.toggleBlock(part) || !this.layout.toggle(part)) return;
     this.selected = null;
     this.place();
     this.select(null);
   }
 
-  /* Have the fabric open the block of a part, or close it, if that is what the part is for. */
-  turn(part) {
+  /* Have the fabric open or close the block of a part. False: the part does neither. */
+  toggleBlock(part) {
     const { model } = this, block = model.blockOf(part), [s] = part.switches;
     const closes = model.open.has(block);
     if (!this.feed.live || block < 0) return false;
     if (closes ? part.kind !== "switch" || model.switches[s].level !== model.tops.get(block)
       : !model.closed.has(block)) return false;
-    this.turned = block;
+    this.toggled = block;
     this.feed.openBlocks(closes ? [...model.open].filter((one) => one !== block)
       : [...model.open, block]);
     return true;
   }
 
-  /* What has just been opened, or closed, so that who is there by keyboard goes on there. */
+  /* Select the block that was opened or closed, so that the keyboard user continues there. */
   selectBlock() {
-    const { model, layout, turned } = this;
-    this.turned = null;
-    if (turned === null || !model.folded) return;
+    const { model, layout, toggled } = this;
+    this.toggled = null;
+    if (toggled === null || !model.folded) return;
     const items = layout.items.filter((item) => item.switches.some((s) =>
-      model.blocks[s] === turned) || item.nodes.some((n) =>
-      model.blocks[model.switches.length + n] === turned));
+      model.blocks[s] === toggled) || item.nodes.some((n) =>
+      model.blocks[model.switches.length + n] === toggled));
     if (items.length) this.select(items[0]);
   }
 
   onRefused(why) {
-    this.turned = null;
+    this.toggled = null;
     this.tell(why);
     this.flash(why);
   }
@@ -348,7 +347,7 @@ class Page {
     this.dirty = true;
   }
 
-  /* Show the description beside the pointer, where there is room for it. */
+  /* Show the tooltip beside the pointer. */
   renderTip({ clientX, clientY }) {
     const tip = $("tip"), part = this.part(this.painter.hovered);
     tip.hidden = !part;
@@ -361,7 +360,7 @@ class Page {
     tip.style.top = `${Math.max(Math.min(y + TIP_PX, height - tip.offsetHeight), 0)}px`;
   }
 
-  /** The nearest item that way from what is selected. */
+  /** Select the nearest item in a direction from the selected one. */
   move(dx, dy) {
     const { items } = this.layout, from = this.part(this.selected);
     if (!from || from.cables) {
@@ -390,7 +389,7 @@ class Page {
     this.select(edges[(edges.findIndex((edge) => edge.id === this.selected) + 1) % edges.length]);
   }
 
-  /* --- words --- */
+  /* --- texts --- */
 
   tell(text) {
     $("told").textContent = text;
@@ -418,7 +417,7 @@ class Page {
     this.renderCaption();
   }
 
-  /* A sentence stays long enough to be read. */
+  /* Each sentence stays for CAPTION_MS, so that it can be read. */
   renderCaption() {
     const { state } = this.feed;
     if (this.captionStays && state === this.captionState) return;
@@ -437,13 +436,13 @@ class Page {
     const { feed, model } = this;
     if (!model)
       return this.served ? "Waiting for the recording."
-        : feed.why ? `There is no picture yet: ${feed.why}` : "Waiting for the fabric.";
+        : feed.why ? `Waiting for the fabric: ${feed.why}` : "Waiting for the fabric.";
     if (feed.live && feed.state === "ended")
       return `The fabric has ended, ${timeText(model.at)} after its start.`;
     return model.hasRates ? captionOf(model) : "";
   }
 
-  /* The legend of the colours; it stays the same for as long as the fabric runs. */
+  /* The legend of the colours, which does not change while the fabric runs. */
   renderScale() {
     const { model } = this;
     $("scaleof").textContent = !model ? "" : model.capacity ? "load of a link"
@@ -470,7 +469,7 @@ class Page {
     this.renderFaultsAbsence();
     $("who").disabled = Boolean(feed.live && this.model?.virtual);
     $("who").title = $("who").disabled ? "A run in simulated time has no matrix of messages."
-      : "Who sends how much to whom (M)";
+      : "How much each node has sent to each other node (M)";
     if (feed.live) return;
     $("replayname").textContent = feed.name;
     $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
@@ -478,7 +477,7 @@ class Page {
     $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
   }
 
-  /* The reason why no fault can be injected; "": faults can be injected. */
+  /* If faults cannot be injected, show the reason instead of the form. */
   renderFaultsAbsence() {
     const { feed, model } = this;
     const why = !model ? "There is no fabric yet."
@@ -493,7 +492,7 @@ class Page {
     $("faultnot").textContent = why;
   }
 
-  /* --- asking the fabric --- */
+  /* --- requests to the fabric --- */
 
   async ask(request) {
     try {
@@ -508,7 +507,7 @@ class Page {
     }
   }
 
-  /* The place of a fault for the selected part; a random one if the part stands for many. */
+  /* The target of a fault for the selected part; a random one if the part is a group of several. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
@@ -522,7 +521,7 @@ class Page {
     return part.kind === "bundle" ? { place: `level=${part.level}` } : this.faultNodes(nodes);
   }
 
-  /* A fault can name RANGES ranges of nodes; if there are more, the others are left out. */
+  /* A fault can name at most RANGES ranges of nodes; the note says if some are missing. */
   faultNodes(nodes) {
     const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
     const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
@@ -532,9 +531,9 @@ class Page {
   }
 
   /*
-   * Ask the fabric which faults can be injected at the selected place. There is one request at a
-   * time, and another one if the selection has changed meanwhile. Until the answer comes, nothing
-   * can be injected.
+   * Query the fabric for the faults that can be injected at the selected part. There is one request
+   * at a time, and another one if the selection has changed meanwhile. Until the reply comes, the
+   * form is disabled.
    */
   async askKinds() {
     const wanted = this.faultsNow();
@@ -555,7 +554,7 @@ class Page {
     this.asksKinds = false;
   }
 
-  /* Place and duration of the form. The page asks the fabric again when these change. */
+  /* Target and duration of the form. The fabric is queried again when these change. */
   faultsNow() {
     return this.canInject ? `${this.faultPlace().place} ${$("duration").value}` : "";
   }
@@ -564,7 +563,7 @@ class Page {
     return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
   }
 
-  /* List all kinds for a place, with the reason where the fabric cannot have one. */
+  /* List all kinds of faults, with the reason for each kind that is impossible. */
   renderKinds(kinds) {
     const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
     this.kinds = kinds;
@@ -604,7 +603,7 @@ class Page {
     this.listFaults();
   }
 
-  /* One request at a time, and one more if something has happened meanwhile. */
+  /* One request at a time, and one more if the list may have changed meanwhile. */
   async listFaults() {
     this.listAgain = true;
     if (this.listing) return;
@@ -612,14 +611,14 @@ class Page {
     while (this.listAgain && this.feed.live && !this.ended) {
       this.listAgain = false;
       const reply = await this.ask({ cmd: "faults" });
-      if (reply.ok) this.renderFaults(reply.faults); /* else what was known is shown */
+      if (reply.ok) this.renderFaults(reply.faults); /* else the old list stays */
       await new Promise((done) => { setTimeout(done, LIST_MS); });
     }
     this.listing = false;
   }
 
-  /* A fault's row stays what it is while others come and go: somebody may be about to click in it,
-   * or be there by keyboard. */
+  /* The row of a fault is kept while others come and go: the user may be about to click in it, or
+   * have the keyboard focus in it. */
   renderFaults(faults) {
     const active = faults.filter((fault) => fault.state !== "over");
     const before = new Map([...$("active").children].map((row) => [row.dataset.fault, row]));
@@ -632,7 +631,7 @@ class Page {
     });
     const left = [...before.values()].some((row) => row.contains(document.activeElement));
     before.forEach((row) => row.remove());
-    if (left) $("text").focus(); /* who was there by keyboard is not sent to the page's begin */
+    if (left) $("text").focus(); /* keep the keyboard focus near the list */
   }
 
   faultRow({ fault, text }) {
@@ -648,12 +647,12 @@ class Page {
     this.listFaults();
   }
 
-  /* Who sends how much to whom: of the fabric, also while a recording is replayed. */
+  /* The matrix of the fabric, even while a recording is replayed. */
   async showMatrix() {
     if ($("matrix").open || $("who").disabled) return;
     $("matrix").showModal();
     this.renderMatrix();
-    if (this.asksReports) return; /* it was open a moment ago */
+    if (this.asksReports) return; /* the loop of the last call still runs */
     this.asksReports = true;
     while ($("matrix").open && !this.ended) {
       const reply = await this.ask({ cmd: "report" });
@@ -671,22 +670,22 @@ class Page {
     this.matrix.render(this.painter.theme, this.matrixNote());
   }
 
-  /* What the matrix is of, or why there is none. */
+  /* The fabric that the matrix is of, or the reason why there is no matrix. */
   matrixNote() {
     if (!this.report)
       return this.served ? "A recording has counters and events, but no messages between nodes. " +
         "The file of fabemu run --report has them, under communication.messages."
         : this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.";
-    return this.feed.live ? "" : "Of the fabric, not of this recording: ";
+    return this.feed.live ? "" : "Data of the fabric, not of this recording: ";
   }
 
-  /* Nothing moves, and somebody waits: who for whom. */
+  /* While nothing moves: which process waits for which. */
   renderStandstill() {
     const standstill = this.model?.standstill, lines = standstill
       ? standstillLines(standstill, this.model.numbered) : [];
     this.painter.still = standstill ? standstillMarks(standstill) : null;
     $("standstill").hidden = !lines.length;
-    /* said once, when it begins: the list changes each second */
+    /* an alarm only when it begins, since the list changes each second */
     if (!lines.length) $("alarm").textContent = "";
     else if (!$("alarm").textContent) $("alarm").textContent = `Nothing moves. ${lines[0]}`;
     if (!lines.length) return;
@@ -703,7 +702,7 @@ class Page {
     let stored = null;
     try {
       stored = localStorage.getItem("fabemu-theme");
-    } catch { /* a browser that keeps nothing */ }
+    } catch { /* the browser does not store data */ }
     return stored || (DARK.matches ? "dark" : "light");
   }
 
@@ -723,7 +722,7 @@ class Page {
     this.setTheme(this.theme === "dark" ? "light" : "dark");
     try {
       localStorage.setItem("fabemu-theme", this.theme);
-    } catch { /* a browser that keeps nothing */ }
+    } catch { /* the browser does not store data */ }
   }
 
   /* --- keys and buttons --- */
@@ -742,7 +741,7 @@ class Page {
     document.addEventListener("visibilitychange", () => this.pace());
     $("pause").addEventListener("click", () => this.pause());
     $("who").addEventListener("click", () => this.showMatrix());
-    addEventListener("pagehide", () => this.letGo());
+    addEventListener("pagehide", () => this.releasePace());
     $("open").addEventListener("click", () => $("file").click());
     $("file").addEventListener("change", () => {
       if ($("file").files[0]) this.replay($("file").files[0]);
@@ -808,7 +807,7 @@ class Page {
     };
   }
 
-  /** What is drawn now, for who compares it with counters. */
+  /** The current drawing, which tests compare with counters. */
   drawn() {
     const { painter, layout, model } = this;
     return {

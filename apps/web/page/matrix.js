@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * matrix.js - who has sent how much to whom: the report's matrix (docs/communication.md) as a
- * picture, and the pairs with most bytes as a list. It is asked for while it is looked at.
+ * matrix.js - the communication matrix of the report (docs/communication.md) as a picture, and a
+ * list of the pairs with most bytes.
  */
 import { scaled } from "./colours.js";
 import { el } from "./panel.js";
 import { bytesText, short } from "./words.js";
 
-const CELL_PX = 2; /* at least; where nodes are many, a cell is several of them */
-const PAIRS = 12; /* in the list */
+const CELL_PX = 2; /* smallest size; with many nodes a cell stands for several */
+const PAIRS = 12; /* length of the list */
 
 const $ = (id) => document.getElementById(id);
 
@@ -17,13 +17,13 @@ const nodesText = (from, to) => (from === to ? `node ${from}` : `nodes ${from}â€
 export class Matrix {
   constructor() {
     this.canvas = $("cells");
-    this.at = null; /* [row, column] of the cell that is told of */
+    this.at = null; /* [row, column] of the described cell */
     this.take(null, 0);
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  /** A report's "messages"; null: there is none. Of so many nodes. */
+  /** @messages: of a report, or null. @nodes: number of nodes. */
   take(messages, nodes) {
     this.messages = messages;
     this.nodes = nodes;
@@ -63,7 +63,7 @@ export class Matrix {
     return `${note}${messages.messages.toLocaleString("en")} messages of ` +
       `${bytesText(messages.bytes)}, between ${messages.pairs.toLocaleString("en")} ` +
       "pairs of nodes" +
-      (left ? `; of ${left.toLocaleString("en")} pairs with fewest bytes it is not listed` : "");
+      (left ? `; the ${left.toLocaleString("en")} pairs with fewest bytes are not listed` : "");
   }
 
   draw(theme) {
@@ -112,7 +112,7 @@ export class Matrix {
     this.tell();
   }
 
-  /* Of the cell that is pointed at. */
+  /* Describe the cell under the pointer. */
   tell() {
     const [row, column] = this.at || [this.count, this.count];
     if (row >= this.count || column >= this.count) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * model.js - a fabric as the lines of telemetry tell of it: docs/telemetry.md has the fields.
+ * model.js - state of a fabric, built from lines of telemetry: docs/telemetry.md has the fields.
  *
- * Nothing here knows how it is drawn. A way is one direction of a cable: 2C towards its first end,
- * 2C + 1 from it. Rates are since the snapshot before, in things a second.
+ * It is independent of the drawing. A way is one direction of a cable: 2C to the first end of cable
+ * C, 2C + 1 from it. Rates are per second, since the previous snapshot.
  */
 
 import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
 
 const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
-const FINISHED = 64; /* collectives that are remembered */
-const EVENTS = 200;
-const HISTORY = 240; /* snapshots: 24 s of the stream, as a rule */
-const WITH_REPLIES = 3; /* a short message: two segments on the wire, and a reply the other way */
-const HISTORY_NUMBERS = 4e6; /* of all ways, at most */
+const FINISHED = 64; /* number of recent collectives that are kept */
+const EVENTS = 200; /* number of recent events that are kept */
+const HISTORY = 240; /* snapshots that are kept: usually 24 s */
+const WITH_REPLIES = 3; /* a short message: two segments, and a reply in the other direction */
+const HISTORY_NUMBERS = 4e6; /* limit of the numbers kept for all ways */
 
-/* Counters of one kind of part, counters.js has them: their values, and their rates per second. */
+/* Values and rates of the counters @list of @count parts of one kind. */
 class Counters {
   constructor(count, list) {
     this.names = list.map(({ name }) => name);
@@ -26,7 +26,7 @@ class Counters {
     }
   }
 
-  /* Rows [part, counter, …]; parts without a row have not changed. */
+  /* Apply rows [part, counter, …]; parts without a row have not changed. */
   take(rows, seconds) {
     for (const name of this.names) this[name + "Rate"].fill(0);
     for (const row of rows || []) {
@@ -54,14 +54,14 @@ export class Model {
       ({ level, position, low, high }));
     this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane, count, ...at]) =>
       ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1, at }));
-    this.folded = shape.folded || null; /* how much it stands for, and which of it is open */
+    this.folded = shape.folded || null; /* size and open blocks of an aggregated network */
     this.readNumbers();
     this.ways = new Counters(2 * this.cables.length, WAY_COUNTERS);
     this.sw = new Counters(this.switches.length, SWITCH_COUNTERS);
     this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
-    this.wrong = new Uint32Array(this.cables.length); /* cables of it that are not up */
+    this.wrong = new Uint32Array(this.cables.length); /* number of cables that are not up */
     this.processes = new Array(this.nodeCount).fill(null);
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};
@@ -70,9 +70,9 @@ export class Model {
     this.finished = new Map();
     this.events = [];
     this.at = 0; /* seconds since the fabric's start */
-    this.sample = 0; /* 0: no snapshot has come */
+    this.sample = 0; /* number of the last snapshot; 0: none yet */
     this.skipped = 0;
-    this.standstill = null; /* who waits for whom, as docs/control.md has it, while nothing moves */
+    this.standstill = null; /* the event (docs/control.md), while nothing moves */
     this.ended = false;
     this.openHistory();
     this.waysOut = this.switches.map(() => []);
@@ -82,17 +82,17 @@ export class Model {
     });
   }
 
-  /* What the fabric calls the parts, and the blocks that they are in: docs/telemetry.md. */
+  /* Numbers, blocks and sizes of the groups of an aggregated network: docs/telemetry.md. */
   readNumbers() {
     const { folded } = this, first = this.switches.length;
     this.numbers = folded?.number_of || null;
     this.blocks = folded?.block_of || null;
     this.counts = folded?.count_of || null;
     this.open = new Set(folded?.open || []);
-    this.partOf = new Map(); /* nodes by their numbers */
+    this.partOf = new Map(); /* index of a node, by its number in the fabric */
     for (let n = 0; n < this.nodeCount; n++) this.partOf.set(this.nodeNumber(n), n);
-    this.closed = new Set(); /* blocks with something in them that is folded */
-    this.tops = new Map(); /* by block: the highest level */
+    this.closed = new Set(); /* blocks that can be opened */
+    this.tops = new Map(); /* highest level of each block */
     this.blocks?.forEach((block, part) => {
       if (this.numbers[part] < 0) this.closed.add(block);
       if (part < first)
@@ -100,7 +100,7 @@ export class Model {
     });
   }
 
-  /** In the fabric; -1: it is many. */
+  /** Number of a switch or node in the fabric; -1: it is a group of several. */
   switchNumber(s) {
     return this.numbers ? this.numbers[s] : s;
   }
@@ -109,7 +109,7 @@ export class Model {
     return this.numbers ? this.numbers[this.switches.length + n] : n;
   }
 
-  /** The one block that all of an item is in; -1: there is none. */
+  /** The block that contains all of an item; -1: none. */
   blockOf(item) {
     if (!this.blocks) return -1;
     const blocks = new Set([...item.switches.map((s) => this.blocks[s]),
@@ -117,7 +117,7 @@ export class Model {
     return blocks.size === 1 ? [...blocks][0] : -1;
   }
 
-  /** So many switches, or nodes, some parts are. */
+  /** Number of switches, or of nodes, in some parts. */
   switchCount(parts) {
     return parts.reduce((sum, s) => sum + (this.counts?.[s] ?? 1), 0);
   }
@@ -141,7 +141,7 @@ export class Model {
       stalls: new Float32Array(this.slots * this.ways.count),
       totals: Array.from({ length: this.slots }, () => ({})),
     };
-    this.taken = 0; /* snapshots in the history, so far */
+    this.taken = 0; /* number of snapshots added to the history */
   }
 
   /** Rates are known from the second snapshot on. */
@@ -149,13 +149,13 @@ export class Model {
     return this.taken > 1;
   }
 
-  /** No snapshots come any more: what is not known to move is at rest. */
+  /** No snapshots come any more: set all rates to 0. */
   rest() {
     [this.ways, this.sw, this.node].forEach((counters) => counters.rest());
     for (const name of Object.keys(this.rates)) this.rates[name] = 0;
   }
 
-  /** The stream of the same fabric has begun anew: what was remembered of it is still so. */
+  /** The stream of the same fabric has begun anew: keep the history of the old model. */
   carry(before) {
     this.past = before.past;
     this.taken = before.taken;
@@ -164,7 +164,7 @@ export class Model {
     this.at = before.at;
   }
 
-  /** The same of one that is folded otherwise: rows of parts are not these here. */
+  /** The same if other blocks are open: the history of parts does not fit. */
   carryEvents(before) {
     this.events = before.events;
     this.finished = before.finished;
@@ -172,7 +172,7 @@ export class Model {
     this.at = before.at;
   }
 
-  /** One line of the stream. True: it is a snapshot. */
+  /** Apply a line of the stream. Returns true for a snapshot. */
   take(line) {
     if (line.event === "telemetry") {
       this.takeSnapshot(line);
@@ -185,7 +185,7 @@ export class Model {
   takeSnapshot(line) {
     const at = this.virtual ? line.at_ps / 1e12 : line.at_ns / 1e9;
     const seconds = this.sample ? at - this.at : 0;
-    if (at < this.at) this.forget(); /* carried from one of the same name, which has ended */
+    if (at < this.at) this.forget(); /* the history is of an earlier fabric with the same name */
     this.ways.take(line.links, seconds);
     this.sw.take(line.switches, seconds);
     this.node.take(line.nodes, seconds);
@@ -222,7 +222,7 @@ export class Model {
     const unit = this.virtual ? 1e12 : 1e9;
     for (const [group, number, kind, bytes, members, began, ended] of rows) {
       const key = `${group}:${number}`;
-      this.finished.delete(key); /* the newest are last */
+      this.finished.delete(key); /* so that the newest are last */
       this.finished.set(key, { group, number, kind: this.shape.wait_kinds[kind], bytes, members,
         began: began / unit, ended: ended / unit });
     }
@@ -249,7 +249,7 @@ export class Model {
     this.taken++;
   }
 
-  /** The past, the oldest first: [at, value] of each snapshot. @value: of its slot. */
+  /** The history, oldest first: [time, value] of each snapshot. @value: function of its slot. */
   series(value) {
     const count = Math.min(this.taken, this.slots), ret = [];
     for (let i = this.taken - count; i < this.taken; i++)
@@ -257,18 +257,18 @@ export class Model {
     return ret;
   }
 
-  /** Of some ways together: "segments" or "stalls" a second, over the past. */
+  /** History of the sum over some ways: "segments" or "stalls" per second. */
   seriesOfWays(name, ways) {
     return this.series((slot) => ways.reduce((sum, way) =>
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /* How many of the last @count snapshots have rates: the very first one has none. */
+  /* How many of the last @count snapshots have rates: the first snapshot has none. */
   recent(count) {
     return Math.max(Math.min(count, this.taken - 1, this.slots), 0);
   }
 
-  /** Mean rates of all ways, "segments" or "stalls" a second, over the last @count snapshots. */
+  /** Mean rates of all ways, "segments" or "stalls" per second, over the last @count snapshots. */
   meanOfWays(name, count) {
     const ret = new Float64Array(this.ways.count), slots = this.recent(count);
     for (let i = this.taken - slots; i < this.taken; i++) {
@@ -278,30 +278,30 @@ export class Model {
     return ret;
   }
 
-  /** The same of a total. */
+  /** The same for a total. */
   meanOfTotal(name, count) {
     const slots = this.recent(count);
     return slots ? this.series((slot) => this.past.totals[slot][name] || 0).slice(-slots)
       .reduce((sum, [, value]) => sum + value / slots, 0) : 0;
   }
 
-  /** Segments a second that a link can carry, each way; 0: no limit but this computer's speed. */
+  /** Capacity of a link in each direction, in segments per second; 0: no limit. */
   get linkRate() {
     const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
     return clock !== "raw" && bytes && segment ? bytes / segment : 0;
   }
 
-  /** Do counters of links count replies, too? They are much shorter than segments. */
+  /** Do counters of links include replies? They are much shorter than segments. */
   get countsReplies() {
     return this.shape.queue === "packets";
   }
 
-  /** The rate that the counters of a fully busy link show; 0: not known. */
+  /** Rate of the counters of a fully loaded link; 0: unknown. */
   get capacity() {
     return this.countsReplies ? 0 : this.linkRate;
   }
 
-  /** The end of the scale of loads, in segments a second; 0: the scale is that of clock raw. */
+  /** Upper end of the scale of loads, in segments per second; 0: the scale of clock raw. */
   get scaleEnd() {
     return this.linkRate * (this.countsReplies ? WITH_REPLIES : 1);
   }
@@ -320,13 +320,13 @@ export class Model {
     return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
   }
 
-  /** For what names nodes and switches by their numbers in the fabric, not by those of groups. */
+  /** Names of switches and nodes by their numbers in the fabric, not by those of groups. */
   get numbered() {
     if (!this.folded) return this;
     return { switchName: (s) => `switch ${s}`, nodeName: (n) => `node ${n}`, processes: [] };
   }
 
-  /** What docs/faults.md calls a cable: S:P, or nN:L. Null: it is many. */
+  /** Name of a cable in docs/faults.md: S:P, or nN:L. Null: it is several. */
   cableText(c) {
     const cable = this.cables[c];
     if (this.folded) return cable.at.length ? cable.at.join(":") : null;
@@ -346,7 +346,7 @@ export class Model {
     return this.switchNumber(s) < 0 ? this.switchName(s) : `${this.switchName(s)} port ${port}`;
   }
 
-  /** Collectives that were finished last, the newest first. */
+  /** The collectives that finished last, newest first. */
   lastFinished(count) {
     return [...this.finished.values()].slice(-count).reverse();
   }

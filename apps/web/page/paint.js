@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paint.js - a laid out network on a canvas. It reads the model and changes nothing of it.
+ * paint.js - draws the network on a canvas. It only reads the model.
  *
- * A cable is two lines, one for each way. Colour: its load. Thickness: its rate. Dashes over it:
- * segments that had to wait for a credit. Dots run the way that segments go, from level to level,
- * up and then down, as a collective does: what the counters saw in a tenth of a second, slowed
- * down.
+ * A cable is two lines, one for each direction. Colour: its load. Thickness: its rate. Dashes over
+ * it: segments that had to wait for a credit. Dots run in the direction of the segments, from level
+ * to level, up and then down, as in a collective: a slow-motion picture of the last tenth of a
+ * second.
  */
 import { THEMES, loadColour, shareOf } from "./colours.js";
 
@@ -23,7 +23,7 @@ export class Painter {
     this.theme = THEMES.dark;
     this.chosen = null; /* id of an item or edge */
     this.hovered = null;
-    this.still = null; /* while nothing moves: standstillMarks() */
+    this.still = null; /* standstillMarks(), while nothing moves */
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
@@ -31,7 +31,7 @@ export class Painter {
     this.theme = THEMES[name];
   }
 
-  /** A model and its layout, null: none; what was shown before is forgotten. */
+  /** Show a model with its layout; null: none. */
   setModel(model, layout) {
     this.model = model;
     this.layout = layout;
@@ -48,7 +48,7 @@ export class Painter {
     this.ages = new Map(held.map((shown) => [shown, new Uint8Array(shown.length)]));
   }
 
-  /** A snapshot was taken. */
+  /** The model has taken a snapshot. */
   follow() {
     const { ways, sw, node } = this.model;
     this.hold(this.shown, ways.segmentsRate);
@@ -71,7 +71,7 @@ export class Painter {
     }
   }
 
-  /** Nothing is known to move any more. */
+  /** No snapshots come any more: show no movement. */
   rest() {
     for (const shown of this.ages?.keys() || []) shown.fill(0);
   }
@@ -92,7 +92,7 @@ export class Painter {
     this.zoom = this.text / 14;
   }
 
-  /* @share: of the page's text. */
+  /* @share: size relative to the page's text. */
   font(share, weight = "") {
     return `${weight} ${(share * this.text).toFixed(1)}px ${FONT}`;
   }
@@ -128,7 +128,7 @@ export class Painter {
 
   /* --- cables --- */
 
-  /* Of one link; of many that are folded, the mean. */
+  /* Rate of one link; for several the mean. */
   rateOf(way) {
     return this.shown[way] / this.model.cables[way >> 1].count;
   }
@@ -137,7 +137,7 @@ export class Painter {
     return shareOf(rate, this.model.scaleEnd);
   }
 
-  /* Of an edge's ways: the mean rate of a link for the colour, and the sum for the thickness. */
+  /* Load of an edge in one direction: the mean rate sets the colour, the sum the thickness. */
   loadOf(ways) {
     let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
@@ -148,7 +148,7 @@ export class Painter {
     return { sum, waited, share: this.shareOf(links ? sum / links : 0) };
   }
 
-  /** How a way of an edge is drawn: what tests compare with counters. */
+  /** How one direction of an edge is drawn. Tests compare this with counters. */
   styleOf(ways) {
     const load = this.loadOf(ways);
     return { ...load,
@@ -157,7 +157,7 @@ export class Painter {
       stalled: load.waited > 0 ? load.waited / (load.waited + load.sum) : 0 };
   }
 
-  /* A way's line: beside the other's. */
+  /* The line of one direction, beside that of the other. */
   lineOf(edge, down) {
     const dx = edge.x1 - edge.x0, dy = edge.y1 - edge.y0, long = Math.hypot(dx, dy) || 1;
     const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12) * this.zoom;
@@ -254,7 +254,7 @@ export class Painter {
 
   /* --- switches and nodes --- */
 
-  /* The load of a switch: that of its busiest output. */
+  /* The colour of a switch: the load of its busiest output. */
   loadOfSwitch(s) {
     const most = this.model.waysOut[s].reduce((a, way) => Math.max(a, this.rateOf(way)), 0);
     return most > 0 ? loadColour(this.theme, this.shareOf(most)) : this.theme.idle;
@@ -308,7 +308,7 @@ export class Painter {
       this.label([name], item.x, item.y - item.h / 2 - 8 * this.zoom, item.room - 4);
   }
 
-  /* Light around a box: a shadow would be ten times the work. */
+  /* Light around a box. A shadow would take ten times as long. */
   glow(item) {
     const { ctx } = this;
     ctx.strokeStyle = this.theme.combine;
@@ -346,7 +346,7 @@ export class Painter {
         this.layout.unit * every - 4);
   }
 
-  /* Long enough for a person to see. */
+  /* Waits long enough to be marked. */
   waitsLong(n) {
     return this.model.at - this.model.waits[n].since > WAIT_S;
   }
@@ -362,7 +362,7 @@ export class Painter {
     ctx.setLineDash([]);
   }
 
-  /* A cell for each of many, in the colour of its load, as large as there is room for. */
+  /* A cell for each part in the colour of its load, as large as the space allows. */
   cells(parts, x, y, w, h, colourOf) {
     const { ctx } = this;
     let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX * this.zoom), across;
@@ -416,7 +416,7 @@ export class Painter {
       this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
   }
 
-  /* The first of the texts that there is room for. */
+  /* Write the first of the texts that fits. */
   label(texts, x, y, room) {
     const { ctx } = this;
     ctx.font = this.font(0.85);
@@ -427,7 +427,7 @@ export class Painter {
     if (text) ctx.fillText(text, x, y);
   }
 
-  /* --- who waits for whom, when nothing moves --- */
+  /* --- arrows from a waiting node to its peer, while nothing moves --- */
 
   drawWaits() {
     if (!this.still) return;

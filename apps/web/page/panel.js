@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * panel.js - the words and numbers beside the picture. All text is added to the page as text, never
- * as HTML: names may come from a recording that somebody else has made.
+ * panel.js - texts and numbers beside the picture. All text is added to the page as text, never as
+ * HTML: names may come from an untrusted recording.
  */
 import { NODE_COUNTERS, SWITCH_COUNTERS, TOTALS, WAY_COUNTERS } from "./counters.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
-/** An element: attributes, handlers (functions), and children: text or elements. */
+/** Make an element. @attributes: values, or functions as event handlers. */
 export function el(tag, attributes = {}, ...children) {
   const ret = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -18,7 +18,7 @@ export function el(tag, attributes = {}, ...children) {
   return ret;
 }
 
-export const RANGES = 32; /* of nodes that a fault names, at most */
+export const RANGES = 32; /* most ranges of nodes in a fault */
 
 /** Numbers as ranges: [[0, 3], [7, 7]]. */
 export function rangesOf(numbers) {
@@ -47,7 +47,7 @@ function svg(tag, attributes, ...children) {
   return ret;
 }
 
-/** Lines over time: @series: [{points: [[at, value], …], kind}]; values are in @unit. */
+/** Lines over time. @series: [{points: [[at, value], …], kind}], with values in @unit. */
 export function chart(series, unit, label) {
   const width = 300, height = 84, foot = 14;
   const points = series.flatMap((one) => one.points);
@@ -67,9 +67,9 @@ export function chart(series, unit, label) {
   svg("text", { x: width - 2, y: height - 2, class: "tick end" }, "now"));
 }
 
-/* --- what is selected --------------------------------------------------------------- */
+/* --- the selected part -------------------------------------------------------------- */
 
-/* Rows of a table of counters: name, in total, a second. */
+/* A table of counters. @rows: [name, total, rate, class]. */
 function counters(rows) {
   return el("table", { class: "counters" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "counter"),
@@ -82,11 +82,11 @@ function counters(rows) {
 
 const sumOf = (values, parts) => parts.reduce((sum, part) => sum + values[part], 0);
 
-/* Rows whose rates stand out while they are above 0, by the counter's name. */
+/* Classes of rows that are highlighted while their rate is above 0, by counter. */
 const MARKS = { stalls: "stalled", credit_stalls: "stalled", errors: "wrong",
   contributions: "combined" };
 
-/* Rows of the counters @list of some parts together. @of: their values, of a Model. */
+/* Rows of the sums of counters @list over @parts. @of: their values. */
 function partRows(list, of, parts, text = (counter) => counter.text) {
   return list.map((counter) => [text(counter), sumOf(of[counter.name], parts),
     counter.level ? null : sumOf(of[counter.name + "Rate"], parts), MARKS[counter.name]])
@@ -95,13 +95,13 @@ function partRows(list, of, parts, text = (counter) => counter.text) {
 
 const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" && value > 0);
 
-/* What is queued are segments or packets. */
+/* Levels (queue lengths) count segments or packets. */
 function wayRows(model, name, ways) {
   return partRows(WAY_COUNTERS, model.ways, ways, ({ level, text }) =>
     `${level ? `${model.shape.queue || "segments"} ` : ""}${text} ${name}`);
 }
 
-/* A chart of two rates, and what its lines are. @what: "segments", or "segment hops". */
+/* A chart of two rates, with its key. @what: "segments" or "segment hops". */
 function history(model, what, segments, stalls) {
   return el("div", {},
     chart([{ points: segments, kind: "segments" }, { points: stalls, kind: "stalls" }],
@@ -114,8 +114,8 @@ function history(model, what, segments, stalls) {
 function loadFact(model, name, ways) {
   const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
   const share = sumOf(model.ways.segmentsRate, ways) / links / model.capacity;
-  return `${name}: ${Math.min(Math.round(100 * share), 100)} % of what ` +
-    `${links === 1 ? "the link carries" : "the links carry"}`;
+  return `${name}: ${Math.min(Math.round(100 * share), 100)} % of the ` +
+    `capacity of ${links === 1 ? "the link" : "the links"}`;
 }
 
 function edgePart(model, edge) {
@@ -124,7 +124,7 @@ function edgePart(model, edge) {
   const outs = sumOf(model.outs, edge.cables);
   const up = states.filter((name) => name === "up").length, text = model.cableText(first);
   const all = edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0);
-  const many = all > edge.cables.length; /* of some only the sum is known */
+  const many = all > edge.cables.length; /* includes groups of cables */
   return {
     title: one ? model.cableName(first) : `${all} links`,
     facts: [text === null ? null : one ? `link=${text}` : `the first one is link=${text}`,
@@ -138,7 +138,7 @@ function edgePart(model, edge) {
   };
 }
 
-/* What a second click does on a part of a large network. */
+/* The effect of a second click on a part of a large network. */
 function blockFact(model, item) {
   const block = model.blockOf(item), [s] = item.switches;
   if (block < 0) return null;
@@ -202,23 +202,23 @@ function boxPart(model, item) {
   return part;
 }
 
-/* A word as a shell takes it. */
+/* A word quoted for a shell. */
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
   : `'${word.replaceAll("'", "'\\''")}'`;
 
-/** What options have set in the profile: " with link_retry=go_back_n". */
+/** The settings of the profile from options: " with link_retry=go_back_n". */
 export function settingsText({ origin }) {
   const settings = Object.entries(origin?.settings || {});
   return settings.length ? ` with ${settings.map(([name, value]) => `${name}=${value}`).join(", ")}`
     : "";
 }
 
-/* The command that made this fabric or recording, where and when. */
+/* The command that started this fabric, with version, host and date. */
 function originFacts({ origin }) {
   if (!origin) return [];
   const { version, host, date, command } = origin, seed = origin.seed ?? null;
   return [`fabemu ${version ?? "of an unknown version"}, host ${host ?? "unknown"}, ` +
-      `begun ${date ?? "at an unknown time"}${seed === null ? "" : `, seed ${seed}`}`,
+      `started ${date ?? "at an unknown time"}${seed === null ? "" : `, seed ${seed}`}`,
   command?.length ? command.map(quoted).join(" ") : null];
 }
 
@@ -233,12 +233,12 @@ function fabricPart(model) {
       `${shape.folded ? "shown as " : ""}${shape.nodes} ` +
         `${shape.folded ? "groups of " : ""}nodes, ` +
         `${shape.switches.length} switches, ${shape.cables.length} links`,
-      model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s each way`
+      model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s in each direction`
         : "clock raw: no limit on the rate of a link",
       model.countsReplies ? "counters of links count replies as segments, too" : null,
       model.virtual ? "rates are per second of simulated time" : null,
       shape.hosts ? `on ${shape.hosts.length} hosts` : null,
-      model.skipped ? `${counted(model.skipped, "snapshot")} left out: this browser was too slow`
+      model.skipped ? `${counted(model.skipped, "snapshot")} skipped: this browser was too slow`
         : null,
       ...originFacts(shape),
       "Click a link, a switch or a node to see its counters"],
@@ -255,7 +255,7 @@ function describe(model, part) {
       : part.kind === "box" ? boxPart(model, part) : switchPart(model, part);
 }
 
-/** Fill @place with the counters of the part that is selected; null: of the fabric. */
+/** Fill @place with the counters of @part; null: of the whole fabric. */
 export function renderSelection(place, model, part) {
   const { title, facts, rows, ways, past } = describe(model, part);
   place.replaceChildren(el("h2", {}, title),
@@ -265,7 +265,7 @@ export function renderSelection(place, model, part) {
     counters(model.hasRates ? rows : rows.map(([name, total]) => [name, total, null])));
 }
 
-/** Fill @place with a short description of a part, for the pointer. */
+/** Fill @place with the tooltip of a part. */
 export function renderTip(place, model, part) {
   const { title, facts, rows } = describe(model, part);
   const moving = rows.filter(([, , rate]) => rate > 0).map(([name, , rate]) =>
@@ -288,7 +288,7 @@ export function renderCollectives(place, model) {
     place.append(el("li", { class: "none" }, "No collective has finished yet."));
 }
 
-/** An event, as a line. */
+/** A line for an event. */
 export function eventText(event) {
   const cable = event.cable !== undefined ? ` ${event.cable}` : "";
   switch (event.event) {
@@ -308,7 +308,7 @@ export function eventText(event) {
     case "unit":
       return `combine unit of switch ${event.switch} ${event.state}`;
     case "lost":
-      return `data lost for good: ${event.why}`;
+      return `data lost: ${event.why}`;
     case "partitioned":
       return `${counted(event.without_route, "pair")} of nodes without a route`;
     case "disagreement":
@@ -330,10 +330,7 @@ export function eventText(event) {
 const GRAVE = new Set(["lost", "node_died", "broken", "down", "taken out", "stuck", "begins",
   "test failed"]);
 
-/*
- * Consecutive hits of one fault share one line. So do consecutive events of switches that had no
- * route.
- */
+/* Consecutive hits of one fault share a line; so do consecutive events about missing routes. */
 function gathered(events) {
   const ret = [];
   let from = 0;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.js - which process waits for which while nothing moves: from the event "standstill",
- * whose fields docs/control.md describes.
+ * standstill.js - describes which process waits for which while nothing moves, from the event
+ * "standstill" (docs/control.md).
  *
  * Pure functions of the event and of the names of nodes.
  */
 import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
 
-const OLD_NS = 1e9; /* an operation or a call is mentioned from this age on */
-const CYCLE_MOST = 3; /* in longer cycles, operations are not described */
+const OLD_NS = 1e9; /* younger operations and calls are not mentioned */
+const CYCLE_MOST = 3; /* the operations of longer cycles are not described */
 
-/* Why an operation with another node waits. */
+/* The reason why an operation with another node waits. */
 function whyText({ kind, state }) {
-  if (state === "unsent") return "it has not left, because the other takes no more";
-  if (state === "moving") return "its data is on the way";
+  if (state === "unsent") return "it was not sent, because the receiver accepts no more";
+  if (state === "moving") return "its data is being transferred";
   return kind === "receive" ? "nothing has come that matches" : "no receive there matches";
 }
 
-/* --- what processes wait in ----------------------------------------------------------- */
+/* --- pending operations --------------------------------------------------------------- */
 
 /*
  * Collective calls of programs whose communicators still form their groups. Processes in the same
@@ -42,12 +42,12 @@ function callsOf(attached) {
   return [...calls.values()].filter((one) => one.for_ns >= OLD_NS);
 }
 
-/* Collectives in the network, and calls that will become such. */
+/* Collectives in the network, and calls whose groups are being formed. */
 function collectivesOf({ attached, standstill }) {
   return [...standstill?.collectives || [], ...callsOf(attached || [])];
 }
 
-/* The program's operations with other nodes: messages that form a group are not the program's. */
+/* The program's operations with other nodes. During a call that forms its group there are none. */
 const operationsOf = ({ call, receive, send }) =>
   (call ? [] : [receive, send].filter((op) => op && op.for_ns >= OLD_NS));
 
@@ -78,7 +78,7 @@ export function waitsOf(status) {
 export function cycleOf(waits) {
   const done = new Set(), none = new Set();
   for (const first of waits.keys()) {
-    const path = [], places = new Map(), left = []; /* left: of each node of the path */
+    const path = [], places = new Map(), left = []; /* left: peers of path nodes */
     const enter = (node) => {
       const others = waits.get(node) || none;
       places.set(node, path.push(node) - 1);
@@ -100,17 +100,14 @@ export function cycleOf(waits) {
   return null;
 }
 
-/* Nodes for which others wait, and which themselves wait for nobody. */
+/* Nodes for which others wait, and which do not wait themselves. */
 function rootsOf(waits) {
   const sets = [...new Set(waits.values())];
   return [...new Set(sets.flatMap((others) => [...others]))]
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/**
- * For the picture: nodes for which collectives wait, and pairs of a node and the one for which it
- * waits.
- */
+/** For the picture: nodes for which collectives wait, and pairs of a waiting node and its peer. */
 export function standstillMarks(status) {
   return {
     missing: new Set(collectivesOf(status).flatMap(({ missing }) =>
@@ -122,7 +119,7 @@ export function standstillMarks(status) {
 
 /* --- in one sentence ------------------------------------------------------------------ */
 
-/** What a node is called: its rank, if it has one. @model: see Model.numbered. */
+/** The name of a node: its rank, if it has one. @model: see Model.numbered. */
 export function partyName(model, node) {
   const rank = model.processes?.[node]?.rank ?? -1;
   return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
@@ -136,7 +133,7 @@ export function partiesText(model, nodes) {
     ? `${kind}s ${listText(names.map((name) => name.slice(kind.length + 1)))}` : listText(names);
 }
 
-/* What each node waits in: "a receive", "a barrier of MPI_COMM_WORLD". */
+/* The operation in which each node waits: "a receive", "a barrier of MPI_COMM_WORLD". */
 function doingsOf(status) {
   const doings = new Map();
   for (const process of status.attached || [])
@@ -147,13 +144,13 @@ function doingsOf(status) {
   return doings;
 }
 
-/* What all of @nodes wait in; null: different operations. */
+/* The operation in which all of @nodes wait; null: different ones. */
 function commonOf(doings, nodes) {
   const all = new Set(nodes.map((node) => doings.get(node)));
   return all.size === 1 ? [...all][0] : null;
 }
 
-/* Members of a group that are in different collectives; null: there are none. */
+/* A sentence about members of a group in different collectives; null: there are none. */
 function differText(model, status) {
   const one = collectivesOf(status).find(({ differ }) => differ?.length);
   if (!one) return null;
@@ -177,11 +174,11 @@ function rootsText(model, doings, waits, roots) {
   const common = commonOf(doings, [...waits.keys()]);
   return `${counted(waits.size, "process", "processes")} ` +
     `${waits.size === 1 ? "waits" : "wait"}${common ? ` in ${common}` : ""} for ` +
-    `${partiesText(model, roots)}, which ${roots.length === 1 ? "waits" : "wait"} for nobody in ` +
+    `${partiesText(model, roots)}, which ${roots.length === 1 ? "does" : "do"} not wait for ` +
     "the network";
 }
 
-/** Why nothing moves. @model: see Model.numbered. */
+/** A sentence about why nothing moves. @model: see Model.numbered. */
 export function standstillText(status, model) {
   const waits = waitsOf(status), doings = doingsOf(status);
   const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
@@ -225,7 +222,7 @@ function operationLine(node, op, model) {
     `${timeText(op.for_ns / 1e9)}: ${whyText(op)}`;
 }
 
-/** Lines about who waits for whom. @model: see Model.numbered. */
+/** Lines about pending operations. @model: see Model.numbered. */
 export function standstillLines(status, model) {
   const lines = collectivesOf(status).map((one) => collectiveLine(one, model));
   lines.push(...(status.standstill?.links || []).map(linkLine));

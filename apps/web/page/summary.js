@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - the summary of a run that has ended: from its report (as `fabemu run --report`
- * writes it) or, if there is none (simulated time), from the last counters.
+ * summary.js - the summary of a run that has ended: from its report (`fabemu run --report`) or, if
+ * there is none (simulated time), from the last counters.
  *
- * A report may come from a recording that somebody else has made: all of its numbers are checked
- * here.
+ * A report may come from an untrusted recording: all of its numbers are checked here.
  */
 import { el } from "./panel.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
@@ -30,7 +29,7 @@ function collectiveTexts(report) {
   });
 }
 
-/* The kind of call in which processes have spent the most time. */
+/* The kind of collective in which processes have spent most time. */
 function longestText(report) {
   const [most] = list(report.communication?.collectives)
     .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));
@@ -51,8 +50,8 @@ function checkText({ check }) {
 }
 
 /*
- * If there were very many faults, the report has only sums of the earliest ones. Hits of different
- * kinds of fault count different things.
+ * If there were very many faults, the report has only sums for the earliest. Hits of different
+ * kinds of fault have different units.
  */
 function faultsText({ faults, past_faults: past, links }) {
   const sums = new Map(), count = list(faults).length + number(past?.faults);
@@ -61,7 +60,7 @@ function faultsText({ faults, past_faults: past, links }) {
     sums.set(what, (sums.get(what) || 0) + number(one?.hits));
   }
   const texts = [...sums].map(([what, hits]) => `${what}: ${hits.toLocaleString("en")}`);
-  if (number(past?.hits)) texts.push(`hits of earlier ones: ${past.hits.toLocaleString("en")}`);
+  if (number(past?.hits)) texts.push(`hits of earlier faults: ${past.hits.toLocaleString("en")}`);
   if (number(links?.new_tables) && !number(links.partitioned))
     texts.push(`traffic was rerouted ${counted(links.new_tables, "time")}`);
   return count === 0 ? null : [`${counted(count, "fault")} injected`, ...texts].join("; ");
@@ -96,7 +95,7 @@ function totalTexts({ totals, at, virtual }) {
     virtual ? "latency and throughput are in the output of fabemu traffic" : null];
 }
 
-/** Fill @place. @report: the run's report; null: there is none. */
+/** Fill @place with the summary. @report: of the run, or null. */
 export function renderSummary(place, model, report) {
   const texts = report ? reportTexts(report) : totalTexts(model);
   place.replaceChildren(el("h2", {}, "Summary of the run"), el("ul", { class: "lines" },

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * whole.js - what a line of a fabric, or of a recording, must be: docs/telemetry.md. A file may be
- * anybody's, and a fabric of another version, so nothing is believed but what fits the shape that
- * it follows.
+ * whole.js - checks lines of a fabric or recording: docs/telemetry.md. A file may be untrusted, and
+ * a fabric may have another version, so each line is checked against the shape before it.
  */
 
-const NODES_MOST = 65536; /* as many as a fabric may have */
+const NODES_MOST = 65536; /* limit of a fabric */
 const LEVELS_MOST = 64;
 
 /* --- values ------------------------------------------------------------------------- */
@@ -18,11 +17,11 @@ const below = (most) => (value) => Number.isInteger(value) && value >= 0 && valu
 const maybe = (is) => (value) => value === undefined || value === null || is(value);
 const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
 
-/* An array that begins with such values; what is behind them is numbers. */
+/* An array that begins with values for which @first hold; the others are numbers. */
 const row = (...first) => (value) => Array.isArray(value) && value.length >= first.length &&
   value.every((one, i) => (first[i] || isNumber)(one));
 
-/* An object whose fields are such; it may have others. */
+/* An object for whose @fields the checks hold; it may have other fields. */
 const having = (fields) => (value) => isObject(value) &&
   Object.entries(fields).every(([name, is]) => is(value[name]));
 
@@ -38,7 +37,7 @@ const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables
 const isOrigin = having({ version: maybe(isText), host: maybe(isText), date: maybe(isText),
   seed: maybe(isNumber), command: maybe(listOf(isText)) });
 
-/** Is it a shape, all of it? */
+/** Is this a valid shape? */
 export function shapeIsWhole(shape) {
   if (!having({ nodes: below(NODES_MOST + 1), levels: below(LEVELS_MOST),
     switches: listOf(row(below(LEVELS_MOST), isNumber, isNumber, isNumber)), cables: Array.isArray,
@@ -90,14 +89,14 @@ function snapshotFits(shape, line) {
 }
 
 /*
- * Fields of events that the page shows as text. A list or an object may not become text: one that
- * is nested too deep, or has a field "toString", throws.
+ * Fields of events that the page shows as text. Lists and objects are refused: the conversion to
+ * text throws if they are nested too deeply or have a field "toString".
  */
 const isShown = having(Object.fromEntries(["by", "cable", "command", "fault", "group", "how",
   "links_out", "members", "node", "state", "switch", "switches", "text", "what", "why",
   "without_route"].map((name) => [name, isPlain])));
 
-/* Its nodes are the fabric's, also where the shape is folded. */
+/* Nodes have their numbers in the fabric, also if the shape is aggregated. */
 function reportFits(report) {
   const node = below(report?.nodes ?? 0);
   const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
@@ -107,7 +106,7 @@ function reportFits(report) {
       collectives: maybe(listOf(having({ kind: isPlain }))) })) })(report);
 }
 
-/** Is it a line of a fabric of this shape? Null: none has come yet. */
+/** Is this a valid line of a fabric of this shape? @shape: null: none has come yet. */
 export function lineFits(shape, line) {
   if (!isObject(line) || !isText(line.event) || !maybe(isNumber)(line.s)) return false;
   switch (line.event) {

@@ -3,7 +3,7 @@
  * words.js - numbers, times and names as text.
  */
 
-/* Kinds that the page writes in another way. */
+/* Kinds with another spelling on the page. */
 export const KINDS = { allreduce: "all-reduce" };
 
 const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];

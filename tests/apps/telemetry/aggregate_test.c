@@ -88,7 +88,17 @@ static uint64_t some(struct net *net)
     return test_draw(&net->seed, 0, 1) ? test_draw(&net->seed, 0, 1000000) : 0;
 }
 
-/* A look, in which some of all has changed. */
+/* Set the values of a row, which has changed in the last sample. */
+static void change(struct net *net, int kind, uint32_t row)
+{
+    struct telemetry_table *table = &net->t->table[kind];
+
+    for (size_t c = 0; c < table->counters->count; c++)
+        telemetry_values(table, row)[c] = some(net);
+    table->changed[row] = net->t->samples;
+}
+
+/* A sample in which some rows have changed. */
 static void look(struct net *net)
 {
     struct telemetry *t = net->t;
@@ -97,29 +107,18 @@ static void look(struct net *net)
     t->samples++;
     for (uint32_t i = 0; i < 2 * net->cables; i++)
         if (test_draw(&net->seed, 1, share) == 1)
-            t->direction[i] =
-                (struct telemetry_direction){{.segments = t->direction[i].now.segments + some(net),
-                                              .stalls = t->direction[i].now.stalls + some(net),
-                                              .queue = (uint32_t)some(net),
-                                              .errors = t->direction[i].now.errors + some(net)},
-                                             t->samples};
+            change(net, TELEMETRY_WAYS, i);
     for (uint32_t i = 0; i < net->cables; i++)
         if (test_draw(&net->seed, 1, share + 1) == 1)
-            t->cable[i] = (struct telemetry_noted){
+            t->cable[i] = (struct telemetry_cable_entry){
                 {(enum telemetry_link)test_draw(&net->seed, 0, TELEMETRY_LINKS - 1), some(net)},
                 t->samples};
     for (uint32_t s = 0; s < net->graph->switches; s++)
-        if (test_draw(&net->seed, 1, share) == 1) {
-            for (unsigned c = 0; c < FABRIC_SWITCH_COUNTERS; c++)
-                t->sw[s].now.value[c] = some(net);
-            t->sw[s].changed = t->samples;
-        }
+        if (test_draw(&net->seed, 1, share) == 1)
+            change(net, TELEMETRY_SWITCHES, s);
     for (uint32_t n = 0; n < net->graph->nodes; n++)
-        if (test_draw(&net->seed, 1, share) == 1) {
-            for (unsigned c = 0; c < FABRIC_NODE_COUNTERS; c++)
-                t->node[n].now.value[c] = some(net);
-            t->node[n].changed = t->samples;
-        }
+        if (test_draw(&net->seed, 1, share) == 1)
+            change(net, TELEMETRY_NODES, n);
 }
 
 static int64_t at(struct json_object *list, size_t i)

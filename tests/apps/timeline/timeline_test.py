@@ -235,7 +235,7 @@ class Mpi(FabemuCase):
         self.assertEqual(report["timeline"]["left_out"], other["left_out"])
         if other["left_out"]["collectives"]:
             self.assertIn("the timeline has reached 1 MB", err)
-            self.assertIn("came when the file was full", err)
+            self.assertIn("came after the file was full", err)
 
 
 if __name__ == "__main__":

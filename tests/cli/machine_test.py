@@ -161,7 +161,7 @@ class MachineTest(FabemuCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), fault)
             self.assertEqual(done.stdout.splitlines()[1:],
                              [f"link-down {fault}", f"    # 1 cable: {cable}"])
-        for fault, words in (("link=leaf1", ("that is a switch", "link=leaf1:PORT")),
+        for fault, words in (("link=leaf1", ("is a switch", "link=leaf1:PORT")),
                              ("link=leaf1:7", ("leaf1:7", "no cable")),
                              ("link=node03:2", ("node03:2", "no cable")),
                              ("link=laef1:8", ("no switch or node", "did you mean 'leaf1'?")),

@@ -211,7 +211,7 @@ class MpirunTest(FabemuCase):
                 done, report = self.run_mpi(*way, **env)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(report["outside"]["processes"], 2)
-                self.assertRegex(report["outside"]["why"], "by pml ob1, and not by cm")
+                self.assertRegex(report["outside"]["why"], "with pml ob1 instead of cm")
                 self.assertEqual(done.stderr.count("MPI messages do not pass the fabric: "), 1)
                 self.assertIn("\n  outside      MPI messages of 2 processes ", done.stderr)
                 self.assertEqual("OMPI_MCA_pml=ob1, which you" in done.stderr, bool(env))
@@ -220,8 +220,8 @@ class MpirunTest(FabemuCase):
         """Open MPI's error says only that processes cannot reach each other."""
         done, report = self.run_mpi("--mca", "pml", "ob1")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("by pml ob1, and not by cm", done.stderr.split("fabemu: report")[0])
-        self.assertIn("by pml ob1, and not by cm", report["outside"]["why"])
+        self.assertIn("with pml ob1 instead of cm", done.stderr.split("fabemu: report")[0])
+        self.assertIn("with pml ob1 instead of cm", report["outside"]["why"])
 
     def test_another_provider(self):
         done, report = self.run_mpi("-x", "FI_PROVIDER=tcp", FI_PROVIDER="tcp")

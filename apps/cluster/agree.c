@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agree.c - what the hosts of a cluster have in common: the canonical text, the digest of all that
- * they must agree on, and the key.
+ * agree.c - what the hosts of a cluster have in common: the canonical text, the digest of
+ * everything that they must agree on, and the key.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static void print_counter(void *to, const char *part, const char *name)
     fprintf(to, "counter %s %s\n", part, name);
 }
 
-/* All that hosts must agree on, as text. */
+/* Print everything that hosts must agree on. */
 static int print_all(const struct cluster *cluster, const struct fabric_config *config, FILE *to)
 {
     cluster_print(cluster, to);
@@ -80,7 +80,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     print_number(to, "seed", config->seed);
     print_number(to, "first", config->first);
     print_number(to, "link_rates", config->link_rates);
-    print_number(to, "port_words", EMU_PORT_WORDS); /* as in the messages between hosts */
+    print_number(to, "port_words", EMU_PORT_WORDS); /* determines messages between hosts */
     print_number(to, "start_ps", config->start_ps);
 #define PRINT(field, name, ms, what) print_number(to, name, config->bounds.field##_ms);
     EMU_BOUNDS(PRINT)
@@ -90,7 +90,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     return topo_write(config->graph, to);
 }
 
-/* Four numbers, each of all of the text, each begun differently. */
+/* Four hashes of the whole text with different seeds. */
 static void digest_text(const char *text, size_t bytes, uint8_t digest[static CLUSTER_DIGEST_BYTES])
 {
     for (uint32_t lane = 0; lane < CLUSTER_DIGEST_BYTES / 8; lane++) {
@@ -121,7 +121,7 @@ int cluster_digest(const struct cluster *cluster, const struct fabric_config *co
 
 /* --- the key ------------------------------------------------------------------------ */
 
-/* Twice as many digits; spaces and a newline may follow. */
+/* Parse hexadecimal digits; spaces and a newline may follow. */
 static bool read_hex(const char *text, size_t bytes, uint8_t key[static CLUSTER_KEY_BYTES])
 {
     while (bytes && isspace((unsigned char)text[bytes - 1]))
@@ -156,7 +156,7 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
-/* Nobody waits for who may write a pipe. Errors: NULL, errno says which. */
+/* Open without blocking if the file is a pipe. NULL: see errno. */
 static FILE *open_key(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -187,7 +187,7 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
         err = fail(-EACCES, error, error_bytes,
                    "%.200s: others may read the key: chmod 600 it, and make a new one", name);
     } else {
-        setvbuf(from, NULL, _IONBF, 0); /* no copy of it stays behind */
+        setvbuf(from, NULL, _IONBF, 0); /* leave no copy in a buffer */
         err = read_key(from, name, key, error, error_bytes);
     }
     if (from)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handshake.c - see handshake.h. */
-#include "apps/cluster/handshake.h"
+/* handshake.c - see links.h. */
+#include "apps/cluster/links.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "apps/fabric/fabric.h"
-#include "apps/cluster/links.h"
 #include "apps/base/message.h"
 #include "emu/hostif/bounds.h"
 #include "emu/hostlink/port/open.h"
@@ -24,7 +23,7 @@ struct meeting {
     uint8_t digest[CLUSTER_DIGEST_BYTES];
 };
 
-/* A session for each pair of ports that joins this host and another one. */
+/* Configure a session for each pair of ports that connects this host and another one. */
 static int meeting_peers(struct meeting *meeting)
 {
     const struct cluster *cluster = meeting->with->cluster;
@@ -48,7 +47,7 @@ static int meeting_peers(struct meeting *meeting)
     return 0;
 }
 
-/* All hosts meet all others, also those that no cable joins. */
+/* Every host must be connected with every other one, even if no cable joins them. */
 static int check_pairs(const struct cluster *cluster, uint32_t self, char *error,
                        size_t error_bytes)
 {
@@ -80,9 +79,13 @@ static int meeting_open(struct meeting *meeting, const struct fabric_config *con
         err = meeting_peers(meeting);
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
-    for (; !err && meeting->ports < host->ports; meeting->ports += !err)
-        err = emu_hostport_open(&meeting->port[meeting->ports], host->port[meeting->ports].device,
-                                NULL, error, error_bytes);
+    for (; !err && meeting->ports < host->ports; meeting->ports += !err) {
+        uint32_t p = meeting->ports;
+        const struct emu_hostport_options options = links_port(cluster, meeting->with->self, p);
+
+        err = emu_hostport_open(&meeting->port[p], host->port[p].device, &options, error,
+                                error_bytes);
+    }
     return err;
 }
 
@@ -105,7 +108,7 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
 
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
-    meeting->ports = 0; /* they have passed on */
+    meeting->ports = 0; /* the barrier owns them now */
     err = emu_barrier_connect(*ret,
                               start_ms > UINT64_MAX / 1000000u ? UINT64_MAX : start_ms * 1000000u);
     if (!err)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - Ethernet ports and what goes over them.
+ * links.c - Ethernet ports and the host links over them.
  *
- * Two hosts may be joined by several pairs of ports. Cable k of those that join them goes over pair
- * k modulo the pairs, as both hosts reckon alike (fabric_crossings_by()); the control channel goes
- * over the first pair.
+ * Several pairs of ports may connect two hosts. Their cable k uses pair k modulo the number of
+ * pairs, as both hosts compute (fabric_crossings_by()); the control channel uses the first pair.
  */
 #include "apps/cluster/links.h"
 #include "apps/fabric/hosts.h"
@@ -21,27 +20,31 @@
 #include "apps/base/message.h"
 #include "emu/hostif/bounds.h"
 #include "emu/hostlink/hostlink.h"
-#include "emu/hostlink/port/open.h"
 #include "emu/util/now.h"
 
-#define KNOCK_BYTES   192 /* of a line */
-#define CLOSE_LOOK_MS 1   /* between samples whether control channels are closed */
-
-/* A pair of ports, seen from here: a peer of the host link over that port. */
-struct pair {
-    uint32_t host;
-    uint32_t number;             /* of the pairs that join the two hosts */
-    uint32_t pairs;              /* of these */
-    char duplicate[KNOCK_BYTES]; /* who was refused while that host was there, as told last */
-    bool warned;                 /* links_warn() has said why the host is not met */
-};
+#define PORT_FRAMES   4096u /* of a port, unless its sessions need more */
+#define FRAME_KIB     10u   /* memory of a frame, with what DPDK adds */
+#define MEMORY_MIB    256u  /* of all ports of a process, unless their frames need more */
+#define WINDOW_MOST   1024u /* of a session, in frames */
+#define KNOCK_BYTES   192   /* of a line */
+#define CLOSE_LOOK_MS 1     /* between samples whether control channels are closed */
 
 struct port {
-    struct emu_hostport *port; /* NULL: the link has it */
+    struct emu_hostport *port; /* NULL: the link owns it */
     struct emu_hostlink *link; /* NULL: not yet */
-    uint32_t pairs;
-    struct pair pair[CLUSTER_HOSTS_MAX];
+    uint32_t peers;
     struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
+};
+
+/* A pair of ports, seen from this host: a peer of the host link over our port. */
+struct pair {
+    struct port *port;
+    uint32_t peer; /* index in `port` */
+    uint32_t host;
+    uint32_t number;             /* among the pairs that connect the two hosts */
+    uint32_t of;                 /* number of these */
+    char duplicate[KNOCK_BYTES]; /* last rejected host that was reported */
+    bool warned;                 /* links_warn() has explained why the host is not connected */
 };
 
 struct links {
@@ -51,14 +54,26 @@ struct links {
     struct fabric_hosts hosts;
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
-    int control[CLUSTER_HOSTS_MAX]; /* this end */
-    uint32_t watches;               /* links without one: their sockets say when they end */
+    int control[CLUSTER_HOSTS_MAX]; /* our end, by host */
+    uint32_t watches; /* links without a control channel: their sockets report their end */
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
     struct port port[CLUSTER_PORTS_MAX];
+    uint32_t pairs;
+    struct pair pair[CLUSTER_PORTS_MAX * CLUSTER_HOSTS_MAX]; /* by port, then by host */
 };
 
-/* --- what a fabric asks for ------------------------------------------------------------- */
+static const struct emu_session *session_of(const struct pair *pair)
+{
+    return emu_hostlink_session(pair->port->link, pair->peer);
+}
+
+static bool is_up(const struct pair *pair)
+{
+    return emu_hostlink_phase(pair->port->link, pair->peer) == EMU_HOSTLINK_UP;
+}
+
+/* --- calls of the fabric -------------------------------------------------------------- */
 
 static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
@@ -67,7 +82,7 @@ static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
     const struct emu_hostlink_config config = {.port = port->port,
                                                .nodes = links->config->graph->nodes,
                                                .peers = port->peer,
-                                               .count = port->pairs};
+                                               .count = port->peers};
     int err = emu_hostlink_create(&port->link, worker, &config);
 
     if (!err)
@@ -75,19 +90,13 @@ static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return err;
 }
 
-/* The pair that a crossing cable goes over. */
-static const struct port *port_of(const struct links *links, const struct fabric_crossing *crossing,
-                                  uint32_t *peer)
+/* The pair that a cable between hosts uses; NULL: none. */
+static const struct pair *pair_of(const struct links *links, const struct fabric_crossing *crossing)
 {
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
-            const struct pair *pair = &links->port[p].pair[i];
-
-            if (pair->host != crossing->host || crossing->number % pair->pairs != pair->number)
-                continue;
-            *peer = i;
-            return &links->port[p];
-        }
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (links->pair[i].host == crossing->host &&
+            links->pair[i].number == crossing->number % links->pair[i].of)
+            return &links->pair[i];
     return NULL;
 }
 
@@ -96,12 +105,11 @@ static int links_join(void *ctx, const struct fabric_crossing *crossing,
                       const struct emu_profile *profile)
 {
     const struct links *links = ctx;
-    uint32_t peer;
-    const struct port *port = port_of(links, crossing, &peer);
+    const struct pair *pair = pair_of(links, crossing);
 
-    if (!port)
+    if (!pair)
         return -ENODEV;
-    return emu_hostlink_join(port->link, peer, crossing->number / port->pair[peer].pairs, end->tx,
+    return emu_hostlink_join(pair->port->link, pair->peer, crossing->number / pair->of, end->tx,
                              end->rx, end->dev, end->port, end->intake, credits, links->ops.depth,
                              profile);
 }
@@ -110,23 +118,21 @@ static bool links_passed(void *ctx, const struct fabric_crossing *crossing, uint
                          uint32_t *came)
 {
     const struct links *links = ctx;
-    uint32_t peer;
-    const struct port *port = port_of(links, crossing, &peer);
+    const struct pair *pair = pair_of(links, crossing);
 
     *sent = *came = 0;
-    if (!port)
+    if (!pair)
         return true;
-    return emu_hostlink_passed(port->link, peer, crossing->number / port->pair[peer].pairs, sent,
+    return emu_hostlink_passed(pair->port->link, pair->peer, crossing->number / pair->of, sent,
                                came);
 }
 
 static struct emu_replay *links_replay(void *ctx, const struct fabric_crossing *crossing)
 {
     const struct links *links = ctx;
-    uint32_t peer;
-    const struct port *port = port_of(links, crossing, &peer);
+    const struct pair *pair = pair_of(links, crossing);
 
-    return port ? emu_hostlink_replay(port->link, peer, crossing->number / port->pair[peer].pairs)
+    return pair ? emu_hostlink_replay(pair->port->link, pair->peer, crossing->number / pair->of)
                 : NULL;
 }
 
@@ -159,17 +165,18 @@ static const struct fabric_crossing_ops crossing_ops = {
     .held = links_held,
 };
 
-/* --- as the cluster file has it ---------------------------------------------------------- */
+/* --- setup by the cluster file ---------------------------------------------------------- */
 
-/* The pair of ports over which the control channel to or from the governor goes. */
+/* Does the control channel between the coordinator and an agent use this pair? */
 static bool carries_control(const struct links *links, const struct pair *pair)
 {
     return !pair->number && (!links->hosts.self || !pair->host);
 }
 
 /*
- * A control channel, over the first pair that joins the governor and another host. Others carry
- * nothing: the device closes them as it does that one, when the session ends.
+ * Make the socket of a peer: a control channel over the first pair that connects the coordinator
+ * and another host. On other pairs nothing is sent over it; it only reports the end of the session,
+ * when the device closes it.
  */
 static int peer_control(struct links *links, const struct pair *which,
                         struct emu_hostlink_peer *peer)
@@ -184,10 +191,39 @@ static int peer_control(struct links *links, const struct pair *which,
     else
         links->watched[links->watches++] = (struct hosts_link){.host = which->host,
                                                                .number = which->number,
-                                                               .of = which->pairs,
+                                                               .of = which->of,
                                                                .closed_fd = pair[0]};
     peer->control_fd = pair[1];
     return 0;
+}
+
+/* The largest window with which @sessions sessions share the frames of a port. */
+static uint32_t window_of(uint32_t sessions)
+{
+    uint32_t window = WINDOW_MOST;
+
+    while (window > EMU_FRAME_WINDOW_LEAST && sessions * EMU_SESSION_FRAMES(window) > PORT_FRAMES)
+        window /= 2;
+    return window;
+}
+
+static uint32_t port_frames(const struct cluster *cluster, uint32_t self, uint32_t port)
+{
+    uint32_t sessions = cluster_sessions(cluster, self, port);
+    uint32_t frames = sessions * EMU_SESSION_FRAMES(window_of(sessions));
+
+    return frames > PORT_FRAMES ? frames : PORT_FRAMES;
+}
+
+struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t self, uint32_t port)
+{
+    uint32_t frames = 0, mib;
+
+    for (uint32_t p = 0; p < cluster->host[self].ports; p++)
+        frames += port_frames(cluster, self, p);
+    mib = frames / 1024 * FRAME_KIB;
+    return (struct emu_hostport_options){.frames = port_frames(cluster, self, port),
+                                         .memory_mib = mib > MEMORY_MIB / 2 ? 2 * mib : MEMORY_MIB};
 }
 
 struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
@@ -197,12 +233,12 @@ struct emu_session_config links_session(const struct cluster *cluster, uint32_t 
                                          .host = (uint16_t)self,
                                          .peer = (uint16_t)host,
                                          .key = key,
-                                         .silent_ns = cluster->silent_ns,
-                                         .window = 1024};
+                                         .silent_ns = cluster->silent_ns};
     const struct cluster_port *far;
     uint32_t mine, its;
 
     cluster_link(cluster, self, host, number, &mine, &its);
+    session.window = window_of(cluster_sessions(cluster, self, mine));
     far = &cluster->host[host].port[its];
     memcpy(session.digest, digest, sizeof session.digest);
     if (far->has_mac)
@@ -214,48 +250,54 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                     const uint8_t *digest)
 {
     uint32_t crossings = fabric_crossings(links->config, pair->host);
-    struct emu_hostlink_peer *peer = &port->peer[port->pairs];
+    struct emu_hostlink_peer *peer = &port->peer[port->peers];
 
     *peer = (struct emu_hostlink_peer){.session = links_session(links->cluster, links->hosts.self,
                                                                 pair->host, pair->number, digest,
                                                                 links->has_key ? links->key : NULL),
-                                       .cables = crossings / pair->pairs +
-                                                 (pair->number < crossings % pair->pairs),
+                                       .cables = crossings / pair->of +
+                                                 (pair->number < crossings % pair->of),
                                        .control_fd = -1};
-    /* Without its governor a host ends, and is not to be taken for who comes after it. */
+    /* An agent ends without its coordinator, and must not be taken for its own successor. */
     peer->session.once = links->hosts.self && carries_control(links, pair);
-    port->pair[port->pairs++] = *pair;
+    links->pair[links->pairs] = *pair;
+    links->pair[links->pairs].port = port;
+    links->pair[links->pairs++].peer = port->peers++;
     return peer_control(links, pair, peer);
 }
 
-static int add_pairs(struct links *links, uint32_t host, const uint8_t *digest)
+/* Add the pairs of our port @p to @host. */
+static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8_t *digest)
 {
-    const struct cluster *cluster = links->cluster;
-    uint32_t pairs = cluster_links(cluster, links->hosts.self, host);
+    struct pair pair = {.host = host, .of = cluster_links(links->cluster, links->hosts.self, host)};
     int err = 0;
 
-    for (uint32_t i = 0; !err && i < pairs; i++) {
+    for (; !err && pair.number < pair.of; pair.number++) {
         uint32_t mine, its;
 
-        cluster_link(cluster, links->hosts.self, host, i, &mine, &its);
-        err = add_pair(links, &links->port[mine],
-                       &(struct pair){.host = host, .number = i, .pairs = pairs}, digest);
+        cluster_link(links->cluster, links->hosts.self, host, pair.number, &mine, &its);
+        if (mine == p)
+            err = add_pair(links, &links->port[p], &pair, digest);
     }
     return err;
 }
 
-/* Huge pages are for adapters, whose IOMMU has fewer to look up; others gain nothing by them. */
+/* Only adapters profit from huge pages: fewer IOMMU entries. */
 static int open_ports(struct links *links, char *error, size_t error_bytes)
 {
     const struct cluster_host *host = &links->cluster->host[links->hosts.self];
-    struct emu_hostport_options options = {.huge_pages = false};
+    bool huge_pages = false;
     int err = 0;
 
     for (uint32_t p = 0; p < links->ports; p++)
-        options.huge_pages |= strncmp(host->port[p].device, "net_", 4) != 0;
-    for (uint32_t p = 0; !err && p < links->ports; p++)
+        huge_pages |= strncmp(host->port[p].device, "net_", 4) != 0;
+    for (uint32_t p = 0; !err && p < links->ports; p++) {
+        struct emu_hostport_options options = links_port(links->cluster, links->hosts.self, p);
+
+        options.huge_pages = huge_pages;
         err = emu_hostport_open(&links->port[p].port, host->port[p].device, &options, error,
                                 error_bytes);
+    }
     return err;
 }
 
@@ -269,18 +311,19 @@ static int links_make(struct links *links, char *error, size_t error_bytes)
         return err;
     *error = '\0';
     err = cluster_digest(links->cluster, links->config, digest);
-    for (uint32_t h = 0; !err && h < links->cluster->hosts; h++)
-        if (h != links->hosts.self)
-            err = add_pairs(links, h, digest);
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t h = 0; !err && h < links->cluster->hosts; h++)
+            if (h != links->hosts.self)
+                err = add_pairs(links, p, h, digest);
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
     return open_ports(links, error, error_bytes);
 }
 
 /*
- * The depth of cables between hosts. While who takes what comes waits for a core, a cable carries
- * that and no more: a host whose threads share their cores with others is away for milliseconds.
- * Where there are few cables each may have more. All hosts reckon alike.
+ * The depth of cables between hosts: all that a cable can carry while its receiver waits for a
+ * core, which takes milliseconds on a host with more threads than cores. With few cables each may
+ * have more. All hosts compute the same.
  */
 static uint32_t links_depth(const struct fabric_config *config)
 {
@@ -324,11 +367,13 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 
 static bool all_closed(const struct links *links)
 {
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; links->port[p].link && i < links->port[p].pairs; i++)
-            if (carries_control(links, &links->port[p].pair[i]) &&
-                !emu_hostlink_is_closed(links->port[p].link, i))
-                return false;
+    for (uint32_t i = 0; i < links->pairs; i++) {
+        const struct pair *pair = &links->pair[i];
+
+        if (pair->port->link && carries_control(links, pair) &&
+            !emu_hostlink_is_closed(pair->port->link, pair->peer))
+            return false;
+    }
     return true;
 }
 
@@ -349,7 +394,7 @@ void links_close(struct links *links)
 
         if (port)
             port->ops->close(port);
-        for (uint32_t i = 0; port && i < links->port[p].pairs; i++)
+        for (uint32_t i = 0; port && i < links->port[p].peers; i++)
             if (links->port[p].peer[i].control_fd >= 0)
                 close(links->port[p].peer[i].control_fd);
     }
@@ -379,10 +424,9 @@ bool links_up(const void *ctx)
 {
     const struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++)
-            if (emu_hostlink_phase(links->port[p].link, i) != EMU_HOSTLINK_UP)
-                return false;
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (!is_up(&links->pair[i]))
+            return false;
     return true;
 }
 
@@ -392,18 +436,16 @@ bool links_why(const void *ctx, char *text, size_t bytes)
     bool may_come = true;
 
     *text = '\0';
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs && may_come; i++) {
-            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
-            char why[128];
+    for (uint32_t i = 0; i < links->pairs && may_come; i++) {
+        const struct emu_session *session = session_of(&links->pair[i]);
+        char why[128];
 
-            may_come = emu_session_state(session) != EMU_SESSION_REFUSED;
-            if (emu_session_state(session) == EMU_SESSION_UP || (may_come && *text))
-                continue;
-            emu_session_why(session, why, sizeof why);
-            snprintf(text, bytes, "host %s: %s",
-                     links->cluster->host[links->port[p].pair[i].host].name, why);
-        }
+        may_come = emu_session_state(session) != EMU_SESSION_REFUSED;
+        if (emu_session_state(session) == EMU_SESSION_UP || (may_come && *text))
+            continue;
+        emu_session_why(session, why, sizeof why);
+        snprintf(text, bytes, "host %s: %s", links->cluster->host[links->pair[i].host].name, why);
+    }
     return may_come;
 }
 
@@ -412,32 +454,29 @@ bool links_launch_why(const void *ctx, bool (*failed)(uint32_t host, char *text,
 {
     const struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
-            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
-            uint32_t host = links->port[p].pair[i].host;
-            char why[128], how[LINKS_HOW_BYTES];
+    for (uint32_t i = 0; i < links->pairs; i++) {
+        const struct pair *pair = &links->pair[i];
+        char why[128], how[LINKS_HOW_BYTES];
 
-            if (emu_hostlink_phase(links->port[p].link, i) == EMU_HOSTLINK_UP ||
-                !failed(host, how, sizeof how))
-                continue;
-            emu_session_why(session, why, sizeof why);
-            snprintf(text, bytes, "host %s: %s; %s", links->cluster->host[host].name, why, how);
-            return true;
-        }
+        if (is_up(pair) || !failed(pair->host, how, sizeof how))
+            continue;
+        emu_session_why(session_of(pair), why, sizeof why);
+        snprintf(text, bytes, "host %s: %s; %s", links->cluster->host[pair->host].name, why, how);
+        return true;
+    }
     return false;
 }
 
-/* --- a host that comes back ----------------------------------------------------------------- */
+/* --- a host that rejoins -------------------------------------------------------------------- */
 
-/* A new socket for the next life of that session's. Returns our end, or -errno. */
-static int peer_socket(struct emu_hostlink *link, uint32_t peer)
+/* Make a new socket for the next incarnation of the session. Returns our end, or -errno. */
+static int peer_socket(const struct pair *of)
 {
     int pair[2], old;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    old = emu_hostlink_control(link, peer, pair[1]);
+    old = emu_hostlink_control(of->port->link, of->peer, pair[1]);
     if (old >= 0)
         close(old);
     return pair[0];
@@ -445,16 +484,15 @@ static int peer_socket(struct emu_hostlink *link, uint32_t peer)
 
 int links_control_again(void *ctx, uint32_t host)
 {
-    struct links *links = ctx;
+    const struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++)
-            if (links->port[p].pair[i].host == host && !links->port[p].pair[i].number)
-                return peer_socket(links->port[p].link, i);
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (links->pair[i].host == host && !links->pair[i].number)
+            return peer_socket(&links->pair[i]);
     return -ENODEV;
 }
 
-/* The watched link that is that pair's; NULL: it carries the control channel. */
+/* The watched link of that pair; NULL: it has the control channel. */
 static struct hosts_link *watched_of(struct links *links, const struct pair *pair)
 {
     for (uint32_t i = 0; i < links->watches; i++)
@@ -463,16 +501,16 @@ static struct hosts_link *watched_of(struct links *links, const struct pair *pai
     return NULL;
 }
 
-/* Its session has ended since it was watched: the next one's end is to be seen, too. */
-static int watch_again(struct links *links, struct port *port, uint32_t i)
+/* If the session has ended, watch the next one. */
+static int watch_again(struct links *links, const struct pair *pair)
 {
-    struct hosts_link *watched = watched_of(links, &port->pair[i]);
+    struct hosts_link *watched = watched_of(links, pair);
     char none;
     int fd;
 
     if (!watched || recv(watched->closed_fd, &none, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
         return 0;
-    fd = peer_socket(port->link, i);
+    fd = peer_socket(pair);
     if (fd < 0)
         return fd;
     close(watched->closed_fd);
@@ -485,14 +523,15 @@ int links_rejoin(void *ctx, uint32_t host)
     struct links *links = ctx;
     int up = 1, err = 0;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; !err && i < links->port[p].pairs; i++) {
-            if (links->port[p].pair[i].host != host)
-                continue;
-            err = watch_again(links, &links->port[p], i);
-            emu_hostlink_bring_up(links->port[p].link, i);
-            up &= emu_hostlink_phase(links->port[p].link, i) == EMU_HOSTLINK_UP;
-        }
+    for (uint32_t i = 0; !err && i < links->pairs; i++) {
+        const struct pair *pair = &links->pair[i];
+
+        if (pair->host != host)
+            continue;
+        err = watch_again(links, pair);
+        emu_hostlink_bring_up(pair->port->link, pair->peer);
+        up &= is_up(pair);
+    }
     return err ? err : up;
 }
 
@@ -500,13 +539,9 @@ bool links_refused(const void *ctx, uint32_t host, char *text, size_t bytes)
 {
     const struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
-            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
-
-            if (links->port[p].pair[i].host != host || !emu_session_is_refused(session))
-                continue;
-            emu_session_why(session, text, bytes);
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (links->pair[i].host == host && emu_session_is_refused(session_of(&links->pair[i]))) {
+            emu_session_why(session_of(&links->pair[i]), text, bytes);
             return true;
         }
     return false;
@@ -516,30 +551,27 @@ void links_warn(void *ctx)
 {
     struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
-            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
-            struct pair *pair = &links->port[p].pair[i];
-            char why[128];
+    for (uint32_t i = 0; i < links->pairs; i++) {
+        struct pair *pair = &links->pair[i];
+        const struct emu_session *session = session_of(pair);
+        char why[128];
 
-            if (pair->warned || !emu_session_is_refused(session) ||
-                emu_session_state(session) == EMU_SESSION_REFUSED) /* the start will fail soon */
-                continue;
-            pair->warned = true;
-            emu_session_why(session, why, sizeof why);
-            print_message("host %s: %s; waiting for it (--bound start)",
-                          links->cluster->host[pair->host].name, why);
-        }
+        if (pair->warned || !emu_session_is_refused(session) ||
+            emu_session_state(session) == EMU_SESSION_REFUSED) /* the start will fail soon */
+            continue;
+        pair->warned = true;
+        emu_session_why(session, why, sizeof why);
+        print_message("host %s: %s; waiting for it (--bound start)",
+                      links->cluster->host[pair->host].name, why);
+    }
 }
 
-/* Has somebody been refused there since that was told last? By the first pair: told once. */
-static bool is_news(struct port *port, uint32_t i)
+/* Was another host rejected since the last report? Only the first pair reports it. */
+static bool is_news(struct pair *pair)
 {
-    struct pair *pair = &port->pair[i];
     char who[KNOCK_BYTES] = "";
 
-    if (pair->number ||
-        !emu_session_impostor(emu_hostlink_session(port->link, i), who, sizeof who) ||
+    if (pair->number || !emu_session_impostor(session_of(pair), who, sizeof who) ||
         strcmp(who, pair->duplicate) == 0)
         return false;
     memcpy(pair->duplicate, who, sizeof pair->duplicate);
@@ -550,12 +582,11 @@ const char *links_duplicate(void *ctx, uint32_t *host)
 {
     struct links *links = ctx;
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; i < links->port[p].pairs; i++)
-            if (is_news(&links->port[p], i)) {
-                *host = links->port[p].pair[i].host;
-                return links->port[p].pair[i].duplicate;
-            }
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (is_news(&links->pair[i])) {
+            *host = links->pair[i].host;
+            return links->pair[i].duplicate;
+        }
     return NULL;
 }
 
@@ -571,7 +602,7 @@ void links_print_duplicates(void *ctx)
 
 /* --- report -------------------------------------------------------------------------------- */
 
-/* What is known of the other host's clock, by which times of what comes are translated. */
+/* Add the estimate of the peer's clock, by which times are translated. */
 static struct json_object *add_clock(struct json_object *ret, struct emu_hostlink_clock known)
 {
     if (!known.known)
@@ -581,11 +612,10 @@ static struct json_object *add_clock(struct json_object *ret, struct emu_hostlin
     return json_add_number(ret, "clock_error_ns", known.error_ns);
 }
 
-static struct json_object *pair_report(const struct links *links, const struct port *port,
-                                       uint32_t i)
+static struct json_object *pair_report(const struct links *links, const struct pair *pair)
 {
-    const struct emu_hostlink_counts *counts = emu_hostlink_counts(port->link, i);
-    const struct emu_session *session = emu_hostlink_session(port->link, i);
+    const struct emu_hostlink_counts *counts = emu_hostlink_counts(pair->port->link, pair->peer);
+    const struct emu_session *session = session_of(pair);
     const struct emu_session_counts *frames = emu_session_counts(session);
     struct json_object *ret = json_object_new_object();
     const struct {
@@ -609,20 +639,20 @@ static struct json_object *pair_report(const struct links *links, const struct p
                {"cuts", &counts->cuts},
                {"dropped", &counts->sunk}};
 
-    json_add_text(ret, "host", links->cluster->host[port->pair[i].host].name);
-    json_add_number(ret, "cables", port->peer[i].cables);
+    json_add_text(ret, "host", links->cluster->host[pair->host].name);
+    json_add_number(ret, "cables", pair->port->peer[pair->peer].cables);
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));
     return add_clock(json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session)),
-                     emu_hostlink_clock(port->link, i));
+                     emu_hostlink_clock(pair->port->link, pair->peer));
 }
 
 struct json_object *links_report(const struct links *links)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t p = 0; p < links->ports; p++)
-        for (uint32_t i = 0; links->port[p].link && i < links->port[p].pairs; i++)
-            json_object_array_add(list, pair_report(links, &links->port[p], i));
+    for (uint32_t i = 0; i < links->pairs; i++)
+        if (links->pair[i].port->link)
+            json_object_array_add(list, pair_report(links, &links->pair[i]));
     return list;
 }

@@ -1,13 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * numbers.c - what hosts write to each other as lists of numbers or as digits, and read: counters,
- * bytes, sets of ports, what processes have communicated.
+ * numbers.c - data between hosts as lists of numbers or hexadecimal digits: counters, bytes, sets
+ * of ports, and the communication of processes.
  */
 #include "apps/cluster/channel.h"
 
 #include <stdlib.h>
 
 #include "apps/fabric/comm.h"
+#include "apps/fabric/links.h"
+#include "emu/hostif/pending.h"
+
+/* --- limits of a line ------------------------------------------------------------------- */
+
+#define DIGITS      21u /* bytes of a number in a list */
+#define FIXED_BYTES ((size_t)5 << 20)
+
+size_t hosts_line_most(const struct fabric *fabric)
+{
+    const struct topo_graph *graph = fabric_graph(fabric);
+    size_t devices = (size_t)graph->nodes + graph->switches;
+    size_t numbers = 17 * (size_t)fabric_cable_count(fabric) + (3 + HOSTS_TREE_NUMBERS) * devices;
+    size_t pending = 2 * (size_t)graph->nodes *
+                     sizeof(struct emu_pending); /* of all processes, as digits */
+    size_t most = FIXED_BYTES + DIGITS * numbers +
+                  (pending < HOSTS_BLOCKS_MOST ? pending : HOSTS_BLOCKS_MOST);
+
+    return most < CONN_REPLY_MAX ? most : CONN_REPLY_MAX;
+}
+
+void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max)
+{
+    conn->line_max = hosts_line_most(fabric);
+    conn->containers_max = containers_max;
+}
 
 /* --- counters --------------------------------------------------------------------------- */
 
@@ -17,9 +43,9 @@ struct json_object *hosts_totals_list(const struct fabric_totals *totals)
     struct json_object *list = json_object_new_array();
 
     for (size_t i = 0; i < FABRIC_COUNTERS; i++)
-        json_object_array_add(list, json_object_new_uint64(counter[i]));
+        hosts_list_add(list, counter[i]);
     json_object_array_add(list, json_object_new_double(totals->real_time_factor));
-    json_object_array_add(list, json_object_new_uint64(totals->worst_lag_ns));
+    hosts_list_add(list, totals->worst_lag_ns);
     return list;
 }
 
@@ -98,7 +124,7 @@ size_t hosts_from_hex(struct json_object *digits, void *to, size_t most)
 void hosts_ports_add(struct json_object *list, emu_ports set)
 {
     for (uint32_t w = 0; w < EMU_PORT_WORDS; w++)
-        json_object_array_add(list, json_object_new_uint64(emu_ports_word(set, w)));
+        hosts_list_add(list, emu_ports_word(set, w));
 }
 
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports)
@@ -116,21 +142,13 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 /* --- what processes of each host have communicated -------------------------------- */
 
-#define OF_PAIR   4u /* numbers of each */
+#define OF_PAIR   4u /* numbers per pair */
 #define CELLS     (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
 #define COMM_SUMS (EMU_COMM_KINDS * EMU_COMM_SIZES)
 
-static void put(struct json_object *list, uint64_t number)
-{
-    json_object_array_add(list, json_object_new_uint64(number));
-}
-
-static uint64_t number_at(struct json_object *list, size_t i)
-{
-    return json_object_get_uint64(json_object_array_get_idx(list, i));
-}
-
-/* A number of a cell, in the order in which hosts send them, and how two hosts' are combined. */
+/*
+ * A number of a cell, in the order of transmission, and how the numbers of two hosts are combined.
+ */
 struct number {
     size_t offset;
     enum { ADDED, ADDED_REAL, LARGEST } how; /* ADDED_REAL: a double, sent as a whole number */
@@ -160,18 +178,18 @@ static void put_cell(struct json_object *list, const void *cell, const struct nu
     for (size_t i = 0; i < count; i++) {
         const void *at = (const char *)cell + of[i].offset;
 
-        put(list,
-            of[i].how == ADDED_REAL ? comm_count_of(*(const double *)at) : *(const uint64_t *)at);
+        hosts_list_add(list, of[i].how == ADDED_REAL ? comm_count_of(*(const double *)at)
+                                                     : *(const uint64_t *)at);
     }
 }
 
-/* @list: such a cell from number @first on; added to @cell. */
+/* Add the cell at element @first of @list to @cell. */
 static void add_cell(void *cell, struct json_object *list, size_t first, const struct number *of,
                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         void *at = (char *)cell + of[i].offset;
-        uint64_t other = number_at(list, first + i), *own = at;
+        uint64_t other = hosts_number_at(list, first + i), *own = at;
 
         if (of[i].how == ADDED_REAL)
             *(double *)at += (double)other;
@@ -200,13 +218,13 @@ static struct json_object *comm_sums_list(const struct fabric_comm *comm)
     return list;
 }
 
-/* They are told in the order of these. */
+/* Pairs are sent in the order of these numbers. */
 static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_pair *pair)
 {
     return (uint64_t)pair->from * comm->nodes + pair->to;
 }
 
-/* Those from number @from on. *next: of the first one for which there is no room; 0: of none. */
+/* List the pairs from number @from on. *next: number of the first pair left out; 0: none. */
 static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t from, uint32_t most,
                                       uint64_t *next)
 {
@@ -223,10 +241,10 @@ static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t f
             *next = pair_number(comm, pair);
             continue;
         }
-        put(list, pair->from);
-        put(list, pair->to);
-        put(list, pair->messages);
-        put(list, pair->bytes);
+        hosts_list_add(list, pair->from);
+        hosts_list_add(list, pair->to);
+        hosts_list_add(list, pair->messages);
+        hosts_list_add(list, pair->bytes);
     }
     return list;
 }
@@ -254,7 +272,7 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
     return ret;
 }
 
-/* The list @name, if it has so many numbers, or, of 0, some of each. */
+/* The list @name; NULL if it does not have @count elements, or, for 0, a multiple of @each. */
 static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
                                    size_t each)
 {
@@ -279,7 +297,7 @@ static void comm_sums_add(struct fabric_comm *sum, struct json_object *list)
                  COMM_SUM_NUMBERS);
 }
 
-/* What there is no room for is counted together. */
+/* Pairs beyond FABRIC_PAIRS_MOST are only summed up. */
 static void pairs_add(struct fabric_comm *sum, struct json_object *list)
 {
     size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;
@@ -293,9 +311,10 @@ static void pairs_add(struct fabric_comm *sum, struct json_object *list)
     if (pair)
         sum->pair = pair;
     for (size_t i = 0; i < count; i++) {
-        uint64_t from = number_at(list, OF_PAIR * i), to = number_at(list, OF_PAIR * i + 1);
-        uint64_t messages = number_at(list, OF_PAIR * i + 2);
-        uint64_t bytes = number_at(list, OF_PAIR * i + 3);
+        uint64_t from = hosts_number_at(list, OF_PAIR * i),
+                 to = hosts_number_at(list, OF_PAIR * i + 1);
+        uint64_t messages = hosts_number_at(list, OF_PAIR * i + 2);
+        uint64_t bytes = hosts_number_at(list, OF_PAIR * i + 3);
 
         if (from >= sum->nodes || to >= sum->nodes)
             continue;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * parse.c - a cluster file, line by line. Nothing that it says is trusted.
- */
+/* parse.c - parses a cluster file line by line. Nothing in it is trusted. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -14,7 +12,7 @@
 #include "apps/base/message.h"
 
 #define LINE_BYTES_MAX 4095
-#define SHOWN          60 /* characters of a word, in a message */
+#define SHOWN          60 /* characters of a word shown in a message */
 #define SILENT_NS      UINT64_C(5000000000)
 
 enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
@@ -24,7 +22,7 @@ struct parse {
     const char *name;
     uint32_t line; /* 0: the file as a whole */
     unsigned seen;
-    bool placed; /* the last host has a line that says what it has */
+    bool placed; /* the last host has a `switches` line */
     char *error;
     size_t error_bytes;
 };
@@ -45,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static int wrong(const struct parse *p, in
 
 /* --- words -------------------------------------------------------------------------- */
 
-/* The next word of the line, which is cut off; NULL: there is none. */
+/* Cut the next word off the line; NULL: there is none. */
 static char *word_next(char **at)
 {
     char *word = *at + strspn(*at, " \t");
@@ -89,7 +87,7 @@ static int read_name(const struct parse *p, char **at, const char *what, char *r
     return 0;
 }
 
-/* --- lines of the whole ------------------------------------------------------------- */
+/* --- global lines ----------------------------------------------------------------- */
 
 static int once(struct parse *p, unsigned what, const char *name)
 {
@@ -161,7 +159,7 @@ static int read_share(const struct parse *p, const char *word, uint32_t *ret)
     return 0;
 }
 
-/* The host before is whole. */
+/* Check that the previous host is complete. */
 static int host_end(const struct parse *p)
 {
     const struct cluster_host *host = host_last(p);
@@ -212,7 +210,7 @@ static bool read_mac(const char *text, uint8_t mac[static CLUSTER_MAC_BYTES])
             return false;
         mac[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
-    return !(mac[0] & 1); /* of one port, not of many */
+    return !(mac[0] & 1); /* unicast, not multicast */
 }
 
 static int port_is_new(const struct parse *p, const struct cluster_host *host,
@@ -260,7 +258,7 @@ static int line_port(struct parse *p, char **at)
     return err;
 }
 
-/* Ranges are kept ascending; neighbours become one. */
+/* Ranges are kept ascending; adjacent ones are merged. */
 static int range_add(const struct parse *p, struct cluster_host *host, struct cluster_range range)
 {
     uint32_t at = 0;
@@ -294,7 +292,7 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
     return 0;
 }
 
-/* Hosts before have none of it. */
+/* Check that no earlier host has a switch of @range. */
 static int range_is_free(const struct parse *p, const struct cluster_range *range)
 {
     for (uint32_t h = 0; h + 1 < p->cluster.hosts; h++)
@@ -455,7 +453,7 @@ static int read_bytes(struct parse *p, const char *text, size_t bytes)
     return read_line(p, line);
 }
 
-/* All hosts say what they have, or none. */
+/* Either all hosts list switches, or none. */
 static int check_placed(const struct parse *p)
 {
     const struct cluster *c = &p->cluster;
@@ -470,7 +468,21 @@ static int check_placed(const struct parse *p)
     return 0;
 }
 
-/* By hosts, then ports; not by bytes, whose order is the machine's. */
+/* A port supports one session with each other host, or as many sessions with fewer hosts. */
+static int check_sessions(const struct parse *p)
+{
+    const struct cluster *c = &p->cluster;
+
+    for (uint32_t h = 0; c->joins && h < c->hosts; h++)
+        for (uint32_t i = 0; i < c->host[h].ports; i++)
+            if (cluster_sessions(c, h, i) > CLUSTER_HOSTS_MAX)
+                return wrong(p, -E2BIG,
+                             "port %u of host %s is joined with %u ports; %d are possible", i,
+                             c->host[h].name, cluster_sessions(c, h, i), CLUSTER_HOSTS_MAX);
+    return 0;
+}
+
+/* By hosts, then ports, independent of byte order. */
 static int join_rank(const void *left, const void *right)
 {
     const struct cluster_join *a = left, *b = right;
@@ -496,6 +508,8 @@ static int check_whole(struct parse *p)
         err = wrong(p, -EINVAL, "no line names the key; write key FILE, or key none");
     if (!err)
         err = check_placed(p);
+    if (!err)
+        err = check_sessions(p);
     if (!err && p->cluster.joins)
         qsort(p->cluster.join, p->cluster.joins, sizeof p->cluster.join[0], join_rank);
     return err;

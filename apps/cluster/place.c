@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * place.c - a cluster and a network: who has what, and which ports lead there.
+ * place.c - a cluster and a network: which host has which switches, and which ports connect hosts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,13 +35,13 @@ uint64_t cluster_fabric(const struct cluster *cluster)
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* Is this line about these two hosts? */
+/* Does this line join these two hosts? */
 static bool joins(const struct cluster_join *join, uint32_t a, uint32_t b)
 {
     return (join->host[0] == a && join->host[1] == b) || (join->host[0] == b && join->host[1] == a);
 }
 
-/* Lines about these two hosts. */
+/* Number of lines that join these two hosts. */
 static uint32_t joins_between(const struct cluster *cluster, uint32_t a, uint32_t b)
 {
     uint32_t count = 0;
@@ -74,6 +74,20 @@ void cluster_link(const struct cluster *cluster, uint32_t a, uint32_t b, uint32_
         *port_b = join->port[join->host[0] == a];
         return;
     }
+}
+
+uint32_t cluster_sessions(const struct cluster *cluster, uint32_t host, uint32_t port)
+{
+    uint32_t sessions = 0;
+
+    for (uint32_t h = 0; h < cluster->hosts; h++)
+        for (uint32_t i = 0; h != host && i < cluster_links(cluster, host, h); i++) {
+            uint32_t mine, its;
+
+            cluster_link(cluster, host, h, i, &mine, &its);
+            sessions += mine == port;
+        }
+    return sessions;
 }
 
 /* --- switches ----------------------------------------------------------------------- */
@@ -111,7 +125,9 @@ static int place_found(const struct cluster *cluster, const struct topo_graph *g
     return topo_cut(graph, cluster->hosts, share, host_of, error, error_bytes);
 }
 
-/* Do cables cross only where ports are? @between: cables, by two hosts. */
+/*
+ * Are hosts with cables between them connected by ports? @between: number of cables by two hosts.
+ */
 static int check_ports(const struct cluster *cluster, const uint32_t *between, char *error,
                        size_t error_bytes)
 {

@@ -198,8 +198,7 @@ static int agent_main(struct host const *host, struct agent_process *run_served,
 {
     uint32_t links;
     const struct hosts_link *link = links_watched(run_served->links, &links);
-    const struct agent_config agent = {.graph = run_served->config.graph,
-                                       .control = links_control(run_served->links, 0),
+    const struct agent_config agent = {.control = links_control(run_served->links, 0),
                                        .listen_fd = serve->listen_fd,
                                        .signal_fd = serve->signal_fd,
                                        .owner_fd = serve->owner_fd,

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/cluster/handshake.h"
+#include "apps/cluster/links.h"
 #include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"

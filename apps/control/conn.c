@@ -20,7 +20,10 @@
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
-    *conn = (struct conn){.fd = fd, .line_max = line_max, .pass.fd = EMU_JSON_NONE};
+    *conn = (struct conn){.fd = fd,
+                          .line_max = line_max,
+                          .containers_max = SIZE_MAX,
+                          .pass.fd = EMU_JSON_NONE};
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
@@ -69,7 +72,7 @@ int conn_fill(struct conn *conn)
 
 int conn_next(struct conn *conn, struct json_object **ret)
 {
-    return emu_json_next(&conn->in, conn->line_max, ret);
+    return emu_json_next(&conn->in, conn->line_max, conn->containers_max, ret);
 }
 
 int conn_put(struct conn *conn, struct json_object *message)

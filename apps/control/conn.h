@@ -11,8 +11,9 @@
 #include "emu/util/json.h"
 #include "topo/topo.h"
 
-#define CONN_LINE_MAX  65536u      /* bytes of a request */
-#define CONN_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
+#define CONN_LINE_MAX       65536u      /* bytes of a request, */
+#define CONN_CONTAINERS_MAX 256u        /* and its lists and objects */
+#define CONN_REPLY_MAX      (16u << 20) /* bytes of a reply: the status of a large fabric */
 /* queued bytes for a peer that does not read, a reply and events, besides a line of telemetry */
 #define CONN_OUT_MAX (17u << 20)
 /* bytes of a line of telemetry: 65536 nodes with four links need half of them */
@@ -22,13 +23,16 @@
 #define CONN_EXCESS_MAX ((size_t)64 << 20)
 
 /* Errors for invalid requests. */
-#define CONN_NO_LINE   "a request must be one JSON object on one line; see docs/control.md"
+#define CONN_NO_LINE                                                                          \
+    "a request must be one JSON object on one line, with at most 256 lists and objects; see " \
+    "docs/control.md"
 #define CONN_LONG_LINE "the line is longer than 65536 bytes"
 
 /* One end of a connection. Owned by one thread. */
 struct conn {
-    int fd;          /* non-blocking; -1 when closed */
-    size_t line_max; /* longer lines are refused */
+    int fd;                /* non-blocking; -1 when closed */
+    size_t line_max;       /* longer lines are refused, */
+    size_t containers_max; /* and lines with more lists and objects; SIZE_MAX: no limit */
     struct emu_json_buf in;
     struct emu_json_buf out;
     size_t line_out;          /* limit of the bytes in `out` of the last line of telemetry */
@@ -38,7 +42,7 @@ struct conn {
         *received_fds; /* where received descriptors are put; NULL: they are closed */
 };
 
-/** conn_open - take over @fd and make it non-blocking. */
+/** conn_open - take over @fd and make it non-blocking. containers_max has no limit yet. */
 void conn_open(struct conn *conn, int fd, size_t line_max);
 void conn_close(struct conn *conn);
 

@@ -25,6 +25,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
         return NULL;
     }
     conn_open(&client->conn, fd, CONN_LINE_MAX);
+    client->conn.containers_max = CONN_CONTAINERS_MAX;
     emu_list_push(&daemon->clients, &client->link);
     daemon->admission.connections++;
     return client;
@@ -34,7 +35,6 @@ void daemon_client_free(struct client *client)
 {
     if (client->remote)
         coordinator_process_forget(client->remote);
-    json_object_put(client->request);
     free(client);
 }
 
@@ -46,7 +46,7 @@ uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid)
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
         held += client->pid == pid &&
-                (client->remote ? coordinator_process_host(client->remote) : 0) == host;
+                (client->remote ? coordinator_process_info(client->remote)->host : 0) == host;
     return held;
 }
 

@@ -40,14 +40,15 @@ struct client {
     bool subscribed; /* it is told all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;                /* gone because that was too long */
-    bool frozen;                 /* a fault has stopped it, and has not let it go on */
-    bool captures;               /* the fabric's capture is its */
-    bool exits;                  /* it has said that it ends, by itself and without detaching */
-    bool outside;                /* its MPI messages do not pass the fabric: counted once */
-    struct daemon_query *asks;   /* that its last request waits for; NULL: none */
-    struct json_object *request; /* that one */
-    uint64_t asked;              /* number of the query that it waits for */
+    bool stopped;              /* gone because that was too long */
+    bool frozen;               /* a fault has stopped it, and has not let it go on */
+    bool captures;             /* the fabric's capture is its */
+    bool exits;                /* it has said that it ends, by itself and without detaching */
+    bool outside;              /* its MPI messages do not pass the fabric: counted once */
+    struct daemon_query *asks; /* that its last request waits for; NULL: none */
+    /* That one: request.c's. */
+    const struct request *request;
+    uint64_t asked; /* number of the query that it waits for */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */

@@ -289,7 +289,7 @@ static void tick_stopped(struct daemon *daemon)
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (client->node < 0 || client->gone)
             continue;
-        client->stopped = client->remote ? coordinator_process_is_stopped(client->remote)
+        client->stopped = client->remote ? coordinator_process_info(client->remote)->stopped
                                          : procs_stopped_for(&client->stop, client->pid, bound_ns);
         if (!client->stopped)
             continue;

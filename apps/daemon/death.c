@@ -30,7 +30,7 @@ void daemon_notify(struct daemon *daemon, const struct client *dead, struct json
 
     if (dead->remote)
         snprintf(why, sizeof why, "the process at node %lld is gone: %s", (long long)dead->died,
-                 coordinator_process_exit(dead->remote));
+                 coordinator_process_info(dead->remote)->how);
     for (uint32_t node = 0; node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
         struct json_object *groups = lists ? lists[node] : NULL;
@@ -42,7 +42,7 @@ void daemon_notify(struct daemon *daemon, const struct client *dead, struct json
         }
         event = json_add_number(conn_event("node_died"), "node", (uint64_t)dead->died);
         json_add_number(event, "incarnation", dead->incarnation);
-        if (dead->remote && coordinator_process_is_lost(dead->remote))
+        if (dead->remote && coordinator_process_info(dead->remote)->lost)
             json_add_text(event, "why", why);
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, peer, event);
@@ -182,12 +182,13 @@ static struct client *first_dying(const struct daemon *daemon)
 /* As well as can be seen; false: it is not known yet. */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
+    const struct coordinator_process_info *remote;
+
     if (!client->remote)
         return procs_exit_reason(client->pid, client->pidfd, client->exits, how, how_bytes);
-    snprintf(how, how_bytes, "%s",
-             *coordinator_process_exit(client->remote) ? coordinator_process_exit(client->remote)
-                                                       : "not known how");
-    return *coordinator_process_exit(client->remote);
+    remote = coordinator_process_info(client->remote);
+    snprintf(how, how_bytes, "%s", *remote->how ? remote->how : "not known how");
+    return *remote->how;
 }
 
 void daemon_exiting_report(struct daemon *daemon, bool all)

@@ -36,12 +36,12 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
     struct daemon *daemon = ctx;
     struct client *client;
 
-    *why = admission_refuses(&daemon->admission, fd, coordinator_process_host(process),
-                             coordinator_process_pid(process));
+    *why = admission_refuses(&daemon->admission, fd, coordinator_process_info(process)->host,
+                             coordinator_process_info(process)->pid);
     if (*why)
         return -EMFILE;
     *why = ADMISSION_NO_MEMORY;
-    client = daemon_client_new(daemon, fd, coordinator_process_pid(process));
+    client = daemon_client_new(daemon, fd, coordinator_process_info(process)->pid);
     if (!client)
         return -ENOMEM;
     client->remote = process;
@@ -218,7 +218,7 @@ static void settle_gone(struct daemon *daemon)
     if (gone) {
         emu_each_listed (struct client, client, &daemon->clients, link)
             client->gone = client->gone ||
-                           (client->remote && coordinator_process_is_lost(client->remote));
+                           (client->remote && coordinator_process_info(client->remote)->lost);
         daemon_reap(daemon);
     }
     emu_each_bit (host, gone)

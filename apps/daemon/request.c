@@ -62,7 +62,7 @@ static void seat_taken(struct daemon *daemon, struct client *client,
     client->incarnation = incarnation->incarnation;
     if (client->remote)
         snprintf(client->command, sizeof client->command, "%s",
-                 coordinator_process_command(client->remote));
+                 coordinator_process_info(client->remote)->command);
     else
         procs_name(client->pid, client->command, sizeof client->command);
     daemon->by_node[incarnation->node] = client;
@@ -91,7 +91,7 @@ static void tell_attached(struct daemon *daemon, int64_t ranks)
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
 {
-    uint32_t host = client->remote ? coordinator_process_host(client->remote) : 0;
+    uint32_t host = client->remote ? coordinator_process_info(client->remote)->host : 0;
 
     if (want < 0 || want >= config->graph->nodes)
         return -1;
@@ -120,10 +120,10 @@ static void request_attach(struct daemon *daemon, struct client *client,
     }
     daemon_reap(daemon); /* who ended before it asked, in this round */
     int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
-    int err = client->remote
-                  ? fabric_attach_remote(daemon->fabric, coordinator_process_host(client->remote),
-                                         want, &incarnation)
-                  : fabric_attach(daemon->fabric, want, &incarnation);
+    int err = client->remote ? fabric_attach_remote(daemon->fabric,
+                                                    coordinator_process_info(client->remote)->host,
+                                                    want, &incarnation)
+                             : fabric_attach(daemon->fabric, want, &incarnation);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;
@@ -393,13 +393,14 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
         coordinator_query_answer(daemon->coordinator);
 }
 
-static void request_waits(struct daemon *daemon, struct client *client, struct json_object *request,
-                          enum coordinator_query_kind of)
+/* Only requests without fields wait, so that a waiting client takes no memory for them. */
+static void request_waits(struct daemon *daemon, struct client *client, const struct request *row)
 {
+    enum coordinator_query_kind of = row->after;
     struct daemon_query *query = &daemon->query[of];
 
     client->asks = query;
-    client->request = json_object_get(request);
+    client->request = row;
     client->asked = query->number + 1;
     if (!query->waits)
         query_begin(daemon, of);
@@ -413,8 +414,6 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 
     query->waits = false;
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        struct json_object *request = client->request;
-
         if (client->asks != query || client->gone)
             continue;
         if (client->asked > query->number) {
@@ -422,9 +421,7 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
             continue;
         }
         client->asks = NULL;
-        client->request = NULL;
-        request_of(request)->answer(daemon, client, request);
-        json_object_put(request);
+        client->request->answer(daemon, client, NULL);
     }
     if (more)
         query_begin(daemon, of);
@@ -456,8 +453,6 @@ void daemon_queries_end(struct daemon *daemon)
         if (!client->asks || client->gone)
             continue;
         client->asks = NULL;
-        json_object_put(client->request);
-        client->request = NULL;
         daemon_reply_error(daemon, client, -ECANCELED,
                            "the fabric ends, and not all of its hosts have answered");
     }
@@ -471,7 +466,7 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
     char line[160];
 
     if (row && row->after != AT_ONCE && daemon->coordinator) {
-        request_waits(daemon, client, request, row->after);
+        request_waits(daemon, client, row);
     } else if (row) {
         row->answer(daemon, client, request);
     } else {

@@ -43,13 +43,23 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
            last_ps >= traffic_coll_last_ps(coll, part->src, part->birth_ps);
 }
 
+/* Number of posted operations that are not complete: an honest host logs parts of no others. */
+static uint64_t under_way(const struct closed_run *closed)
+{
+    uint64_t posted = 0;
+
+    for (uint32_t g = 0; g < closed->coll.plan.groups; g++)
+        posted += closed->coll.group[g].posted;
+    return posted - closed->completed;
+}
+
 /* Operations are complete at a receiver: find those that are complete at all of them. */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
     struct closed_run *closed = ctx;
     struct traffic_coll *coll = &closed->coll;
 
-    if (closed->wrong || traffic_pending_reserve(&closed->operations, (uint32_t)count)) {
+    if (closed->wrong || traffic_pending_reserve(&closed->operations, count, under_way(closed))) {
         closed->wrong = closed->wrong ? closed->wrong : "out of memory";
         return;
     }
@@ -62,9 +72,11 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
             closed->wrong = IMPOSSIBLE_LOG;
             return;
         }
-        if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
+        bool whole = traffic_pending_arrive(&closed->operations, part, &last_ps);
+
+        if (!whole && !closed->operations.full)
             continue;
-        if (!end_is_sane(closed, part, last_ps)) {
+        if (!whole || !end_is_sane(closed, part, last_ps)) {
             closed->wrong = IMPOSSIBLE_LOG;
             return;
         }

@@ -27,7 +27,7 @@ static int hosts_join(void *ctx, const struct fabric_crossing *crossing,
     const struct traffic_hosts *hosts = ctx;
     uint32_t pairs = 0, peer = 0;
 
-    for (uint32_t p = 0; p < emu_barrier_peers(hosts->barrier); p++)
+    for (uint32_t p = 0; p < emu_barrier_config(hosts->barrier)->peers; p++)
         pairs += emu_barrier_host(hosts->barrier, p) == crossing->host;
     if (!pairs)
         return -ENODEV;
@@ -74,8 +74,8 @@ void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier
                                     .graph = graph,
                                     .of = of,
                                     .ops = coordinator_ops};
-    hosts->fabric = (struct fabric_hosts){.self = emu_barrier_self(barrier),
-                                          .count = emu_barrier_hosts(barrier),
+    hosts->fabric = (struct fabric_hosts){.self = emu_barrier_config(barrier)->self,
+                                          .count = emu_barrier_config(barrier)->hosts,
                                           .of = of,
                                           .ops = &hosts->ops,
                                           .ctx = hosts};
@@ -302,6 +302,6 @@ int traffic_hosts_begin(struct traffic_run *run)
     traffic_hosts_gather(run, &same.digest, sizeof same.digest, is_same, &same);
     if (same.other != UINT32_MAX)
         return traffic_run_wrong(run, -EINVAL, "host %s was given other traffic than this one",
-                                 emu_barrier_name(hosts->barrier, same.other));
+                                 emu_barrier_config(hosts->barrier)->name[same.other]);
     return traffic_hosts_error(run);
 }

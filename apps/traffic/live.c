@@ -303,6 +303,7 @@ static bool client_open(struct traffic_live *live)
         return true;
     }
     conn_open(&client->conn, fd, CONN_LINE_MAX);
+    client->conn.containers_max = CONN_CONTAINERS_MAX;
     emu_list_add(&live->clients, &client->all);
     live->client_count++;
     client_step(live, client); /* most have sent a request already */

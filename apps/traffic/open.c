@@ -14,6 +14,7 @@
 #include "apps/traffic/open.h"
 #include "nic/engine/engine.h"
 
+#define IMPOSSIBLE   "another host has sent or logged an impossible message"
 #define COUNT_MOST   (UINT64_C(1) << 62) /* messages: no host can have counted more */
 #define DRAIN_PHASES 10                  /* limit of a drain, in times warm-up plus measurement */
 /* Limit for links to come back after the last fault: a link that fails its test backs off longer
@@ -62,16 +63,30 @@ static int digest_all(struct open_run *open)
 
 /* --- time --------------------------------------------------------------------------- */
 
+/*
+ * Limit of the multicasts of which some copies have arrived and others have not: the links of all
+ * senders cannot have sent more messages up to now.
+ */
+static uint64_t multicasts_most(const struct open_run *open)
+{
+    uint64_t sent = open->all_links * (open->run->now_ps / open->nodes.message_wire_ps + 1);
+
+    return sent > open->complete ? sent - open->complete : 0;
+}
+
 /* Copies have arrived: find the multicasts that are complete. */
 static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
 {
-    int err = traffic_pending_reserve(&open->multicasts, (uint32_t)count);
+    int err = traffic_pending_reserve(&open->multicasts, count, multicasts_most(open));
 
     for (size_t i = 0; i < count && !err; i++) {
         uint64_t last_ps;
-        if (traffic_pending_arrive(&open->multicasts, &part[i], &last_ps))
-            traffic_stats_latency(open->completion, part[i].birth_ps, last_ps);
+        if (!traffic_pending_arrive(&open->multicasts, &part[i], &last_ps))
+            continue;
+        traffic_stats_latency(open->completion, part[i].birth_ps, last_ps);
+        open->complete++;
     }
+    open->invalid |= open->multicasts.full;
     return err;
 }
 
@@ -97,7 +112,9 @@ static int take_logs(struct open_run *open)
     if (!nodes->plan.completions)
         return 0;
     err = traffic_hosts_logs(open->run, &nodes->workers, take_others, open);
-    return err || open->no_memory ? -ENOMEM : 0;
+    if (err || open->no_memory)
+        return -ENOMEM;
+    return open->invalid ? traffic_run_wrong(open->run, -EPROTO, IMPOSSIBLE) : 0;
 }
 
 /* Advance to @until_ps. */
@@ -420,8 +437,7 @@ static int run_empty(struct open_run *open)
     if (err)
         return err;
     if (open->invalid || traffic_nodes_invalid(&open->nodes))
-        return traffic_run_wrong(run, -EPROTO,
-                                 "another host has sent or logged an impossible message");
+        return traffic_run_wrong(run, -EPROTO, IMPOSSIBLE);
     if (!fabric_idle(run->fabric))
         return traffic_run_wrong(run, -EPROTO, "the network does not become empty");
     if (segments.received != segments.awaited)

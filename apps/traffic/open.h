@@ -18,6 +18,7 @@ struct open_run {
     uint8_t *links;                    /* by node, as traffic_plan.links */
     uint64_t all_links;                /* of the senders */
     struct traffic_pending multicasts; /* incomplete multicasts */
+    uint64_t complete;                 /* number of complete multicasts */
     struct traffic_stats *completion;
     struct traffic_stats *total;  /* of all workers and hosts: merge() */
     struct traffic_stats *other;  /* buffer for another host's */

@@ -2,8 +2,8 @@
 /*
  * barrier.c - see barrier.h.
  *
- * What comes is appended to its peer's `in`, whoever receives it; only a sync reads it, up to the
- * end of the superstep that it ends. The rest is of the next one.
+ * Received records are appended to their peer's `in`, by whichever thread receives them. Only a
+ * sync reads them, up to the end of its superstep; records after that belong to the next one.
  */
 #include "emu/hostlink/barrier.h"
 
@@ -20,19 +20,19 @@
 #include "emu/util/spawn.h"
 #include "emu/util/wait.h"
 
-#define BARRIER_BURSTS     4u                   /* of frames, taken from a port in a pass */
-#define BARRIER_KEEP_NS    UINT64_C(20000000)   /* between two looks of the thread, at most */
-#define BARRIER_POLL_NS    UINT64_C(100000)     /* a port that wakes nobody is looked at so often */
-#define BARRIER_SLEEP_NS   UINT64_C(100000000)  /* no sleep is longer */
-#define BARRIER_CONNECT_NS UINT64_C(1000000)    /* between two looks whether all are there */
-#define BARRIER_REFUSED_NS UINT64_C(3000000000) /* one of another fabric may be about to end */
-#define BARRIER_FAILED_NS  UINT64_C(1000000000) /* for others to say what they know of one */
-#define BARRIER_LINGER_NS  UINT64_C(1000000000) /* for the last records to arrive */
-/* between two questions whether to stop waiting */
-#define BARRIER_STOP_POLL_NS UINT64_C(100000000)
+#define BARRIER_BURSTS     4u                  /* bursts of frames received from a port per pass */
+#define BARRIER_KEEP_NS    UINT64_C(20000000)  /* longest interval between passes of the keeper */
+#define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
+#define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep */
+#define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
+/* a host of another fabric may be about to exit */
+#define BARRIER_REFUSED_NS   UINT64_C(3000000000)
+#define BARRIER_FAILED_NS    UINT64_C(1000000000) /* time for others to report why a host failed */
+#define BARRIER_LINGER_NS    UINT64_C(1000000000) /* time for the last records to arrive */
+#define BARRIER_STOP_POLL_NS UINT64_C(100000000)  /* interval between calls of config.stops() */
 
-/* Bytes that grow. */
-struct kept {
+/* A growing array of bytes. */
+struct byte_array {
     uint8_t *at;
     size_t bytes, room;
 };
@@ -42,49 +42,42 @@ struct barrier_peer {
     struct emu_session *session;
     uint64_t fabric;
     uint32_t host, port;
-    uint16_t from; /* its number in frames */
-    bool first;    /* of those with its host */
+    uint16_t from; /* its host number in frames */
+    bool first;    /* the first session with its host */
     bool lost;
-    int refused;          /* 0, or why records were not kept: -EPROTO, they are too many; -ENOMEM */
-    bool ended;           /* it has ended this superstep */
-    uint64_t incarnation; /* of the session; 0: not met yet */
-    uint64_t refused_ns;  /* for so long, without a break, it has been refused */
-    struct kept in;       /* records that came */
-    size_t taken;         /* of these, bytes that a sync has read */
-    struct kept given;    /* to all, in the superstep that was ended last */
+    int refused;             /* 0, or why records were dropped: -EPROTO, too many; -ENOMEM */
+    bool ended;              /* it ended the current superstep */
+    uint64_t incarnation;    /* incarnation of the session; 0: not connected yet */
+    uint64_t refused_ns;     /* how long it has been refused without interruption */
+    struct byte_array in;    /* received records */
+    size_t taken;            /* bytes of these that a sync has read */
+    struct byte_array given; /* its bytes for all hosts in the last superstep */
 };
 
 struct emu_barrier {
-    uint32_t self, hosts, peers, ports;
-    const char *const *name;
-    bool oversubscribed;
-    size_t most_bytes;  /* that another host gives all, in two supersteps, */
-    size_t cable_bytes; /* and of cables */
-    uint64_t (*now_ns)(void *ctx);
-    void *now_ctx;
-    bool (*stops)(void *ctx);
-    void *stops_ctx;
-    uint64_t asked_ns; /* when stops() was called last */
+    struct emu_barrier_config config; /* without `port` and `peer` */
+    size_t cable_bytes;               /* most bytes of cable records in two supersteps */
+    uint64_t stops_asked_ns;          /* time of the last call of config.stops() */
     struct emu_hostport **port;
     struct barrier_peer *peer;
-    bool (*failed)(uint32_t host, char *text, size_t bytes);
+    uint32_t peers; /* initialized so far */
     struct emu_barrier_taker taker;
-    struct emu_waiter *waiter; /* what a sync sleeps on */
+    struct emu_waiter *waiter; /* a sync sleeps on it */
     int err;
-    bool notified; /* the others were, as far as they could be */
+    bool notified; /* the other hosts were notified as far as possible */
     char why[EMU_BARRIER_WHY_BYTES];
 
-    pthread_mutex_t lock; /* over all of it */
+    pthread_mutex_t lock; /* protects everything */
     struct emu_waiter *keeper;
     uint64_t keep_ns;
     pthread_t thread;
-    bool ends; /* the thread is to */
+    bool ends; /* the keeper must exit */
 };
 
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first error stays. */
+/* Sets the error unless one is set already. */
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
 {
     va_list args;
@@ -99,18 +92,18 @@ static int barrier_wrong(struct emu_barrier *barrier, int err, const char *forma
 
 static uint64_t barrier_now_ns(const struct emu_barrier *barrier)
 {
-    return barrier->now_ns ? barrier->now_ns(barrier->now_ctx) : emu_now_ns();
+    return barrier->config.now_ns ? barrier->config.now_ns(barrier->config.now_ctx) : emu_now_ns();
 }
 
 static const char *name_of(const struct barrier_peer *peer)
 {
-    return peer->barrier->name[peer->host];
+    return peer->barrier->config.name[peer->host];
 }
 
 /* --- bytes ----------------------------------------------------------------------------- */
 
-/* Errors: -EPROTO, it would have more than @most bytes; -ENOMEM. */
-static int kept_add(struct kept *kept, const uint8_t *from, size_t bytes, size_t most)
+/* Append bytes. Errors: -EPROTO, it would have more than @most bytes; -ENOMEM. */
+static int bytes_append(struct byte_array *kept, const uint8_t *from, size_t bytes, size_t most)
 {
     if (bytes > most - kept->bytes)
         return -EPROTO;
@@ -132,7 +125,7 @@ static int kept_add(struct kept *kept, const uint8_t *from, size_t bytes, size_t
     return 0;
 }
 
-/* What was read is forgotten: all of it, as a rule. */
+/* Remove the records that were read: usually all. */
 static void peer_forget(struct barrier_peer *peer)
 {
     size_t left = peer->in.bytes - peer->taken;
@@ -148,14 +141,15 @@ static void peer_forget(struct barrier_peer *peer)
 static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     struct barrier_peer *peer = ctx;
+    const struct emu_barrier *barrier = peer->barrier;
     uint64_t incarnation = emu_session_incarnation(peer->session);
 
     if (!peer->incarnation)
         peer->incarnation = incarnation;
     if (peer->incarnation != incarnation || peer->lost || peer->refused)
-        return; /* it began anew, and that is too late */
+        return; /* it restarted: its host is lost */
     peer->refused =
-        kept_add(&peer->in, records, bytes, peer->barrier->most_bytes + peer->barrier->cable_bytes);
+        bytes_append(&peer->in, records, bytes, barrier->config.most_bytes + barrier->cable_bytes);
 }
 
 static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_t port,
@@ -167,7 +161,7 @@ static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_
         bool malformed;
 
         if (peer->port == port && emu_session_peek(frame, peer->fabric, &from, &to, &malformed) &&
-            from == peer->from && to == barrier->self)
+            from == peer->from && to == barrier->config.self)
             return peer;
     }
     return NULL;
@@ -194,7 +188,7 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
     return all;
 }
 
-/* A session that was up in one life is in another, or in none: its host is lost. */
+/* A host is lost if its session was up and is down, or in another incarnation. */
 static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
@@ -205,13 +199,13 @@ static void peer_check(struct barrier_peer *peer)
     peer->lost |= peer->incarnation && (!up || incarnation != peer->incarnation);
 }
 
-/* Frames in, frames out. Returns how many came. */
+/* Receive and send frames. Returns the number received. */
 static uint32_t barrier_pass(struct emu_barrier *barrier)
 {
     uint64_t now_ns = barrier_now_ns(barrier);
     uint32_t came = 0;
 
-    for (uint32_t p = 0; p < barrier->ports; p++)
+    for (uint32_t p = 0; p < barrier->config.ports; p++)
         came += port_receive(barrier, p, now_ns);
     for (uint32_t i = 0; i < barrier->peers; i++) {
         emu_session_step(barrier->peer[i].session, now_ns);
@@ -220,12 +214,12 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
     return came;
 }
 
-/* Until a frame comes, or a session is due. */
+/* Sleep until a frame arrives or a session is due. */
 static void barrier_sleep(struct emu_barrier *barrier)
 {
     uint64_t most_ns = BARRIER_SLEEP_NS, now_ns;
 
-    for (uint32_t p = 0; p < barrier->ports; p++) {
+    for (uint32_t p = 0; p < barrier->config.ports; p++) {
         struct emu_hostport *port = barrier->port[p];
 
         if (port->ops->wake_fd(port) < 0)
@@ -247,27 +241,27 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * Another host may be alive and never end its superstep, or never take what is sent to it. Whoever
- * waits for it here can be told to stop.
+ * A healthy host may never end its superstep, or never read what is sent to it. Let the waiting
+ * caller stop then.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
-    uint64_t now_ns = barrier->stops ? barrier_now_ns(barrier) : 0;
+    uint64_t now_ns = barrier->config.stops ? barrier_now_ns(barrier) : 0;
 
-    if (!barrier->stops || now_ns - barrier->asked_ns < BARRIER_STOP_POLL_NS)
+    if (!barrier->config.stops || now_ns - barrier->stops_asked_ns < BARRIER_STOP_POLL_NS)
         return;
-    barrier->asked_ns = now_ns;
-    if (barrier->stops(barrier->stops_ctx))
+    barrier->stops_asked_ns = now_ns;
+    if (barrier->config.stops(barrier->config.stops_ctx))
         barrier_wrong(barrier, -EINTR, "interrupted");
 }
 
-/* One round of waiting for what others say. @rounds: in which nothing came, in a row. */
+/* One round of waiting for frames. @rounds: consecutive rounds without any. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
     barrier_poll_stop(barrier);
     if (barrier_pass(barrier))
         *rounds = 0;
-    else if (emu_wait_round((*rounds)++, barrier->oversubscribed) == EMU_WAIT_SLEEP)
+    else if (emu_wait_round((*rounds)++, barrier->config.oversubscribed) == EMU_WAIT_SLEEP)
         barrier_sleep(barrier);
 }
 
@@ -301,7 +295,7 @@ static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record 
     return 0;
 }
 
-/* @bytes bytes in as many records as that takes, the last of them of kind @last. */
+/* Send @bytes bytes in STEP records, the last of them of kind @last. */
 static int peer_put_bytes(struct barrier_peer *peer, const uint8_t *from, size_t bytes,
                           enum emu_step last)
 {
@@ -322,13 +316,13 @@ static int peer_put_bytes(struct barrier_peer *peer, const uint8_t *from, size_t
     return err;
 }
 
-/* What it has sent is not kept. @err: why. */
+/* Report why its records were dropped. */
 static int peer_refused(struct barrier_peer *peer, int err)
 {
     if (err == -EPROTO)
         return barrier_wrong(peer->barrier, err,
                              "host %s broke the rules: more than %zu bytes in a superstep",
-                             name_of(peer), peer->barrier->most_bytes);
+                             name_of(peer), peer->barrier->config.most_bytes);
     return barrier_wrong(peer->barrier, err, "there is no memory for what host %s says",
                          name_of(peer));
 }
@@ -344,14 +338,14 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
         emu_printable(barrier->why);
         return barrier->err;
     }
-    err = kept_add(&peer->given, record->bytes, record->length, barrier->most_bytes);
+    err = bytes_append(&peer->given, record->bytes, record->length, barrier->config.most_bytes);
     if (err)
         return peer_refused(peer, err);
     peer->ended = record->channel == EMU_STEP_LAST;
     return 0;
 }
 
-/* What is wrong with it, or NULL. */
+/* Deliver a cable record. Returns NULL, or why it is invalid. */
 static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;
@@ -363,7 +357,7 @@ static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostli
     return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
 }
 
-/* The next record that came. Returns its bytes; 0: it is malformed. */
+/* Parse the next received record. Returns its bytes; 0: it is malformed. */
 static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_record *ret)
 {
     size_t left = peer->in.bytes - peer->taken;
@@ -373,8 +367,8 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
 }
 
 /*
- * Is there a record to take? Those behind the end of the superstep are of the next one, unless the
- * host fails: then it is not to be waited for, and neither are others that may never end this one.
+ * Is there a record to process? Records after the end of the superstep belong to the next one,
+ * unless the host has failed: then no host is waited for any longer.
  */
 static bool peer_has(const struct barrier_peer *peer)
 {
@@ -386,7 +380,7 @@ static bool peer_has(const struct barrier_peer *peer)
                             record.channel == EMU_STEP_FAIL);
 }
 
-/* What has come of this superstep. */
+/* Process what arrived for this superstep. */
 static int peer_take(struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
@@ -449,7 +443,7 @@ static int barrier_receive(struct emu_barrier *barrier)
     return err;
 }
 
-/* All are told that this host ends, as far as they can be. */
+/* Send a FAIL record to every host that can still receive it. */
 static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *why)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_FAIL};
@@ -473,10 +467,11 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
     barrier_pass(barrier);
 }
 
-/* Whatever ended it, and wherever that was seen: the others are told once. */
+/* On any error notify the other hosts once. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    if (err < 0 && !barrier->notified && err != -ECONNABORTED) /* who ended has told all */
+    /* the failed host has notified all */
+    if (err < 0 && !barrier->notified && err != -ECONNABORTED)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;
     return err;
@@ -537,24 +532,9 @@ const char *emu_barrier_why(const struct emu_barrier *barrier)
     return barrier->why;
 }
 
-uint32_t emu_barrier_hosts(const struct emu_barrier *barrier)
+const struct emu_barrier_config *emu_barrier_config(const struct emu_barrier *barrier)
 {
-    return barrier->hosts;
-}
-
-uint32_t emu_barrier_self(const struct emu_barrier *barrier)
-{
-    return barrier->self;
-}
-
-uint32_t emu_barrier_peers(const struct emu_barrier *barrier)
-{
-    return barrier->peers;
-}
-
-const char *emu_barrier_name(const struct emu_barrier *barrier, uint32_t host)
-{
-    return barrier->name[host];
+    return &barrier->config;
 }
 
 uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer)
@@ -569,14 +549,14 @@ void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_tak
 
 void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes)
 {
-    pthread_mutex_lock(&barrier->lock); /* the thread keeps what comes */
+    pthread_mutex_lock(&barrier->lock); /* the keeper reads it */
     barrier->cable_bytes += bytes;
     pthread_mutex_unlock(&barrier->lock);
 }
 
-/* --- begun and ended ------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------- */
 
-/* Nobody else may be in the sessions for long. */
+/* Run the sessions while no other thread does. */
 static void *keeper_main(void *arg)
 {
     struct emu_barrier *barrier = arg;
@@ -593,7 +573,10 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
-/* 0: all are there; 1: not yet; or an error. @passed_ns: since the last look. */
+/*
+ * Returns 0 if all hosts are connected, 1 if not yet, or an error. @passed_ns: time since the last
+ * check.
+ */
 static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {
     char why[128], how[128];
@@ -610,7 +593,7 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
         if (state == EMU_SESSION_UP)
             continue;
         err = 1;
-        failed = barrier->failed && barrier->failed(peer->host, how, sizeof how);
+        failed = barrier->config.failed && barrier->config.failed(peer->host, how, sizeof how);
         is_vain = failed || state == EMU_SESSION_REFUSED;
         peer->refused_ns = is_vain ? peer->refused_ns + passed_ns : 0;
         if (peer->refused_ns < (failed ? BARRIER_FAILED_NS : BARRIER_REFUSED_NS))
@@ -622,7 +605,7 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
     return err;
 }
 
-/* Who has not come. */
+/* Report a host that did not connect in time. */
 static int barrier_late(struct emu_barrier *barrier)
 {
     for (uint32_t i = 0; i < barrier->peers; i++) {
@@ -662,8 +645,8 @@ static int peer_init(struct emu_barrier *barrier, uint32_t i, const struct emu_b
     struct barrier_peer *peer = &barrier->peer[i];
     struct emu_session_config session = config->session;
 
-    if (config->host >= barrier->hosts || config->host == barrier->self ||
-        config->port >= barrier->ports)
+    if (config->host >= barrier->config.hosts || config->host == barrier->config.self ||
+        config->port >= barrier->config.ports)
         return -EINVAL;
     *peer = (struct barrier_peer){.barrier = barrier,
                                   .fabric = session.fabric,
@@ -705,7 +688,6 @@ static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_co
     barrier->peer = calloc(config->peers + 1u, sizeof *barrier->peer);
     if (err || !barrier->port || !barrier->peer)
         return err ? err : -ENOMEM;
-    barrier->ports = config->ports;
     for (uint32_t p = 0; !err && p < config->ports; p++) {
         int fd = config->port[p]->ops->wake_fd(config->port[p]);
 
@@ -717,7 +699,7 @@ static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_co
     return err;
 }
 
-/* It takes no signals: whoever made the barrier does. */
+/* The keeper takes no signals; the creator's thread does. */
 static int keeper_start(struct emu_barrier *barrier)
 {
     sigset_t all, before;
@@ -740,16 +722,9 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     barrier = calloc(1, sizeof *barrier);
     if (!barrier)
         return -ENOMEM;
-    barrier->self = config->self;
-    barrier->hosts = config->hosts;
-    barrier->name = config->name;
-    barrier->oversubscribed = config->oversubscribed;
-    barrier->failed = config->failed;
-    barrier->now_ns = config->now_ns;
-    barrier->now_ctx = config->now_ctx;
-    barrier->stops = config->stops;
-    barrier->stops_ctx = config->stops_ctx;
-    barrier->most_bytes = config->most_bytes ? config->most_bytes : EMU_BARRIER_MOST_BYTES;
+    barrier->config = *config;
+    if (!barrier->config.most_bytes)
+        barrier->config.most_bytes = EMU_BARRIER_MOST_BYTES;
     barrier->keep_ns = BARRIER_KEEP_NS;
     pthread_mutex_init(&barrier->lock, NULL);
     err = barrier_init(barrier, config);
@@ -763,7 +738,7 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     return 0;
 }
 
-/* Have all others that are there what was put in? */
+/* Have all connected hosts received all records? */
 static bool barrier_is_idle(struct emu_barrier *barrier)
 {
     bool idle = true;
@@ -791,7 +766,7 @@ void emu_barrier_destroy(struct emu_barrier *barrier)
     pthread_mutex_unlock(&barrier->lock);
     emu_waiter_ring(barrier->keeper);
     pthread_join(barrier->thread, NULL);
-    for (uint32_t p = 0; p < barrier->ports; p++) {
+    for (uint32_t p = 0; p < barrier->config.ports; p++) {
         int fd = barrier->port[p]->ops->wake_fd(barrier->port[p]);
 
         if (fd >= 0)
@@ -801,7 +776,7 @@ void emu_barrier_destroy(struct emu_barrier *barrier)
         emu_session_destroy(barrier->peer[i].session);
         barrier->peer[i].session = NULL;
     }
-    for (uint32_t p = 0; p < barrier->ports; p++)
+    for (uint32_t p = 0; p < barrier->config.ports; p++)
         barrier->port[p]->ops->close(barrier->port[p]);
     barrier_free(barrier);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cable.c - a cable to another host: what goes, and the accounts of both ways. What comes: rx.c.
+ * cable.c - a cable to another host: sending, and the counts of both directions. Receiving: rx.c.
  *
- * In a life of the session, of each channel (0 where a cable has none): what our switch has sent
- * and was not paid for (unpaid), and what the far switch still has of an earlier life (old), are
- * together what the far device has given to its switch and was not paid for (open), and what is on
- * its way.
+ * Invariant per channel (channel 0 where a cable has none) within an incarnation of the session:
+ * our segments without a credit (unpaid) plus old segments in the remote switch (old) equal the
+ * segments that the remote device has given to its switch (open) plus those in flight, each way.
  */
 #include "emu/hostlink/device.h"
 
@@ -18,11 +17,11 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-#define CABLE_PRESSING 64u /* credits, or a quarter of the depth, go at once */
+#define CABLE_PRESSING 64u /* credits sent at once, or a quarter of the depth if less */
 
-/* --- joined, checked ---------------------------------------------------------------- */
+/* --- join and check ----------------------------------------------------------------- */
 
-/* There is room for as many more entries to wait. */
+/* Reserve memory for @more waiting entries. */
 static int room_grow(struct hostlink_room *room, uint32_t more)
 {
     uint8_t *record = realloc(room->record, (room->slots + more) * (size_t)EMU_HOSTLINK_ENTRY_MOST);
@@ -34,7 +33,7 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
     return 0;
 }
 
-/* The last step to our switch, with retry. */
+/* Join the last hop to our switch with link-level retry. */
 static int retry_join(struct hostlink_cable *cable, uint8_t bit, struct emu_intake *intake,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                       const struct emu_profile *profile)
@@ -104,7 +103,7 @@ const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, u
     return emu_link_check(rx, (uint32_t)cable->unpaid[0], cable->credits + cable->depth);
 }
 
-/* --- what goes ---------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 static bool cable_is_segment(const struct hostlink_cable *cable, const struct emu_hdr *hdr)
 {
@@ -116,13 +115,13 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Credits of a channel beyond those of what was sent: somebody forged them. */
+/* Credits of a channel beyond its sent segments: a fault forged them. */
 static uint32_t cable_forged(int32_t unpaid)
 {
     return unpaid < 0 ? (uint32_t)-unpaid : 0;
 }
 
-/* Segments have been sent: their credits are to come. */
+/* Count @count sent segments. */
 static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t count)
 {
     uint32_t forged = cable->forged - cable_forged(cable->unpaid[channel]);
@@ -131,7 +130,7 @@ static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t 
     cable->forged = forged + cable_forged(cable->unpaid[channel]);
 }
 
-/* How many more would the far host's accounts allow? */
+/* How many more entries may be in flight? */
 static uint32_t cable_may_send(const struct hostlink_cable *cable)
 {
     int64_t in_flight = cable->unpaid[0] + (int64_t)cable->old[0];
@@ -143,9 +142,9 @@ static uint32_t cable_may_send(const struct hostlink_cable *cable)
 }
 
 /*
- * What a cable's turn looks up once, and where its records go: a part of the session's frame. Who
- * calls says what kind of cable and of clock it is, so that what most cables need is code without
- * the rest.
+ * The state of serving a cable: what it looks up once, and the position in the session's frame. The
+ * callers pass the kind of cable and clock as constants, so that the compiler drops the rest from
+ * the common case.
  */
 struct cable_quantum {
     struct emu_pool_cache *cache;
@@ -153,11 +152,11 @@ struct cable_quantum {
     uint64_t origin_ns;
     uint32_t number;
     uint8_t *to;
-    uint32_t left; /* bytes there */
-    uint32_t put;  /* bytes written, the session has not been told of */
+    uint32_t left; /* bytes left in the frame */
+    uint32_t put;  /* bytes written since the last emu_session_put() */
 };
 
-/* The entry as a record, its times as the hosts' clocks have them. */
+/* Make a record, with times on the monotonic clock. */
 static inline void cable_record(const struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed, struct emu_hostlink_record *ret)
 {
@@ -186,7 +185,9 @@ static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
     return quantum->to;
 }
 
-/* quantum_send() of what most entries are: with a buffer, and in what is left of the frame. */
+/*
+ * quantum_send() for the common case: an entry with a buffer that fits into the rest of the frame.
+ */
 static inline void quantum_send_plain(struct cable_quantum *quantum, const struct emu_entry *entry,
                                       uint32_t bytes)
 {
@@ -266,7 +267,7 @@ static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     return how;
 }
 
-/* Without channels and on clock raw; a function of its own, whose loop stays in registers. */
+/* Without channels, on clock raw. Not inlined, so that its loop stays in registers. */
 static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {
@@ -294,7 +295,7 @@ enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *l
 
 /* --- credits to our switch ---------------------------------------------------------- */
 
-/* When a credit that is given back now is at the switch. */
+/* Arrival time at our switch of a credit that is returned now. */
 static uint64_t cable_credit_ps(const struct hostlink_cable *cable)
 {
     const struct emu_hostlink *link = cable->peer->link;
@@ -355,7 +356,7 @@ bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostli
     cable->unpaid[c] = (int32_t)left;
     cable->forged = forged + cable_forged(cable->unpaid[c]);
     cable_pay_switch(cable, c, count);
-    hostlink_stir(cable); /* it may have waited for the far end's room */
+    hostlink_set_active(cable); /* it may have waited for this credit */
     return true;
 }
 
@@ -364,7 +365,7 @@ bool hostlink_cable_taken(struct hostlink_cable *cable, uint32_t count)
     if (!cable->channels || count > cable->in_flight)
         return false;
     cable->in_flight -= count;
-    hostlink_stir(cable);
+    hostlink_set_active(cable);
     return true;
 }
 
@@ -377,9 +378,9 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
     return true;
 }
 
-/* --- credits of what came --------------------------------------------------------- */
+/* --- credits to the peer ---------------------------------------------------------- */
 
-/* What waits for room in our switch goes on. */
+/* Send queued entries to our switch. */
 static void cable_advance(struct hostlink_cable *cable)
 {
     if (!cable->queued || !cable->ends.tx.credits)
@@ -388,7 +389,7 @@ static void cable_advance(struct hostlink_cable *cable)
         emu_tx_send(&cable->ends.tx, hostlink_queued(cable, 0));
         cable->queue_at++;
     }
-    hostlink_touch(cable);
+    hostlink_set_touched(cable);
 }
 
 void hostlink_cable_collect(struct hostlink_cable *cable)
@@ -404,8 +405,8 @@ void hostlink_cable_collect(struct hostlink_cable *cable)
         if (cable->announced >> c & 1) {
             cable->paid[c] += back->count;
             cable->pays |= 1u << c;
-            hostlink_owe(cable,
-                         cable->paid[c] >= CABLE_PRESSING || cable->paid[c] >= cable->depth / 4);
+            hostlink_set_owing(cable, cable->paid[c] >= CABLE_PRESSING ||
+                                          cable->paid[c] >= cable->depth / 4);
         }
         emu_credit_skip(&tx->credit);
     }
@@ -457,7 +458,7 @@ bool hostlink_cable_announce(struct hostlink_cable *cable)
     if (cable->channels) {
         hostlink_cable_empty(cable);
         if (cable->emptied_at != cable->ends.tx.data.at)
-            return false; /* the switch will have it in its next pass */
+            return false; /* the switch will empty them in its next pass */
         cable->emptied = 0;
     }
     for (uint32_t c = 0; c < EMU_VCS; c++) {
@@ -484,7 +485,7 @@ uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable)
     return bufs;
 }
 
-/* --- a life ends -------------------------------------------------------------------- */
+/* --- end of an incarnation -------------------------------------------------------------- */
 
 void hostlink_cable_cut(struct hostlink_cable *cable)
 {

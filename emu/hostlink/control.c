@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * control.c - see control.h.
- */
+/* control.c - see control.h. */
 #include "emu/hostlink/control.h"
 
 #include <errno.h>
@@ -12,8 +10,8 @@
 
 #include "emu/util/wait.h"
 
-#define CONTROL_POLL_NS 50000u /* a socket that had nothing is looked at again after that */
-/* bytes read before the far host is told */
+#define CONTROL_POLL_NS 50000u /* interval between reads of an empty socket */
+/* bytes read before a CONTROL_TAKEN is sent */
 #define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)
@@ -31,7 +29,7 @@ void hostlink_control_none(struct hostlink_control *control)
 static void control_close(struct hostlink_control *control)
 {
     if (control->fd >= 0)
-        close(control->fd); /* and so no waiter has it any more */
+        close(control->fd); /* this removes it from the waiter, too */
     control->fd = -1;
 }
 
@@ -66,7 +64,7 @@ void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *
         return;
     control->fd = atomic_exchange_explicit(&control->next, -1, memory_order_acquire); /* H2 */
     if (control->fd >= 0)
-        emu_waiter_add(waiter, control->fd); /* if it cannot, looks find what comes */
+        emu_waiter_add(waiter, control->fd); /* on failure the periodic reads suffice */
     control->poll_ns = 0;
 }
 
@@ -128,7 +126,7 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count)
     return true;
 }
 
-/* The next bytes in one piece. Returns how many the socket took; 0: it takes none now. */
+/* Write the next contiguous bytes. Returns how many the socket took; 0: it is full. */
 static uint32_t control_send(struct hostlink_control *control, struct emu_hostlink_counts *counts)
 {
     uint32_t at = control->in_sent % EMU_HOSTLINK_WINDOW, left = control->in_put - control->in_sent;
@@ -139,7 +137,7 @@ static uint32_t control_send(struct hostlink_control *control, struct emu_hostli
         return (uint32_t)sent;
     if (errno == EAGAIN || errno == EINTR)
         return 0;
-    emu_count(&counts->control_lost, piece); /* nobody will ever read them */
+    emu_count(&counts->control_lost, piece); /* the reader is gone */
     return piece;
 }
 

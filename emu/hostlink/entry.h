@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * entry.h - an entry of a ring as a record, and as the bytes of one: what a cable carries to
- * another host, whatever the clock. Times are the sender's as they stand; who has another clock
- * translates them.
+ * entry.h - a ring entry as a record, and as bytes on the wire, for all clocks. Times are the
+ * sender's; a receiver with another clock translates them.
  *
- * All of it is done for each segment, so it is here and not behind a call: what becomes of a record
- * stays in registers, and is never read in larger pieces than it was just written in, for which the
- * processor would wait longer than all the rest takes.
+ * All functions run once per segment, so they are inline: then a record stays in registers and is
+ * not read back in larger pieces than it was just written in. Such a read waits for the stores and
+ * takes longer than everything else.
  */
 #ifndef EMU_HOSTLINK_ENTRY_H
 #define EMU_HOSTLINK_ENTRY_H
@@ -19,12 +18,14 @@
 #include "emu/packet/profile.h"
 #include "emu/packet/sane.h"
 
-/* Where the fields of an entry are, behind the head: its first 8 bytes, as a number. */
+/*
+ * Offsets of the fields of an entry after its first 8 bytes, the head, which is read as one number.
+ */
 enum hostlink_entry_place {
-    ENTRY_FLAGS = 8, /* bits of the head */
+    ENTRY_FLAGS = 8, /* bits in the head */
     ENTRY_LENGTH = 16,
     ENTRY_CABLE = 32,
-    ENTRY_TIME = 8, /* bytes of the record */
+    ENTRY_TIME = 8, /* bytes in the record */
     ENTRY_HDR = 16,
     ENTRY_CRC = 32,
     ENTRY_NOTE = 36
@@ -32,13 +33,13 @@ enum hostlink_entry_place {
 static_assert(ENTRY_NOTE + 4 == EMU_HOSTLINK_ENTRY_BYTES, "the fields fill it");
 
 enum hostlink_entry_flags {
-    ENTRY_BUF = 1, /* it has a buffer, whose payload follows */
-    ENTRY_OWN = 2  /* and before it the header that lies there */
+    ENTRY_BUF = 1, /* it has a buffer: the payload follows */
+    ENTRY_OWN = 2  /* the header in the buffer comes before the payload */
 };
 
 /**
- * hostlink_is_segment - is it a segment, which a credit comes back for? On cables with channels
- * replies are none. Pure.
+ * hostlink_is_segment - true for a segment, which takes a credit. On cables with channels replies
+ * take none. Pure.
  */
 static inline bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels)
 {
@@ -48,10 +49,9 @@ static inline bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels)
 /* --- written ------------------------------------------------------------------------ */
 
 /**
- * hostlink_entry_record - @entry as a record of @cable, in *ret: its payload, if it has one, stays
- * in @pool's buffer. On cables with channels the adapter's own header is payload, too: if it was
- * damaged on its way here its length is not what it was, and the far adapter is to find that, by
- * the packet's checksum.
+ * hostlink_entry_record - make the record of @entry on @cable. Its payload stays in @pool's buffer.
+ * On cables with channels the adapter's own header is sent, too: an earlier cable may have damaged
+ * its length, and the remote adapter must detect that by the packet's checksum.
  */
 static inline void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool,
                                          bool channels, uint32_t cable,
@@ -77,7 +77,7 @@ static inline void hostlink_entry_record(const struct emu_entry *entry, struct e
     ret->payload_bytes = seg->hdr.len < EMU_PAYLOAD_BYTES ? seg->hdr.len : EMU_PAYLOAD_BYTES;
 }
 
-/** hostlink_entry_bytes - of a record that is an entry. Pure. */
+/** hostlink_entry_bytes - bytes of an entry's record. Pure. */
 static inline uint32_t hostlink_entry_bytes(const struct emu_hostlink_record *record)
 {
     uint32_t own = record->own_hdr ? EMU_HDR_BYTES : 0;
@@ -85,7 +85,7 @@ static inline uint32_t hostlink_entry_bytes(const struct emu_hostlink_record *re
     return EMU_HOSTLINK_ENTRY_BYTES + (record->has_buf ? own + record->payload_bytes : 0);
 }
 
-/** hostlink_entry_write - writes these bytes at @to. */
+/** hostlink_entry_write - write these bytes at @to. */
 static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_record *record)
 {
     uint64_t flags = (record->has_buf ? ENTRY_BUF : 0) | (record->own_hdr ? ENTRY_OWN : 0);
@@ -112,7 +112,7 @@ static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_r
 
 /* --- read --------------------------------------------------------------------------- */
 
-/** hostlink_entry_cable - of which cable an entry is; UINT32_MAX: there is something else. */
+/** hostlink_entry_cable - the cable of an entry at @from; UINT32_MAX: another record. */
 static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
 {
     uint64_t head;
@@ -124,7 +124,7 @@ static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
 }
 
 /**
- * hostlink_entry_parse - emu_hostlink_parse() of an entry; 0 also where there is something else.
+ * hostlink_entry_parse - emu_hostlink_parse() for entries only: returns 0 for other records, too.
  */
 static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                                             struct emu_hostlink_record *ret)
@@ -160,7 +160,7 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
     return whole;
 }
 
-/* Of a cable without channels: is there a payload where there must be one, and as long? */
+/* For cables without channels: is the payload there if required, and of the right length? */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {
     const struct emu_hdr *hdr = &record->entry.hdr;
@@ -171,9 +171,9 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
 }
 
 /*
- * On a cable with channels: does the payload follow the header of the carried segment, does it have
- * the length that this header gives, and is there room for it on the wire? Faults on earlier cables
- * may have damaged the header, so its other fields are not checked here. The far adapter checks
+ * For cables with channels: does the payload follow the header of the carried segment, does its
+ * length match that header, and does it fit into the packet's wire length? Faults on earlier cables
+ * may have damaged the header, so its other fields are not checked here. The remote adapter checks
  * them after the packet's CRC-32 (engine_seg_is_sane()).
  */
 static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record)
@@ -188,9 +188,9 @@ static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record
 }
 
 /**
- * hostlink_entry_is_sane - can such an entry be on a cable of @profile? Pure.
- * @nodes: of the network. @inside: they are inside the fabric, and need not send what no switch
- *         reads of a payload.
+ * hostlink_entry_is_sane - may this entry be on a cable of @profile? Pure.
+ * @nodes: number of nodes in the network.
+ * @inside: the nodes are simulated inside the fabric and may omit payloads, which no switch reads.
  */
 static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *record,
                                           const struct emu_profile *profile, uint32_t nodes,
@@ -209,8 +209,8 @@ static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *reco
 }
 
 /**
- * hostlink_entry_of - the entry of a record that is sane, in *ret, but for its time; @buf: a buffer
- * of @pool, which gets what lies in the record's, or EMU_NO_BUF.
+ * hostlink_entry_of - fill *ret, except for its time, from a record that passed the check above.
+ * @buf: a buffer of @pool, which gets the record's payload, or EMU_NO_BUF.
  */
 static inline void hostlink_entry_of(const struct emu_hostlink_record *record,
                                      struct emu_pool *pool, uint32_t buf, struct emu_entry *ret)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - the device: frames in, frames out, and its sleep. The rest: device.h.
+ * hostlink.c - the device: receives and sends frames, and computes how long to sleep. The rest:
+ * device.h.
  */
 #include "emu/hostlink/device.h"
 
@@ -11,16 +12,16 @@
 #include "emu/util/alloc.h"
 #include "emu/util/wait.h"
 
-#define LINK_BURSTS  4u       /* of frames taken in a step */
-#define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */
-#define LINK_POLL_NS 100000u  /* and then as often as this */
-#define LINK_ARM     64u      /* passes without frames before a port is asked to wake us */
+#define LINK_BURSTS  4u       /* bursts of frames received per step */
+#define LINK_NEAR_NS 1000000u /* a port without wake_fd is polled always so long after a frame, */
+#define LINK_POLL_NS 100000u  /* and then at this interval */
+#define LINK_ARM     64u      /* idle passes before the port is asked to wake us */
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation --------------------------------------------------------------------------- */
 
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps);
 
-/* The cables of all peers, by their numbers. */
+/* Number the cables of all peers. */
 static int link_number(struct emu_hostlink *link)
 {
     uint32_t n = 0;
@@ -106,13 +107,7 @@ void emu_hostlink_destroy(struct emu_hostlink *link)
     port->ops->close(port);
 }
 
-/* --- read and set by others --------------------------------------------------------- */
-
-const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *link, uint32_t peer,
-                                                    uint32_t cable)
-{
-    return &link->peer[peer].cable[cable].ends;
-}
+/* --- access by others ------------------------------------------------------------- */
 
 struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t peer,
                                        uint32_t cable)
@@ -139,7 +134,7 @@ enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint
 static void link_set_phase(struct emu_hostlink *link, uint32_t peer, enum emu_hostlink_phase phase)
 {
     atomic_store_explicit(&link->peer[peer].phase, phase, memory_order_relaxed);
-    emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0); /* steps it */
+    emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0); /* steps the device */
 }
 
 void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer)
@@ -206,7 +201,7 @@ uint32_t emu_hostlink_bufs(const struct emu_hostlink *link)
 
 /* --- a step ------------------------------------------------------------------------- */
 
-/* The peer that sent @frame; NULL: none of ours did, and that is counted. */
+/* The peer that sent @frame; NULL if none did, which is counted. */
 static struct hostlink_peer *link_peer(struct emu_hostlink *link, const struct emu_hostframe *frame)
 {
     bool malformed = false;
@@ -247,7 +242,7 @@ static uint32_t link_receive(struct emu_hostlink *link)
     return all;
 }
 
-/* What switches have told: entries, and credits, of cables that share a bit. */
+/* Handle the events of our switches, data and credits. Cables share event bits. */
 static void link_take_signals(struct emu_hostlink *link)
 {
     uint64_t data = emu_dev_take(&link->dev, EMU_EVENT_DATA);
@@ -256,14 +251,14 @@ static void link_take_signals(struct emu_hostlink *link)
     emu_each_bit (b, data)
         for (uint32_t n = b; n < link->all; n += 64)
             if (link->any[n]->slots)
-                hostlink_stir(link->any[n]);
+                hostlink_set_active(link->any[n]);
     emu_each_bit (b, credit)
         for (uint32_t n = b; n < link->all; n += 64)
             if (link->any[n]->slots)
                 hostlink_cable_collect(link->any[n]);
 }
 
-/* Our switches are told of what came, and slots that they empty are looked for. */
+/* Notify our switches of received entries, and count the slots that they have emptied. */
 static void link_flush(struct emu_hostlink *link)
 {
     for (uint32_t w = 0; w < HOSTLINK_WORDS(link->all); w++) {
@@ -272,13 +267,13 @@ static void link_flush(struct emu_hostlink *link)
 
             emu_tx_flush(&cable->ends.tx);
             if (cable->channels && hostlink_cable_empty(cable))
-                hostlink_owe(cable, true);
+                hostlink_set_owing(cable, true);
         }
         link->touched[w] = 0;
     }
 }
 
-/* What came goes on by link-level retry. When that has something to do next: emu_replay_run(). */
+/* Run link-level retry to our switches. Returns when it must run next, as emu_replay_run(). */
 static uint64_t link_retry(struct emu_hostlink *link)
 {
     uint64_t next_ps = EMU_NEVER;
@@ -292,7 +287,7 @@ static uint64_t link_retry(struct emu_hostlink *link)
     return next_ps;
 }
 
-/* What came, to our switches; what they have, to the other hosts. */
+/* Move entries from the wire to our switches and back. */
 static uint32_t link_move(struct emu_hostlink *link)
 {
     uint32_t moved = link_receive(link);
@@ -316,8 +311,8 @@ static uint32_t link_move(struct emu_hostlink *link)
 }
 
 /*
- * How long it may sleep. Before the first sleep after frames have come the port is asked to wake
- * us, and then looked at once more: what comes after that wakes.
+ * How long the device may sleep. Before the first sleep after a frame the port is asked to wake us
+ * and then polled once more; any later frame wakes us.
  */
 static uint64_t link_max_sleep_ns(struct emu_hostlink *link, uint32_t moved)
 {
@@ -340,14 +335,14 @@ static uint64_t link_max_sleep_ns(struct emu_hostlink *link, uint32_t moved)
     }
     if (link->armed || !rest_ns)
         return rest_ns;
-    if (link->idle++ < LINK_ARM) /* that is a system call, and the next frame may come at once */
+    if (link->idle++ < LINK_ARM) /* arming is a system call, and the next frame may arrive soon */
         return 1;
     link->port->ops->wake_clear(link->port);
     link->armed = true;
     return 0;
 }
 
-/* On a timed clock retry says when, else in how long. */
+/* Include link-level retry, whose time is absolute on timed clocks and else relative. */
 static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_ps)
 {
     uint64_t in_ps = link->retry_ps;
@@ -357,7 +352,7 @@ static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_
     return in_ps < rest_ps ? in_ps : rest_ps;
 }
 
-/* One pass: bounded, never blocks or allocates. Returns what moved: frames, entries. */
+/* One pass: bounded, never blocks or allocates. Returns the number of frames and entries moved. */
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct emu_hostlink *link = (struct emu_hostlink *)dev;

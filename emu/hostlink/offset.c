@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * offset.c - see offset.h.
- */
+/* offset.c - see offset.h. */
 #include "emu/hostlink/offset.h"
 
 #include <string.h>
 
 #define OFFSET_QUARTER_NS 250000000u
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
-#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* a longer round trip says nothing */
-#define OFFSET_UNSURE     1e-4 /* until the drift is known it may be so much: no clock has more; */
-#define OFFSET_SURE       1e-6 /* and then it changes by so much, */
-#define OFFSET_AGES       1.01 /* and is less sure with each answer that tells less of it */
+#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* longer round trips are ignored */
+#define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until it is known */
+#define OFFSET_SURE       1e-6 /* change of a known drift, */
+#define OFFSET_AGES       1.01 /* growth of its error per sample that does not improve it */
 
 void hostlink_offset_reset(struct hostlink_offset *offset)
 {
@@ -24,7 +22,7 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
     atomic_store_explicit(&offset->known, false, memory_order_relaxed);
 }
 
-/* How wrong a sample may be at @now_ns. */
+/* Error bound of a sample at @now_ns. */
 static uint64_t offset_error_ns(const struct hostlink_offset *offset,
                                 const struct hostlink_sample *sample, uint64_t now_ns)
 {
@@ -32,7 +30,9 @@ static uint64_t offset_error_ns(const struct hostlink_offset *offset,
            (uint64_t)((double)(int64_t)(now_ns - sample->at_ns) * offset->unsure);
 }
 
-/* @sample is the least of its part of time in @kept, of @count parts of @part_ns; or it is not. */
+/*
+ * Keep @sample if its round trip is the shortest of its period of @part_ns, of the @count in @kept.
+ */
 static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,
                         const struct hostlink_sample *sample)
 {
@@ -43,7 +43,7 @@ static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t p
         *at = *sample;
 }
 
-/* The drift, from the oldest second that is kept to the youngest. */
+/* Compute the drift from the oldest and the youngest kept second. */
 static void offset_drift(struct hostlink_offset *offset, uint64_t now_ns)
 {
     const struct hostlink_sample *old = NULL, *young = NULL;
@@ -94,7 +94,7 @@ static void offset_choose(struct hostlink_offset *offset, uint64_t now_ns)
     atomic_store_explicit(&offset->known, true, memory_order_relaxed);
 }
 
-/* In the middle between @a and @b, which are near each other, modulo 2^64. */
+/* The middle of @a and @b, modulo 2^64; they differ by less than 2^63. */
 static int64_t offset_middle(uint64_t a, uint64_t b)
 {
     return (int64_t)(a + (uint64_t)((int64_t)(b - a) / 2));
@@ -113,7 +113,7 @@ void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, ui
     }
     if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
         return;
-    /* their clock may have told the time there wrong */
+    /* the peer's clock may have measured its delay wrong */
     sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
     sample.offset_ns = offset_middle(received_ns - echo_ns, sent_ns - now_ns);
     offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.c - another host: lives of the session, records as they come, and whose turn it is to send.
+ * peer.c - another host: incarnations of the session, received records, and scheduling of what to
+ * send.
  */
 #include "emu/hostlink/device.h"
 
@@ -9,15 +10,15 @@
 
 #include "emu/retry/replay.h"
 
-#define PEER_BURST    256u                 /* entries sent in a step */
-#define PEER_STREAM   8u                   /* with so many in one, more will come in the next */
-#define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
-#define PEER_IDLE_NS  UINT64_C(1000000000) /* and after they have not for so long, once in it */
-#define PEER_POLL_NS  50000u   /* looks at what nobody tells of: room, slots that are emptied, */
-#define PEER_OWED_NS  50000u   /* credits wait for others, or a frame that goes anyway, so long */
-#define PEER_STUCK_NS 1000000u /* a control socket that nobody reads */
+#define PEER_BURST    256u                 /* most entries sent per step */
+#define PEER_STREAM   8u                   /* if a step sends this many, the next will send more */
+#define PEER_CLOCK_NS 50000000u            /* interval of CLOCK while entries flow */
+#define PEER_IDLE_NS  UINT64_C(1000000000) /* interval of CLOCK after this long without any */
+#define PEER_POLL_NS  50000u   /* polling without an event: window space, emptied slots */
+#define PEER_OWED_NS  50000u   /* longest wait of credits for a frame with entries */
+#define PEER_STUCK_NS 1000000u /* polling of a full control socket */
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation --------------------------------------------------------------------------- */
 
 int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
                        const struct emu_hostlink_peer *config)
@@ -77,21 +78,21 @@ bool hostlink_put(struct hostlink_peer *peer, const struct emu_hostlink_record *
     return true;
 }
 
-/* --- lives -------------------------------------------------------------------------- */
+/* --- incarnations ---------------------------------------------------------------------- */
 
 static void peer_set_closed(struct hostlink_peer *peer, bool closed)
 {
     atomic_store_explicit(&peer->closed, closed, memory_order_relaxed);
 }
 
-/* A life has ended, if there was one: the cables are cut. */
+/* Take the cables down at the end of an incarnation, if there was one. */
 static void peer_cut(struct hostlink_peer *peer)
 {
     uint32_t up = EMU_HOSTLINK_UP;
 
     if (!peer->incarnation)
         return;
-    if (peer->up) /* unless somebody has said what is to be */
+    if (peer->up) /* unless the manager has requested a state already */
         atomic_compare_exchange_strong_explicit(&peer->phase, &up, EMU_HOSTLINK_DOWN,
                                                 memory_order_relaxed, memory_order_relaxed);
     peer->incarnation = 0;
@@ -108,13 +109,13 @@ static void peer_cut(struct hostlink_peer *peer)
         if (!peer->cable[i].slots)
             continue;
         hostlink_cable_cut(&peer->cable[i]);
-        hostlink_stir(&peer->cable[i]);
+        hostlink_set_active(&peer->cable[i]);
         hostlink_clear(peer->owing, i);
     }
 }
 
-/* The session's life is that which the accounts are of. */
-static void peer_live(struct hostlink_peer *peer)
+/* Notice a new incarnation of the session, or its end. */
+static void peer_follow_session(struct hostlink_peer *peer)
 {
     uint64_t incarnation = 0;
 
@@ -134,7 +135,7 @@ static void peer_live(struct hostlink_peer *peer)
     peer->clock_due_ns = 0;
 }
 
-/* It goes no further with this life. */
+/* End the session. */
 static void peer_end(struct hostlink_peer *peer)
 {
     peer->broken = false;
@@ -142,8 +143,8 @@ static void peer_end(struct hostlink_peer *peer)
     peer_cut(peer);
 }
 
-/* Both hosts are ready: the cables are up, unless somebody has taken them down meanwhile. */
-static void peer_rise(struct hostlink_peer *peer)
+/* Both hosts are ready: bring the cables up, unless the manager took them down meanwhile. */
+static void peer_try_up(struct hostlink_peer *peer)
 {
     uint32_t phase = EMU_HOSTLINK_TO_BRING_UP;
 
@@ -159,7 +160,7 @@ static void peer_rise(struct hostlink_peer *peer)
     }
 }
 
-/* Our accounts begin anew: what is still open from before is said, cable by cable, then READY. */
+/* Send the OLD records of each cable, then READY. */
 static void peer_announce(struct hostlink_peer *peer)
 {
     static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
@@ -175,19 +176,19 @@ void hostlink_peer_check(struct hostlink_peer *peer)
 {
     uint32_t phase = atomic_load_explicit(&peer->phase, memory_order_relaxed);
 
-    peer_live(peer);
+    peer_follow_session(peer);
     if (peer->incarnation &&
         ((peer->up && phase != EMU_HOSTLINK_UP) || (peer->announces && phase == EMU_HOSTLINK_DOWN)))
-        peer_end(peer); /* somebody took them down */
+        peer_end(peer); /* the manager took them down */
     if (peer->incarnation && phase == EMU_HOSTLINK_TO_BRING_UP && !peer->ready_sent)
         peer_announce(peer);
-    peer_rise(peer);
+    peer_try_up(peer);
     hostlink_control_take(&peer->control, peer->link->dev.worker->waiter);
 }
 
-/* --- records that come -------------------------------------------------------------- */
+/* --- received records -------------------------------------------------------------- */
 
-/* The other host did what @count counts. */
+/* The peer violated the protocol as @count counts. */
 static void peer_break(struct hostlink_peer *peer, _Atomic uint64_t *count)
 {
     emu_count(count, 1);
@@ -206,7 +207,7 @@ static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cabl
         emu_count(&peer->counts.credits_received, record->count);
 }
 
-/* A record of a cable's. */
+/* A record of a cable, other than an entry. */
 static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     struct hostlink_cable *cable = &peer->cable[record->cable];
@@ -221,8 +222,8 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
     } else if (!peer->ready_sent || !peer->ready_received) {
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
-        peer->broken = true; /* ours are taken down, and it cannot know yet */
-    } else {                 /* entries have been taken by hostlink_entries_rx() */
+        peer->broken = true; /* our cables went down, and the peer cannot know yet */
+    } else {                 /* hostlink_entries_rx() took entries */
         peer_credits(peer, cable, record);
     }
 }
@@ -246,20 +247,20 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         if (peer->ready_received)
             peer_break(peer, &peer->counts.untimely);
         peer->ready_received = true;
-        peer_rise(peer);
+        peer_try_up(peer);
         break;
     case EMU_HOSTLINK_CONTROL:
     case EMU_HOSTLINK_CONTROL_TAKEN:
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
-        /* Not the step's time: since it began the other host may have gone on, and sent this. */
+        /* Not the step's time: the peer may have sent this after the step began. */
         hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
                                hostlink_now_ns(peer->link));
         break;
     case EMU_HOSTLINK_CREDIT_AT:
     case EMU_HOSTLINK_STEP:
-        peer_break(peer, &peer->counts.malformed); /* of clock virtual, which this is not */
+        peer_break(peer, &peer->counts.malformed); /* only for clock virtual */
         break;
     default:
         peer_cable(peer, record);
@@ -272,7 +273,7 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
     struct emu_hostlink_record record;
 
     if (!peer->broken)
-        peer_live(peer);
+        peer_follow_session(peer);
     while (bytes && !peer->broken) {
         uint32_t whole = peer->up ? hostlink_entries_rx(peer, records, bytes) : 0;
 
@@ -295,20 +296,20 @@ void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *fra
         peer_end(peer);
 }
 
-/* --- what is sent ------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
-/* The first of @set after @last, from 0 on again behind @count; @count: there is none. */
+/* The next member of @set after @last, cyclically; @count: the set is empty. */
 static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
 {
     uint32_t words = HOSTLINK_WORDS(count), w;
     uint64_t bits;
 
     if (!words)
-        return count; /* no cable leads to that host */
+        return count; /* no cable leads to this host */
     w = (last + 1) / 64 % words;
     bits = last + 1 < count ? set[w] & ~emu_bits_below((last + 1) % 64) : 0;
     if (last + 1 >= count)
-        w = words - 1; /* so that the next is the first */
+        w = words - 1; /* continue with word 0 */
     for (uint32_t i = 0; i <= words; i++) {
         if (bits)
             return w * 64 + emu_bits_first(bits);
@@ -326,14 +327,14 @@ static bool set_any(const uint64_t *set, uint32_t count)
     return false;
 }
 
-/* May what is owed wait? A frame for nothing but a credit costs as much as any. */
+/* May credits wait? A frame for a credit alone costs as much as any other. */
 static bool owed_may_wait(const struct hostlink_peer *peer)
 {
     return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&
            !set_any(peer->active, peer->cables + 1);
 }
 
-/* Credits and TAKEN, once the other host knows what they are of. False: the session has no room. */
+/* Send credits and TAKEN while the cables are up. Returns false if the session's window is full. */
 static bool send_owed(struct hostlink_peer *peer)
 {
     if (!peer->up || !peer->owed_ns || owed_may_wait(peer))
@@ -354,7 +355,7 @@ static bool send_owed(struct hostlink_peer *peer)
     return true;
 }
 
-/* An answer to the other host's question, and a question. False: the session has no room. */
+/* Answer the peer's query, and send ours if due. Returns false if the session's window is full. */
 static bool send_clock(struct hostlink_peer *peer)
 {
     struct hostlink_offset *offset = &peer->offset;
@@ -406,7 +407,7 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
                                                                             : HOSTLINK_SENT_NONE;
 }
 
-/* Cables, and the control channel, by turns. */
+/* Serve the cables and the control channel round robin. */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {
     uint32_t sent = 0;
@@ -439,7 +440,7 @@ static uint32_t send_round_robin(struct hostlink_peer *peer)
     return sent;
 }
 
-/* What is sent while the cables are down goes nowhere. */
+/* Drop what our switches send while the cables are down. */
 static uint32_t sink_all(struct hostlink_peer *peer)
 {
     uint32_t sunk = 0;
@@ -478,7 +479,7 @@ void hostlink_peer_notice_close(struct hostlink_peer *peer)
         peer_set_closed(peer, true);
 }
 
-/* --- rest --------------------------------------------------------------------------- */
+/* --- sleep --------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {

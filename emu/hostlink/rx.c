@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rx.c - entries that come by cables of another host: to our switch if the cable's account allows
- * them (cable.c), at times by our clocks, or to a room where they wait for buffers.
+ * rx.c - receiving entries from another host: each goes to our switch if its cable's counts
+ * (cable.c) allow it, with times on our clocks, or waits here for a buffer.
  */
 #include "emu/hostlink/device.h"
 
@@ -9,9 +9,9 @@
 
 #include "emu/hostlink/entry.h"
 
-#define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
+#define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: later entries get the current time */
 
-/* Does the account of what comes allow one more? */
+/* Do the counts allow one more entry? */
 static inline bool cable_may_rx(const struct hostlink_cable *cable)
 {
     if (cable->channels) {
@@ -22,7 +22,7 @@ static inline bool cable_may_rx(const struct hostlink_cable *cable)
     return cable->open[0] + (int64_t)cable->waiting < cable->credits + (int64_t)cable->depth;
 }
 
-/* The sender's time of an entry, as ours: no earlier than now, nor than the one before it. */
+/* Translate the sender's time of an entry: no earlier than now, nor than the previous entry. */
 static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
 {
     struct hostlink_peer *peer = cable->peer;
@@ -46,7 +46,7 @@ static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
     return cable->last_ps;
 }
 
-/* The times of an entry that is there but for them, by our clocks. Returns that of the entry. */
+/* Translate the times in an entry to our clocks. Returns the entry's time. */
 static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *entry,
                                 uint32_t note, uint64_t at_ps)
 {
@@ -61,7 +61,10 @@ static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *
     return cable_time_ps(cable, at_ps);
 }
 
-/* Where the next entry goes to our switch, behind those that wait for its room; else @other. */
+/*
+ * The slot for the next entry to our switch, or in the queue for its credits; @other if the ring
+ * has no free slot.
+ */
 static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct emu_entry *other)
 {
     struct emu_entry *slot;
@@ -72,7 +75,7 @@ static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct 
     return slot ? slot : other;
 }
 
-/* What is in that @slot is all there. */
+/* Publish the entry in @slot. */
 static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
                               struct emu_entry *other, uint64_t time_ps)
 {
@@ -87,10 +90,10 @@ static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *sl
     } else {
         emu_tx_show(&cable->ends.tx, time_ps);
     }
-    hostlink_touch(cable);
+    hostlink_set_touched(cable);
 }
 
-/* To our switch. False: it needs a buffer, and there is none. */
+/* Deliver to our switch. Returns false if no buffer is free. */
 static inline __attribute__((always_inline)) bool cable_deliver(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record,
     struct emu_pool_cache *cache, bool channels, bool timed)
@@ -116,7 +119,7 @@ static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
     return room->record + n * (size_t)EMU_HOSTLINK_ENTRY_MOST;
 }
 
-/* It waits for a buffer, behind others. There is a slot for each that the accounts allow. */
+/* Store a record until a buffer is free. There is a slot for each entry that the counts allow. */
 static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
 {
     struct hostlink_peer *peer = cable->peer;
@@ -129,7 +132,7 @@ static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32
     emu_count(&peer->counts.waited, 1);
 }
 
-/* Does an account allow one more? Credits may have come since it was looked at. */
+/* The same check, after collecting credits if necessary. */
 static inline bool cable_allows(struct hostlink_cable *cable)
 {
     if (cable->ends.tx.credits && cable_may_rx(cable))
@@ -138,7 +141,7 @@ static inline bool cable_allows(struct hostlink_cable *cable)
     return cable_may_rx(cable);
 }
 
-/* An entry, of so many @bytes at @from. False: what it says, or an account, does not allow it. */
+/* Receive an entry of @bytes at @from. Returns false if it is invalid or exceeds the counts. */
 static inline __attribute__((always_inline)) bool cable_rx_entry(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
     uint32_t bytes, bool channels, bool timed)
@@ -163,23 +166,26 @@ static inline __attribute__((always_inline)) bool cable_rx_entry(
 }
 
 /*
- * What most entries are: of a cable without channels, on clock raw, a segment to one node, with a
- * payload. Many of a cable come one after the other. Of such a row all is looked up once that is
- * not in the entry itself, and what has changed is put back at its end.
+ * A batch of the most common entries: unicast segments with a payload, on a cable without channels,
+ * on clock raw. They often arrive many in a row on one cable, so state outside the entries is
+ * loaded once and stored at the end.
  */
-struct cable_row {
+struct cable_batch {
     struct emu_pool_cache *cache;
-    struct emu_ring_end ring; /* of our switch, as after the last entry */
-    uint64_t head;            /* the first bytes of each entry, but for its length */
+    struct emu_ring_end ring; /* ring of our switch after the last entry */
+    uint64_t head;            /* expected head of each entry, without its length */
     uint32_t nodes;
-    uint32_t room; /* entries that our switch has room for: the first ones go to it, */
-    uint32_t may;  /* and so many that the accounts allow in all: the others wait */
+    uint32_t room; /* credits of our switch: the first entries go to it, */
+    uint32_t may;  /* and this many in all are allowed: the rest is queued */
 };
 
-#define ROW_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
+#define BATCH_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
 
-/* False: the cable is not such a one, or something waits, so that each entry is for itself. */
-static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
+/*
+ * Returns false if the cable is of another kind, or something waits: then entries are received one
+ * by one.
+ */
+static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 {
     struct hostlink_peer *peer = cable->peer;
     const struct emu_tx *tx = &cable->ends.tx;
@@ -190,23 +196,24 @@ static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
     if (!tx->credits)
         hostlink_cable_collect(cable);
     left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_rx() */
-    row->cache = &peer->link->dev.worker->cache;
-    row->ring = tx->data;
-    row->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
-                (uint64_t)cable->number << ENTRY_CABLE;
-    row->nodes = peer->link->config.nodes;
-    row->may = (uint32_t)(left > 0 ? left : 0);
-    row->room = tx->credits < row->may ? tx->credits : row->may;
-    return row->may;
+    batch->cache = &peer->link->dev.worker->cache;
+    batch->ring = tx->data;
+    batch->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
+                  (uint64_t)cable->number << ENTRY_CABLE;
+    batch->nodes = peer->link->config.nodes;
+    batch->may = (uint32_t)(left > 0 ? left : 0);
+    batch->room = tx->credits < batch->may ? tx->credits : batch->may;
+    return batch->may;
 }
 
 /*
- * The first of @bytes at @from, to @slot. Returns its bytes; 0: it is for hostlink_entry_parse().
+ * Receive the entry at @from into @slot. Returns its bytes, or 0 if hostlink_entry_parse() must
+ * handle it.
  */
-static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *from, uint32_t bytes,
-                                 struct emu_entry *slot)
+static inline uint32_t batch_entry(const struct cable_batch *batch, const uint8_t *from,
+                                   uint32_t bytes, struct emu_entry *slot)
 {
-    struct emu_pool_cache *cache = row->cache;
+    struct emu_pool_cache *cache = batch->cache;
     uint32_t payload, whole;
     struct emu_hdr hdr;
     uint64_t head;
@@ -217,8 +224,8 @@ static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *fro
     memcpy(&hdr, from + ENTRY_HDR, sizeof hdr);
     payload = (uint16_t)(head >> ENTRY_LENGTH);
     whole = EMU_HOSTLINK_ENTRY_BYTES + payload;
-    if ((head & ~ROW_LENGTH) != row->head || bytes < whole || hdr.kind != EMU_UNICAST ||
-        hdr.dst >= row->nodes || hdr.src >= row->nodes || hdr.len != payload || !payload ||
+    if ((head & ~BATCH_LENGTH) != batch->head || bytes < whole || hdr.kind != EMU_UNICAST ||
+        hdr.dst >= batch->nodes || hdr.src >= batch->nodes || hdr.len != payload || !payload ||
         payload > EMU_PAYLOAD_BYTES)
         return 0;
     slot->buf = emu_pool_take(cache);
@@ -230,32 +237,34 @@ static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *fro
     return whole;
 }
 
-/* To our switch, as far as it has room. Returns how many, and adds to @done. */
-static uint32_t row_to_switch(struct cable_row *row, const uint8_t *records, uint32_t bytes,
-                              uint32_t *done)
+/*
+ * Receive entries to our switch while it has credits. Returns how many; adds their bytes to *@done.
+ */
+static uint32_t batch_to_switch(struct cable_batch *batch, const uint8_t *records, uint32_t bytes,
+                                uint32_t *done)
 {
     uint32_t moved = 0, whole;
 
-    for (; moved < row->room; moved++) {
-        whole = row_entry(row, records + *done, bytes - *done, emu_ring_slot(&row->ring));
+    for (; moved < batch->room; moved++) {
+        whole = batch_entry(batch, records + *done, bytes - *done, emu_ring_slot(&batch->ring));
         if (!whole)
             break;
-        emu_ring_show(emu_ring_next(&row->ring), 0);
+        emu_ring_show(emu_ring_next(&batch->ring), 0);
         *done += whole;
     }
     return moved;
 }
 
-/* To those that wait for its room. */
-static uint32_t row_to_queue(const struct cable_row *row, struct hostlink_cable *cable,
-                             const uint8_t *records, uint32_t bytes, uint32_t *done)
+/* Receive entries into the queue for the switch's credits. */
+static uint32_t batch_to_queue(const struct cable_batch *batch, struct hostlink_cable *cable,
+                               const uint8_t *records, uint32_t bytes, uint32_t *done)
 {
-    uint32_t moved = 0, most = row->may - row->room, whole;
+    uint32_t moved = 0, most = batch->may - batch->room, whole;
 
     for (; moved < most; moved++) {
         struct emu_entry *slot = hostlink_queued(cable, cable->queued);
 
-        whole = row_entry(row, records + *done, bytes - *done, slot);
+        whole = batch_entry(batch, records + *done, bytes - *done, slot);
         if (!whole)
             break;
         slot->time_ps = 0;
@@ -265,28 +274,29 @@ static uint32_t row_to_queue(const struct cable_row *row, struct hostlink_cable 
     return moved;
 }
 
-/* As many as there are, and may come. Returns their bytes. */
-static uint32_t cable_row_rx(struct hostlink_cable *cable, const uint8_t *records, uint32_t bytes)
+/* Receive as many entries as possible. Returns their bytes. */
+static uint32_t cable_batch_come(struct hostlink_cable *cable, const uint8_t *records,
+                                 uint32_t bytes)
 {
     uint32_t done = 0, moved, waits = 0;
     struct emu_tx *tx = &cable->ends.tx;
-    struct cable_row row;
+    struct cable_batch batch;
 
-    if (!row_begin(&row, cable))
+    if (!batch_begin(&batch, cable))
         return 0;
-    moved = row_to_switch(&row, records, bytes, &done);
-    if (moved == row.room)
-        waits = row_to_queue(&row, cable, records, bytes, &done);
+    moved = batch_to_switch(&batch, records, bytes, &done);
+    if (moved == batch.room)
+        waits = batch_to_queue(&batch, cable, records, bytes, &done);
     if (moved) {
-        emu_tx_sent(tx, &row.ring, moved);
-        hostlink_touch(cable);
+        emu_tx_sent(tx, &batch.ring, moved);
+        hostlink_set_touched(cable);
     }
     cable->open[0] += (int32_t)(moved + waits);
     emu_count(&cable->peer->counts.entries_received, moved + waits);
     return done;
 }
 
-/* An entry for itself. Returns its bytes; 0: there is none. */
+/* Receive one entry. Returns its bytes, or 0 if there is none. */
 static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
                             const uint8_t *from, uint32_t bytes)
 {
@@ -314,7 +324,7 @@ uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records,
 
         if (number >= peer->cables || !peer->cable[number].slots)
             break;
-        more = cable_row_rx(&peer->cable[number], records + done, bytes - done);
+        more = cable_batch_come(&peer->cable[number], records + done, bytes - done);
         if (!more)
             more = cable_entry(peer, &peer->cable[number], records + done, bytes - done);
         if (!more)

@@ -11,7 +11,7 @@
 #include "emu/util/alloc.h"
 #include "emu/worker/worker.h"
 
-/* A cable's end here: the device's own ends of the local cable. */
+/* The device's ends of a local cable. */
 struct virtual_cable {
     struct emu_tx tx; /* to the switch here */
     struct emu_rx rx; /* from it */
@@ -36,7 +36,7 @@ struct emu_virtual {
     struct virtual_peer *peer;
 };
 
-/* It is told of what cables have, and looks at them all when the window is over. */
+/* Clears the events: the cables are checked at the end of each window. */
 static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
@@ -46,7 +46,7 @@ static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* --- what goes --------------------------------------------------------------------------- */
+/* --- sending ----------------------------------------------------------------------------- */
 
 static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *cable)
 {
@@ -70,7 +70,7 @@ static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *ca
     return err;
 }
 
-/* Credits that our switch has given back, each with its time. */
+/* Send the credits that our switch returned, with their times. */
 static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *cable)
 {
     struct emu_tx *tx = &cable->tx;
@@ -91,9 +91,9 @@ static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *ca
     return err;
 }
 
-/* --- what comes -------------------------------------------------------------------------- */
+/* --- receiving --------------------------------------------------------------------------- */
 
-/* Is it of a time that is over, or of none? */
+/* Is the time in the past, or invalid? */
 static bool is_late(const struct emu_virtual *link, uint64_t at_ps)
 {
     return at_ps <= link->dev.worker->now_ps || at_ps > EMU_LAST_PS * 2 - 1;
@@ -150,7 +150,7 @@ static const char *virtual_record(void *ctx, uint32_t p, const struct emu_hostli
     return cable_credit(link, peer->cable[record->cable], record);
 }
 
-/* --- a window is over -------------------------------------------------------------------- */
+/* --- end of a window --------------------------------------------------------------------- */
 
 static int virtual_send(struct emu_virtual *link)
 {
@@ -176,12 +176,12 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
 
     if (!err)
         err = emu_barrier_sync(barrier, &least_ps, sizeof least_ps);
-    for (uint32_t h = 0; !err && h < emu_barrier_hosts(barrier); h++) {
+    for (uint32_t h = 0; !err && h < emu_barrier_config(barrier)->hosts; h++) {
         size_t bytes;
         const void *its = emu_barrier_of(barrier, h, &bytes);
         uint64_t its_ps;
 
-        if (h == emu_barrier_self(barrier))
+        if (h == emu_barrier_config(barrier)->self)
             continue;
         if (bytes != sizeof its_ps) {
             emu_barrier_fail(barrier, "the hosts are not at the same place of the run");
@@ -211,7 +211,7 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
     return bufs;
 }
 
-/* Bytes of a cable that may come in two supersteps: entries, and credits, for each slot. */
+/* Most bytes of a cable in two supersteps: an entry and a credit for each slot. */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {
     size_t slots = (size_t)cable->rx.data.mask + 1;
@@ -219,7 +219,7 @@ static size_t cable_bytes(const struct virtual_cable *cable)
     return 2 * slots * (EMU_HOSTLINK_ENTRY_MOST + EMU_HOSTLINK_COUNT_BYTES + 8);
 }
 
-/* --- made -------------------------------------------------------------------------------- */
+/* --- creation -------------------------------------------------------------------------------- */
 
 int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
                        struct emu_barrier *barrier, uint32_t nodes)
@@ -230,7 +230,7 @@ int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
         return -ENOMEM;
     link->barrier = barrier;
     link->nodes = nodes;
-    link->peers = emu_barrier_peers(barrier);
+    link->peers = emu_barrier_config(barrier)->peers;
     link->peer = calloc(link->peers + 1u, sizeof *link->peer);
     if (!link->peer) {
         free(link);
@@ -262,7 +262,7 @@ void emu_virtual_destroy(struct emu_virtual *link)
     free(link);
 }
 
-/* The cable of that number, new. */
+/* Allocate cable @number. */
 static struct virtual_cable *cable_new(struct virtual_peer *peer, uint32_t number)
 {
     struct virtual_cable **more = peer->cable;

@@ -2,10 +2,10 @@
 /*
  * wire.c - see wire.h.
  *
- * The head: kind, channel or flags, length (2), cable (4). An entry goes on with its time (8), its
- * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's
- * header, if the flags say so, and the payload: entry.h. A count is 4 bytes and 4 of zeros; a time
- * of 8 follows that of CREDIT_AT.
+ * The head: kind, channel or flags, length (2 bytes), cable (4). An entry continues with its time
+ * (8), header (16), birth time or checksum (4) and the buffer's note (4), then the header in the
+ * buffer if the flags say so, and the payload: entry.h. A count has 4 bytes, then 4 of zeros; in
+ * CREDIT_AT a time of 8 bytes follows.
  */
 #include "emu/hostlink/wire.h"
 
@@ -16,27 +16,11 @@
 static_assert(EMU_HOSTLINK_ENTRY_MOST <= EMU_HOSTLINK_RECORD_BYTES, "the most of any");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are little-endian as they are");
 
-static uint64_t wire_u64(const uint8_t *from)
+static uint64_t wire_get(const uint8_t *from, uint32_t bytes)
 {
-    uint64_t n;
+    uint64_t n = 0;
 
-    memcpy(&n, from, sizeof n);
-    return n;
-}
-
-static uint32_t wire_u32(const uint8_t *from)
-{
-    uint32_t n;
-
-    memcpy(&n, from, sizeof n);
-    return n;
-}
-
-static uint16_t wire_u16(const uint8_t *from)
-{
-    uint16_t n;
-
-    memcpy(&n, from, sizeof n);
+    memcpy(&n, from, bytes);
     return n;
 }
 
@@ -102,7 +86,10 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 
 /* --- read --------------------------------------------------------------------------- */
 
-/* Each returns the record's bytes, of at most @bytes; 0: malformed. The head is there. */
+/*
+ * Each parse function returns the record's bytes, at most @bytes, or 0 if it is malformed. The
+ * caller has checked that the head is there.
+ */
 
 static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
@@ -110,9 +97,9 @@ static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_host
     uint32_t whole = EMU_HOSTLINK_COUNT_BYTES + (timed ? 8 : 0);
     uint64_t count;
 
-    if (bytes < whole || wire_u16(from + 2))
+    if (bytes < whole || wire_get(from + 2, 2))
         return 0;
-    count = wire_u64(from + EMU_HOSTLINK_HEAD_BYTES);
+    count = wire_get(from + EMU_HOSTLINK_HEAD_BYTES, 8);
     ret->channel = from[1];
     ret->count = (uint32_t)count;
     if (!count || count > UINT32_MAX || ret->channel >= EMU_VCS)
@@ -120,15 +107,15 @@ static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_host
     if (ret->channel && ret->kind != EMU_HOSTLINK_CREDITS && ret->kind != EMU_HOSTLINK_OLD &&
         !timed)
         return 0;
-    ret->credit_ps = timed ? wire_u64(from + EMU_HOSTLINK_COUNT_BYTES) : 0;
+    ret->credit_ps = timed ? wire_get(from + EMU_HOSTLINK_COUNT_BYTES, 8) : 0;
     return whole;
 }
 
-/* Of the control channel, or of a superstep. */
+/* CONTROL and STEP. */
 static uint32_t parse_bytes(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
     ret->channel = from[1];
-    ret->length = wire_u16(from + 2);
+    ret->length = (uint32_t)wire_get(from + 2, 2);
     ret->bytes = from + EMU_HOSTLINK_HEAD_BYTES;
     if (ret->channel >= (ret->kind == EMU_HOSTLINK_STEP ? EMU_STEPS : 1) ||
         ret->length > EMU_HOSTLINK_CONTROL_BYTES || bytes - EMU_HOSTLINK_HEAD_BYTES < ret->length)
@@ -138,15 +125,15 @@ static uint32_t parse_bytes(const uint8_t *from, uint32_t bytes, struct emu_host
 
 static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
-    if (bytes < EMU_HOSTLINK_HEAD_BYTES + 24 || from[1] || wire_u16(from + 2))
+    if (bytes < EMU_HOSTLINK_HEAD_BYTES + 24 || from[1] || wire_get(from + 2, 2))
         return 0;
-    ret->sent_ns = wire_u64(from + 8);
-    ret->echo_ns = wire_u64(from + 16);
-    ret->received_ns = wire_u64(from + 24);
+    ret->sent_ns = wire_get(from + 8, 8);
+    ret->echo_ns = wire_get(from + 16, 8);
+    ret->received_ns = wire_get(from + 24, 8);
     return EMU_HOSTLINK_HEAD_BYTES + 24;
 }
 
-/* Is a record of that kind one of a cable's? */
+/* Do records of this kind name a cable? */
 static bool parse_has_cable(uint8_t kind)
 {
     return kind <= EMU_HOSTLINK_OLD || kind == EMU_HOSTLINK_CREDIT_AT;
@@ -161,14 +148,14 @@ uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables
     if (bytes < EMU_HOSTLINK_HEAD_BYTES)
         return 0;
     record.kind = from[0];
-    record.cable = wire_u32(from + 4);
+    record.cable = (uint32_t)wire_get(from + 4, 4);
     if (!record.kind || record.kind >= EMU_HOSTLINK_KINDS ||
         record.cable >= (parse_has_cable(record.kind) ? cables : 1))
         return 0;
     if (record.kind == EMU_HOSTLINK_ENTRY)
         return hostlink_entry_parse(from, bytes, cables, ret);
     if (record.kind == EMU_HOSTLINK_READY)
-        whole = from[1] || wire_u16(from + 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
+        whole = from[1] || wire_get(from + 2, 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
     else if (record.kind == EMU_HOSTLINK_CONTROL || record.kind == EMU_HOSTLINK_STEP)
         whole = parse_bytes(from, bytes, &record);
     else if (record.kind == EMU_HOSTLINK_CLOCK)

@@ -140,14 +140,35 @@ static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *byt
     return end != NULL;
 }
 
-int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret)
+/*
+ * Are there at most @most lists and objects in the line? Brackets in strings do not count. Names in
+ * single quotes are no JSON, but json-c accepts them: such a line is refused.
+ */
+static bool containers_fit(const char *line, size_t bytes, size_t most)
 {
+    bool in_string = false;
+
+    for (size_t i = 0; i < bytes; i++)
+        if (line[i] == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += line[i] == '\\'; /* the next character is escaped */
+        else if (line[i] == '\'' || ((line[i] == '[' || line[i] == '{') && !most--))
+            return false;
+    return true;
+}
+
+int emu_json_next(struct emu_json_buf *in, size_t line_max, size_t containers_max,
+                  struct json_object **ret)
+{
+    struct json_object *object = NULL;
     size_t bytes;
     int found = line_find(in, line_max, &bytes);
 
     if (found != 1)
         return found;
-    struct json_object *object = parse_object(buf_start(in), bytes);
+    if (containers_fit(buf_start(in), bytes, containers_max))
+        object = parse_object(buf_start(in), bytes);
     buf_consume(in, bytes + 1);
     if (!object)
         return -EBADMSG;

@@ -80,10 +80,14 @@ ssize_t emu_json_write(struct emu_json_buf *out, int fd);
 ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags);
 
 /**
- * emu_json_next - take the next whole line; the caller puts *ret. Returns 1; 0, no whole line yet;
- * -EBADMSG, not a JSON object; -EMSGSIZE, longer than @line_max.
+ * emu_json_next - take the next whole line; the caller puts *ret.
+ * @containers_max: the largest number of lists and objects in it. json-c needs up to 750 bytes of
+ * memory for `{},`, but only 40 for any other byte of a line.
+ * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object, or one of too many lists and
+ * objects; -EMSGSIZE, line longer than @line_max.
  */
-int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret);
+int emu_json_next(struct emu_json_buf *in, size_t line_max, size_t containers_max,
+                  struct json_object **ret);
 
 /**
  * emu_json_take - take the next line as text, unparsed and without its newline; the caller frees

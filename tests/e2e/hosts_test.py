@@ -329,7 +329,7 @@ def check_misfit(args, misfit):
         result, _ = over(args, 2, [*options, "--far", far], ["--bound", "start=4s"],
                          ["mpirun", "-np", "2", "hostname"], cwd, timeout_s=60)
     governor = re.search(rf"the fabric did not start: host h1: .*{why}", result.output)
-    far_side = re.search(rf"host h1: .* was not met .*: host h0: .*{why}", result.output)
+    far_side = re.search(rf"host h1: .* to the coordinator.*: host h0: .*{why}", result.output)
     if result.status == 1 and not result.left and governor and far_side:
         return None
     return f"{what}: status {result.status}, left {result.left}\n{result.tail()}"
@@ -523,7 +523,7 @@ def check_errors(checks, blow, said, output):
     says = {("h1", "fabemu-fabric"): (r"host h1: the fabric was killed by signal 9",),
             ("h0", "fabemu-fabric"): (r"the fabric \(pid \d+\) was killed by signal 9; ending",),
             ("h0", "fabemu"): (r"the supervisor of fabric '.*' died; ending what its run had",),
-            None: (r"host h1: the host that governs the fabric is lost; ending",)}
+            None: (r"host h1: the coordinator is lost; ending",)}
     want = says.get(blow.kill, ())
     if not blow.kill or blow.kill[0] == "h1":
         want += (r"host h1 is lost: .*; the others go on",

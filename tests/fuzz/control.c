@@ -106,7 +106,7 @@ static void client_read(struct client *client)
         for (unsigned i = 0; i < 2; i++)
             if (fds.fd[i] >= 0)
                 close(fds.fd[i]);
-    while ((got = emu_json_next(&client->in, CONN_REPLY_MAX, &message)) == 1) {
+    while ((got = emu_json_next(&client->in, CONN_REPLY_MAX, SIZE_MAX, &message)) == 1) {
         fuzz_must(json_object_object_get_ex(message, "ok", NULL) ||
                       emu_json_text(message, "event", NULL),
                   "a line of the daemon's is a reply or an event");

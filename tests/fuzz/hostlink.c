@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct talk_config config = {.frames = 512, .frame_bytes = FRAME_BYTES};
     uint8_t how = fuzz_u8(&in);
 
-    fixture.keyed = config.keyed = how & 1 && !emu_session_key_missing();
+    fixture.keyed = config.keyed = how & 1 && !emu_auth_missing();
     talk_create(&fixture.talk, &config, 1 + (how >> 2));
     wire_tap(fixture.talk.wire, TAPS);
     for (uint32_t i = 0; i < 2; i++) {

@@ -14,6 +14,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #define LINE_MAX_BYTES 512u
+#define CONTAINERS_MAX 16u
 #define OUT_MAX_BYTES  4096u
 
 /* All fields can be asked for, whatever they are. */
@@ -53,7 +54,7 @@ static void take_lines(struct emu_json_buf *in, struct emu_json_buf *out, int fd
     struct json_object *message;
     int got;
 
-    while ((got = emu_json_next(in, LINE_MAX_BYTES, &message)) != 0) {
+    while ((got = emu_json_next(in, LINE_MAX_BYTES, CONTAINERS_MAX, &message)) != 0) {
         if (got == -EMSGSIZE) { /* the connection is over */
             emu_json_free(in);
             return;

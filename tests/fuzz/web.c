@@ -231,7 +231,7 @@ static void link_read(struct link *link)
         return;
     while (emu_json_read(&link->in, link->fd, NULL, MSG_DONTWAIT) > 0)
         continue;
-    while ((got = emu_json_next(&link->in, WEB_BODY_BYTES * 32, &ask)) == 1) {
+    while ((got = emu_json_next(&link->in, WEB_BODY_BYTES * 32, SIZE_MAX, &ask)) == 1) {
         fuzz_must(!link->asked, "a connection is for one request");
         link->asked = true;
         check_ask(ask);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.c - a host that does not govern: passes its processes' requests on, and does as it is
- * told.
+ * agent.c - an agent: forwards the requests of this host's processes to the coordinator, and
+ * executes the coordinator's calls.
  *
- * One thread, the fabric's manager here, in epoll. clients.c has the processes of this host.
+ * One thread with epoll, the fabric's manager on this host. clients.c handles the processes of this
+ * host.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ void agent_send(struct agent *agent, struct json_object *message)
                      &agent->coordinator);
 }
 
-/* --- edges made for processes --- */
+/* --- host interfaces made for processes --- */
 
 struct agent_reservation *agent_reservation_of(struct agent *agent, int64_t node)
 {
@@ -137,7 +138,7 @@ static int call_seat(struct agent *agent, struct json_object *call, struct json_
     (void)reply;
     if (node >= 0 && node < fabric_graph(agent->fabric)->nodes &&
         fabric_node_is_here(agent->fabric, (uint32_t)node))
-        return 0; /* as it is here already */
+        return 0; /* this host has set it already */
     return fabric_incarnation_set(agent->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
                                   (uint64_t)emu_json_number(call, "word", 0));
 }
@@ -153,7 +154,7 @@ static int call_linked(struct agent *agent, struct json_object *call, struct jso
     return 0;
 }
 
-/* A list of cables, or of nodes; NULL: it is none, or there is no memory. */
+/* Read a list of cables or nodes; NULL: it is no list, or no memory. */
 static uint32_t *list_of(struct json_object *call, const char *name, uint32_t *count)
 {
     struct json_object *list = json_object_object_get(call, name);
@@ -231,7 +232,7 @@ static int call_link(struct agent *agent, struct json_object *call, struct json_
 
 static void group_treeless(void *ctx, uint32_t group)
 {
-    (void)ctx; /* the governor knows, too */
+    (void)ctx; /* the coordinator knows it, too */
     (void)group;
 }
 
@@ -276,7 +277,7 @@ static int call_signal(struct agent *agent, struct json_object *call, struct jso
     return agent_process_signal(agent, process, (int)emu_json_number(call, "signal", 0));
 }
 
-/* Links to a host that is there again. */
+/* Bring up links to a host that has rejoined. */
 static int call_mend(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     const struct agent_config *config = agent->config;
@@ -288,16 +289,13 @@ static int call_mend(struct agent *agent, struct json_object *call, struct json_
     up = config->links_rejoin(config->links_ctx, (uint32_t)host);
     for (uint32_t i = 0; i < config->links; i++)
         if (config->link[i].host == host)
-            hosts_watch(agent->epoll, &config->link[i]); /* those that are new */
+            hosts_watch(agent->epoll, &config->link[i]); /* if it is new */
     json_add_number(reply, "up", up > 0);
     return up < 0 ? up : 0;
 }
 
 /* clang-format off */
-static const struct {
-    const char *name;
-    int (*agent)(struct agent *, struct json_object *call, struct json_object *reply);
-} calls[] = {
+static const struct agent_call calls[] = {
     {"handshake", call_meet},
     {"answer", call_answer},
     {"end", call_end},
@@ -316,30 +314,35 @@ static const struct {
     {"rejoin", call_mend},
     {"sample", agent_sample},
     {"sample_end", agent_sample_end},
+    {NULL, NULL},
 };
 /* clang-format on */
 
-static void agent_call(struct agent *agent, struct json_object *call)
+static const struct agent_call *call_of(const char *name)
+{
+    static const struct agent_call *const tables[] = {calls, agent_looks, agent_begins,
+                                                      agent_faults};
+
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (const struct agent_call *row = tables[t]; row->name; row++)
+            if (strcmp(row->name, name) == 0)
+                return row;
+    return NULL;
+}
+
+static void call_serve(struct agent *agent, struct json_object *call)
 {
     const char *what = emu_json_text(call, "do", "");
     struct json_object *reply = json_add_number(json_object_new_object(), "reply",
                                                 (uint64_t)emu_json_number(call, "call", 0));
-    size_t i = 0;
-    int err;
+    const struct agent_call *row = call_of(what);
+    int err = row ? row->agent(agent, call, reply) : -ENOSYS;
 
-    while (i < sizeof calls / sizeof calls[0] && strcmp(calls[i].name, what) != 0)
-        i++;
-    err = i < sizeof calls / sizeof calls[0] ? calls[i].agent(agent, call, reply)
-                                             : agent_query(agent->fabric, what, call, reply);
-    if (err == -ENOSYS)
-        err = agent_rejoin(agent->fabric, what, call);
-    if (err == -ENOSYS)
-        err = agent_faults(&agent->agent_faults, what, call, reply);
     if (emu_json_number(call, "call", 0) || json_object_object_get_ex(reply, "hit", NULL) ||
         json_object_object_get_ex(reply, "sample", NULL))
         agent_send(agent, json_add_number(reply, "errno", (uint64_t)-err));
     else
-        json_object_put(reply); /* it was told, and not asked */
+        json_object_put(reply); /* no reply is expected */
     if (err && !emu_json_number(call, "call", 0))
         agent_send(agent, json_add_number(json_add_text(json_object_new_object(), "failed", what),
                                           "errno", (uint64_t)-err));
@@ -347,7 +350,10 @@ static void agent_call(struct agent *agent, struct json_object *call)
 
 /* --- the loop ----------------------------------------------------------------------------- */
 
-/* What was lost before `at_ns` was so before now, too: the governor's clock is not ours. */
+/*
+ * Events of drops before `at_ns` get our time: the coordinator's clock differs, and the drops were
+ * before now, too.
+ */
 static void line_stamp(struct json_object *line)
 {
     if (strcmp(emu_json_text(line, "event", ""), "lost") == 0)
@@ -361,7 +367,7 @@ static void coordinator_message(struct agent *agent, struct json_object *message
 
     agent->connected = true;
     if (json_object_object_get_ex(message, "call", NULL)) {
-        agent_call(agent, message);
+        call_serve(agent, message);
         return;
     }
     process = agent_process_of(agent, emu_json_number(message, "client", -1));
@@ -393,7 +399,7 @@ static void coordinator_step(struct agent *agent)
         agent_end_with(agent, AGENT_LOST);
 }
 
-/* Is the governor still waited for? */
+/* Check whether to keep waiting for the coordinator. */
 static void no_handshake(struct agent *agent)
 {
     const struct agent_config *config = agent->config;
@@ -416,7 +422,7 @@ static void tick_nodes(struct agent *agent)
         agent_send(agent, json_add_number(json_object_new_object(), "cut_off", nodes[i]));
 }
 
-/* The session of a link to another host that obeys, or of one more to the governor, has ended. */
+/* The session of a link to another agent, or of one more link to the coordinator, has ended. */
 static void link_ended(struct agent *agent, const struct hosts_link *link)
 {
     struct json_object *message = json_object_new_object(), *which = json_object_new_object();
@@ -445,7 +451,7 @@ static void tick(struct agent *agent)
         tick_nodes(agent);
         if (agent->config->links_print_duplicates)
             agent->config->links_print_duplicates(agent->config->links_ctx);
-        fabric_stalls_sample(agent->fabric, emu_now_ns()); /* without memory none are listed */
+        fabric_stalls_sample(agent->fabric, emu_now_ns()); /* on -ENOMEM none are listed */
     }
     if (!agent->connected)
         no_handshake(agent);
@@ -523,8 +529,9 @@ static int agent_open(struct agent *agent)
 }
 
 /*
- * The event for the supervisor. If this host is stopped while it waits for the governor, the event
- * says why it waits: whoever stops it may have seen the same reason on the governor's side.
+ * The event for the supervisor. If this host is stopped while it waits for the coordinator, the
+ * event explains the wait: the coordinator may have reported the same reason to whoever stops this
+ * host.
  */
 static struct json_object *ended(struct agent *agent)
 {
@@ -535,17 +542,14 @@ static struct json_object *ended(struct agent *agent)
     if (!agent->connected && config->links_why)
         config->links_why(config->links_ctx, agent->why, sizeof agent->why);
     if (agent->end == AGENT_LOST)
-        snprintf(why, sizeof why, "the host that governs the fabric is lost; ending");
+        snprintf(why, sizeof why, "the coordinator is lost; ending");
     else if (agent->end == AGENT_FAILED)
         snprintf(why, sizeof why, "the fabric has failed: %s", agent->why);
     else if (agent->end == AGENT_NO_HANDSHAKE)
-        snprintf(why, sizeof why,
-                 "the host that governs the fabric was not met (--bound start)%s%s",
+        snprintf(why, sizeof why, "no connection to the coordinator (--bound start)%s%s",
                  *agent->why ? ": " : "", agent->why);
     else if (agent->end == AGENT_SIGNALLED && !agent->connected && *agent->why)
-        snprintf(why, sizeof why,
-                 "the host that governs the fabric was not met before this one was stopped: %s",
-                 agent->why);
+        snprintf(why, sizeof why, "stopped before it connected to the coordinator: %s", agent->why);
     json_object_object_add(event, "in_order", json_object_new_boolean(agent->end == AGENT_ENDED));
     return json_add_text(event, "why", why);
 }
@@ -563,7 +567,7 @@ static void agent_close(struct agent *agent)
         agent_reservation_free(emu_list_entry(agent->reservations.next, struct agent_reservation,
                                               link),
                                false);
-    agent_faults_free(&agent->agent_faults);
+    injector_destroy(agent->injector);
     agent_sample_close(agent);
     if (agent->timer >= 0)
         close(agent->timer);
@@ -575,7 +579,6 @@ int agent_serve(struct fabric *fabric, const struct agent_config *config)
 {
     struct agent agent = {.fabric = fabric,
                           .config = config,
-                          .agent_faults = {.fabric = fabric, .graph = config->graph},
                           .epoll = -1,
                           .timer = -1,
                           .admission = {.spare = -1},
@@ -586,6 +589,7 @@ int agent_serve(struct fabric *fabric, const struct agent_config *config)
     emu_list_init(&agent.processes);
     emu_list_init(&agent.reservations);
     conn_open(&agent.coordinator, config->control, CONN_REPLY_MAX);
+    hosts_limit(&agent.coordinator, fabric, HOSTS_COORDINATOR_CONTAINERS);
     agent.owner.fd = -1;
     if (config->owner_fd >= 0)
         conn_open(&agent.owner, config->owner_fd, CONN_LINE_MAX);

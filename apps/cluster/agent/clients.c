@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clients.c - processes of a host that obeys: their requests go to the governor, and what it
- * answers to them.
+ * clients.c - the processes of an agent's host: forwards their requests to the coordinator and its
+ * replies back.
  *
- * Of what they ask this host understands one thing: the reply to "attach", with which the
- * descriptors of the node's edge must go, since these are this host's. Whoever asks more than is
- * answered, or does not read the answers, waits; others do not (HOSTS_BACKLOG).
+ * This host interprets only the reply to "attach": it adds the descriptors of the node's host
+ * interface, which are on this host. A process that sends more than is answered, or does not read
+ * replies, has to wait without blocking others (HOSTS_BACKLOG).
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-#define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
+#define LAST_BREATH_MS 200 /* longest time between the closing of a process's files and its exit */
 
 struct json_object *agent_process_message(const struct agent_process *process)
 {
@@ -39,7 +39,7 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
     free(process);
 }
 
-/* Its connection ends; how it ended itself shows a moment later. */
+/* End its connection. Its exit status becomes available a moment later. */
 static void agent_process_end(struct agent *agent, struct agent_process *process, bool tell)
 {
     if (tell)
@@ -50,7 +50,7 @@ static void agent_process_end(struct agent *agent, struct agent_process *process
     process->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
 }
 
-/* All of them are of this host. */
+/* Number of connections of @pid; all are on this host. */
 static uint32_t agent_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct agent *agent = ctx;
@@ -66,7 +66,7 @@ int agent_process_open(struct agent *agent)
 {
     agent->admission = (struct admission){.epoll = agent->epoll,
                                           .listen_fd = &agent->config->listen_fd,
-                                          .nodes = agent->config->graph->nodes,
+                                          .nodes = fabric_graph(agent->fabric)->nodes,
                                           .connections_of = agent_connections_of,
                                           .ctx = agent};
     agent->waits_ns = emu_now_ns();
@@ -84,6 +84,7 @@ static struct agent_process *agent_process_new(struct agent *agent, int fd, pid_
     process->pid = pid;
     process->pidfd = -1;
     conn_open(&process->conn, fd, CONN_LINE_MAX);
+    process->conn.containers_max = CONN_CONTAINERS_MAX;
     emu_list_add(&agent->processes, &process->link);
     agent->admission.connections++;
     hosts_listen(agent->epoll, &process->conn, &process->events, process);
@@ -114,7 +115,7 @@ void agent_process_accept(struct agent *agent)
     agent_send(agent, json_add_text(message, "command", command));
 }
 
-/* May its next request go to the governor? */
+/* May its next request be forwarded? */
 static bool agent_process_may_request(const struct agent *agent,
                                       const struct agent_process *process)
 {
@@ -134,7 +135,7 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
     agent_send(agent, message);
 }
 
-/* What is no request is answered here, in its turn. */
+/* Answer an invalid request here, after the replies to those before it. */
 static void agent_process_correct(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
@@ -144,10 +145,10 @@ static void agent_process_correct(struct agent_process *process)
     if (too_long)
         conn_put(&process->conn, conn_error(process->wrong, CONN_LONG_LINE));
     process->wrong = 0;
-    conn_flush(&process->conn); /* whoever settles it sees what came of that */
+    conn_flush(&process->conn); /* agent_process_settle() handles errors */
 }
 
-/* What it asks goes to the governor. Returns whether that was all that has come. */
+/* Forward its requests. Returns true when none is left. */
 static bool agent_process_requests(struct agent *agent, struct agent_process *process)
 {
     struct json_object *line;
@@ -167,7 +168,9 @@ static bool agent_process_requests(struct agent *agent, struct agent_process *pr
     return false;
 }
 
-/* The governor is told what it has taken of pieces. What lies before them counts as theirs. */
+/*
+ * Acknowledge pieces that the process has read. Output queued before them counts as part of them.
+ */
 static void agent_process_took(struct agent *agent, struct agent_process *process)
 {
     size_t waits = process->conn.out.bytes;
@@ -179,7 +182,7 @@ static void agent_process_took(struct agent *agent, struct agent_process *proces
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/* After whatever may have changed: what can go on does. */
+/* After any change: do whatever is possible now. */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -223,7 +226,7 @@ void agent_process_resume(struct agent *agent)
             agent_process_settle(agent, process);
 }
 
-/* Together they may have no more waiting than is the daemon's bound: who has most goes. */
+/* Limit the queued output of all processes to the daemon's bound: end the one with the most. */
 static void agent_process_excess(struct agent *agent)
 {
     struct agent_process *most = NULL;
@@ -240,7 +243,7 @@ static void agent_process_excess(struct agent *agent)
         agent_process_end(agent, most, !most->dismissed);
 }
 
-/* What the governor says to it. With the reply to "attach" go the descriptors of its edge. */
+/* A line from the coordinator. The reply to "attach" gets the descriptors of the host interface. */
 void agent_process_line(struct agent *agent, struct agent_process *process,
                         struct json_object *line)
 {
@@ -251,7 +254,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    if (process->mid) { /* it is refused in the middle of a line, and cannot be told so */
+    if (process->mid) { /* rejected in the middle of a line: no reply can be sent */
         json_object_put(line);
         agent_process_end(agent, process, true);
         return;
@@ -280,7 +283,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
 void agent_process_text(struct agent *agent, struct agent_process *process,
                         struct json_object *message)
 {
-    static const char reply[] = "{\"ok\":"; /* it begins so: docs/control.md */
+    static const char reply[] = "{\"ok\":"; /* start of every reply: docs/control.md */
     struct json_object *text = json_object_object_get(message, "text");
     const char *at = json_object_is_type(text, json_type_string) ? json_object_get_string(text)
                                                                  : "";
@@ -331,7 +334,10 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
     return NULL;
 }
 
-/* One that is to be stopped is listed before, here and by the supervisor. */
+/*
+ * A process to be stopped is registered first, here and by the supervisor, which resume it at the
+ * end.
+ */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
     int listed = signal == SIGSTOP ? procs_freeze(&agent->frozen, process->pid) : 0;
@@ -353,7 +359,7 @@ static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t st
     return more.starved_ns;
 }
 
-/* As daemon/waits.c, for this host: for how long had its processes, or this one, no core? */
+/* As daemon/waits.c, for this host: how long did its processes, or this one, have no core? */
 static void count_starved(struct agent *agent)
 {
     uint64_t now_ns = emu_now_ns(), since_ns = now_ns - agent->waits_ns;
@@ -365,7 +371,7 @@ static void count_starved(struct agent *agent)
     fabric_starved(agent->fabric, emu_starved_ns(since_ns, starved_ns), now_ns);
 }
 
-/* What the governor would see of them, were they on its host. */
+/* What the coordinator's daemon checks for processes of its own host. */
 void agent_process_tick(struct agent *agent)
 {
     uint64_t bound_ns = emu_bound_ns(agent->config->stopped_ms);
@@ -397,7 +403,7 @@ int agent_process_wait_ms(const struct agent *agent)
 {
     emu_each_listed (struct agent_process, process, &agent->processes, link)
         if (process->ended)
-            return 10; /* a few looks, and it is told */
+            return 10; /* poll until the exit status is known */
     return -1;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - what a host that obeys does about faults: it has them befall its own devices, tells
- * what they have hit, what the manager is to know of cables' ends here, and what is lost for good.
- * faults.c is who asks.
+ * faults.c - an agent's calls about faults: applies them to its devices, reports their hits, the
+ * state of cable ends for the fabric manager, and unrecoverable drops. faults.c is the
+ * coordinator's side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/now.h"
 
-/* A number of the call's that is below @most; UINT32_MAX: it is none. */
+/* A number of @call below @most; UINT32_MAX: it is none. */
 static uint32_t below(struct json_object *call, const char *name, uint64_t most)
 {
     int64_t number = emu_json_number(call, name, -1);
@@ -25,26 +25,22 @@ static uint32_t below(struct json_object *call, const char *name, uint64_t most)
     return number >= 0 && (uint64_t)number < most ? (uint32_t)number : UINT32_MAX;
 }
 
-static void list_add(struct json_object *list, uint64_t number)
-{
-    json_object_array_add(list, json_object_new_uint64(number));
-}
-
 /* --- faults --------------------------------------------------------------------------- */
 
-static int injector_of(struct agent_faults *b)
+static int injector_of(struct agent *agent)
 {
-    const struct fabric_config *config = fabric_config_of(b->fabric);
-    const struct inject_config config_here = {.network = {.graph = b->graph,
+    const struct fabric_config *config = fabric_config_of(agent->fabric);
+    const struct inject_config config_here = {.network = {.graph = fabric_graph(agent->fabric),
                                                           .profile = &config->profile,
                                                           .clock = config->clock},
                                               .scan_ps = 1};
 
-    return b->injector ? 0 : injector_create(&b->injector, b->fabric, NULL, &config_here);
+    return agent->injector ? 0
+                           : injector_create(&agent->injector, agent->fabric, NULL, &config_here);
 }
 
 /* {"fault":ID,"text":TEXT,"seed":DIGITS,"what":enum inject_do} */
-static int call_fault(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_fault(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct inject_call what = {.what = (enum inject_do)emu_json_number(call, "what", -1),
                                .id = below(call, "fault", UINT32_MAX)};
@@ -57,53 +53,53 @@ static int call_fault(struct agent_faults *b, struct json_object *call, struct j
                                sizeof what.seed) != sizeof what.seed)
         err = -EINVAL;
     if (!err)
-        err = injector_of(b);
+        err = injector_of(agent);
     what.fault = &fault;
-    return err ? err : injector_apply_call(b->injector, &what, emu_now_ns() * 1000u);
+    return err ? err : injector_apply_call(agent->injector, &what, emu_now_ns() * 1000u);
 }
 
 /* {"cable":N} */
-static int call_taken_out(struct agent_faults *b, struct json_object *call,
-                          struct json_object *reply)
+static int call_taken_out(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
-    uint32_t cable = below(call, "cable", fabric_cable_count(b->fabric));
+    uint32_t cable = below(call, "cable", fabric_cable_count(agent->fabric));
 
     (void)reply;
     if (cable == UINT32_MAX)
         return -EINVAL;
-    if (b->injector)
-        injector_taken_out(b->injector, cable, emu_now_ns() * 1000u);
+    if (agent->injector)
+        injector_taken_out(agent->injector, cable, emu_now_ns() * 1000u);
     return 0;
 }
 
 /*
  * {"counts":BOOL}; {"log":[DIGITS,…],"missed":N,"now_ps":T}, with "counts" "hits":[FAULT,COUNT,…];
- * "more": that was not all of the log.
+ * "more": the log has further entries.
  */
-static int call_hits(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_hits(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *hits = json_object_new_array(), *log = json_object_new_array();
-    bool counts = b->injector && emu_json_number(call, "counts", 0);
-    uint32_t faults = counts ? injector_count(b->injector) : 0, count = 0;
+    bool counts = agent->injector && emu_json_number(call, "counts", 0);
+    uint32_t faults = counts ? injector_count(agent->injector) : 0, count = 0;
     struct emu_fault_hit hit;
 
     for (uint32_t i = 0; i < faults; i++) {
-        struct inject_state state = injector_at(b->injector, i);
+        struct inject_state state = injector_at(agent->injector, i);
 
         if (!state.hits)
             continue;
-        list_add(hits, state.id);
-        list_add(hits, state.hits);
+        hosts_list_add(hits, state.id);
+        hosts_list_add(hits, state.hits);
     }
     json_add_number(reply, "now_ps",
-                    fabric_has_time(b->fabric) ? fabric_now_ps(b->fabric) : emu_now_ns() * 1000u);
-    while (count < HOSTS_HITS_MOST && fabric_hit_take(b->fabric, &hit)) {
+                    fabric_has_time(agent->fabric) ? fabric_now_ps(agent->fabric)
+                                                   : emu_now_ns() * 1000u);
+    while (count < HOSTS_HITS_MOST && fabric_hit_take(agent->fabric, &hit)) {
         json_object_array_add(log, hosts_to_hex(&hit, sizeof hit));
         count++;
     }
     if (count == HOSTS_HITS_MOST)
         json_add_number(reply, "more", 1);
-    json_add_number(reply, "missed", fabric_hits_missed(b->fabric));
+    json_add_number(reply, "missed", fabric_hits_missed(agent->fabric));
     if (counts)
         json_object_object_add(reply, "hits", json_object_get(hits));
     json_object_put(hits);
@@ -111,34 +107,33 @@ static int call_hits(struct agent_faults *b, struct json_object *call, struct js
     return 0;
 }
 
-/* --- what the manager asks and does --------------------------------------------------- */
+/* --- calls of the fabric manager ------------------------------------------------------ */
 
-/* Of one cable: HOSTS_TEST numbers. */
-static void test_add(struct agent_faults *b, uint32_t cable, uint32_t packets,
+/* Test one cable: HOSTS_TEST numbers. */
+static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
                      struct json_object *list)
 {
     struct fabric_past past;
-    uint32_t errors = fabric_cable_try(b->fabric, cable, packets);
+    uint32_t errors = fabric_cable_try(agent->fabric, cable, packets);
 
-    fabric_pause(b->fabric);
-    fabric_link_past(b->fabric, cable, &past);
-    fabric_resume(b->fabric);
-    list_add(list, errors);
-    list_add(list, past.quiet);
-    list_add(list, past.crosses);
-    list_add(list, past.sent);
-    list_add(list, past.arrived);
+    fabric_pause(agent->fabric);
+    fabric_link_past(agent->fabric, cable, &past);
+    fabric_resume(agent->fabric);
+    hosts_list_add(list, errors);
+    hosts_list_add(list, past.quiet);
+    hosts_list_add(list, past.crosses);
+    hosts_list_add(list, past.sent);
+    hosts_list_add(list, past.arrived);
 }
 
 /* {"cables":[CABLE,…],"packets":N}; {"tests":[ERRORS,QUIET,CROSSES,SENT,CAME,…]} */
-static int call_test(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *cables = json_object_object_get(call, "cables");
     struct json_object *list = json_object_new_array();
     int64_t packets = emu_json_number(call, "packets", 0);
-    size_t count = json_object_is_type(cables, json_type_array) ? json_object_array_length(cables)
-                                                                : 0;
-    int err = count && count <= fabric_cable_count(b->fabric) && packets >= 0 &&
+    size_t count = emu_json_count(cables);
+    int err = count && count <= fabric_cable_count(agent->fabric) && packets >= 0 &&
                       packets <= HOSTS_TEST_MOST
                   ? 0
                   : -EINVAL;
@@ -146,8 +141,8 @@ static int call_test(struct agent_faults *b, struct json_object *call, struct js
     for (size_t i = 0; !err && i < count; i++) {
         int64_t cable = json_object_get_int64(json_object_array_get_idx(cables, i));
 
-        if (cable >= 0 && cable < fabric_cable_count(b->fabric))
-            test_add(b, (uint32_t)cable, (uint32_t)packets, list);
+        if (cable >= 0 && cable < fabric_cable_count(agent->fabric))
+            test_add(agent, (uint32_t)cable, (uint32_t)packets, list);
         else
             err = -EINVAL;
     }
@@ -178,33 +173,33 @@ static void seen_free(struct fabric_scan_result *seen)
 }
 
 /* {"errors":[WAY,PACKETS,ERRORS,…],"ready":[WAY,SENT,IDLE,…],"traps":[SWITCH,COUNT,TO,…]} */
-static int call_scan(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_scan(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *errors = json_object_new_array(), *ready = json_object_new_array();
     struct json_object *traps = json_object_new_array();
     struct fabric_scan_result seen;
-    int err = seen_make(b->fabric, &seen) ? 0 : -ENOMEM;
+    int err = seen_make(agent->fabric, &seen) ? 0 : -ENOMEM;
 
     (void)call;
     if (!err)
-        fabric_scan(b->fabric, &seen);
-    for (uint32_t w = 0; !err && w < 2 * fabric_cable_count(b->fabric); w++) {
+        fabric_scan(agent->fabric, &seen);
+    for (uint32_t w = 0; !err && w < 2 * fabric_cable_count(agent->fabric); w++) {
         if (seen.packets[w]) {
-            list_add(errors, w);
-            list_add(errors, seen.packets[w]);
-            list_add(errors, seen.errors[w]);
+            hosts_list_add(errors, w);
+            hosts_list_add(errors, seen.packets[w]);
+            hosts_list_add(errors, seen.errors[w]);
         }
         if (seen.port[w].ready) {
-            list_add(ready, w);
-            list_add(ready, seen.port[w].sent);
-            list_add(ready, seen.port[w].idle);
+            hosts_list_add(ready, w);
+            hosts_list_add(ready, seen.port[w].sent);
+            hosts_list_add(ready, seen.port[w].idle);
         }
     }
-    for (uint32_t s = 0; !err && s < fabric_graph(b->fabric)->switches; s++)
+    for (uint32_t s = 0; !err && s < fabric_graph(agent->fabric)->switches; s++)
         if (seen.trapped[s]) {
-            list_add(traps, s);
-            list_add(traps, seen.trapped[s]);
-            list_add(traps, seen.trapped_to[s]);
+            hosts_list_add(traps, s);
+            hosts_list_add(traps, seen.trapped[s]);
+            hosts_list_add(traps, seen.trapped_to[s]);
         }
     seen_free(&seen);
     json_object_object_add(reply, "errors", errors);
@@ -214,74 +209,71 @@ static int call_scan(struct agent_faults *b, struct json_object *call, struct js
 }
 
 /* {"eases":BOOL,"drops":BOOL}; {"segments":N,"partitioned":N} */
-static int call_reroute_in_flight(struct agent_faults *b, struct json_object *call,
+static int call_reroute_in_flight(struct agent *agent, struct json_object *call,
                                   struct json_object *reply)
 {
-    uint64_t partitioned = fabric_dropped_unreachable(b->fabric);
+    uint64_t partitioned = fabric_dropped_unreachable(agent->fabric);
 
-    fabric_ease(b->fabric, emu_json_number(call, "eases", 0));
-    fabric_drop_unreachable(b->fabric, emu_json_number(call, "drops", 0));
+    fabric_ease(agent->fabric, emu_json_number(call, "eases", 0));
+    fabric_drop_unreachable(agent->fabric, emu_json_number(call, "drops", 0));
     json_add_number(reply, "segments",
-                    fabric_reroute_in_flight_all(b->fabric, fabric_now_ps(b->fabric)));
-    json_add_number(reply, "partitioned", fabric_dropped_unreachable(b->fabric) - partitioned);
+                    fabric_reroute_in_flight_all(agent->fabric, fabric_now_ps(agent->fabric)));
+    json_add_number(reply, "partitioned", fabric_dropped_unreachable(agent->fabric) - partitioned);
     return 0;
 }
 
 /* {"node":N} */
-static int call_no_link(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_no_link(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
-    uint32_t node = below(call, "node", fabric_graph(b->fabric)->nodes);
+    uint32_t node = below(call, "node", fabric_graph(agent->fabric)->nodes);
 
     (void)reply;
     if (node == UINT32_MAX)
         return -EINVAL;
-    fabric_pause(b->fabric);
-    fabric_node_no_link(b->fabric, node, fabric_now_ps(b->fabric));
-    fabric_resume(b->fabric);
+    fabric_pause(agent->fabric);
+    fabric_node_no_link(agent->fabric, node, fabric_now_ps(agent->fabric));
+    fabric_resume(agent->fabric);
     return 0;
 }
 
-/* --- what is lost for good ------------------------------------------------------------- */
+/* --- unrecoverable drops -------------------------------------------------------------- */
 
-/* {"bound_us":N}, 0: none; {"unrecoverable":[DIGITS,…]}: what is left is told the next time */
-static int call_drops(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+/* {"bound_us":N}, 0: none; {"unrecoverable":[DIGITS,…]}: the rest is sent the next time */
+static int call_drops(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *list = json_object_new_array();
     uint64_t bound_us = (uint64_t)emu_json_number(call, "bound_us", 0);
     struct fabric_drop loss;
     uint32_t report = 0;
 
-    fabric_drops_find(b->fabric, emu_now_ns() * 1000u, bound_us ? bound_us * 1000000u : EMU_NEVER);
-    while (report++ < HOSTS_DROPS_MOST && fabric_drop_take(b->fabric, &loss))
+    fabric_drops_find(agent->fabric, emu_now_ns() * 1000u,
+                      bound_us ? bound_us * 1000000u : EMU_NEVER);
+    while (report++ < HOSTS_DROPS_MOST && fabric_drop_take(agent->fabric, &loss))
         json_object_array_add(list, hosts_to_hex(&loss, sizeof loss));
     json_object_object_add(reply, "unrecoverable", list);
     return 0;
 }
 
 /* {"group":N} */
-static int call_failed(struct agent_faults *b, struct json_object *call, struct json_object *reply)
+static int call_failed(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     (void)reply;
-    fabric_group_fails(b->fabric, below(call, "group", UINT32_MAX));
+    fabric_group_fails(agent->fabric, below(call, "group", UINT32_MAX));
     return 0;
 }
 
 /* {"switch":N} */
-static int call_unit_out(struct agent_faults *b, struct json_object *call,
-                         struct json_object *reply)
+static int call_unit_out(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     (void)reply;
-    fabric_unit_out(b->fabric, below(call, "switch", UINT32_MAX), emu_now_ns() * 1000u);
+    fabric_unit_out(agent->fabric, below(call, "switch", UINT32_MAX), emu_now_ns() * 1000u);
     return 0;
 }
 
 /* --- the table -------------------------------------------------------------------------- */
 
 /* clang-format off */
-static const struct {
-    const char *name;
-    int (*run)(struct agent_faults *, struct json_object *call, struct json_object *reply);
-} calls[] = {
+const struct agent_call agent_faults[] = {
     {"fault", call_fault},
     {"taken_out", call_taken_out},
     {"hits", call_hits},
@@ -292,19 +284,6 @@ static const struct {
     {"unrecoverable", call_drops},
     {"failed", call_failed},
     {"unit_out", call_unit_out},
+    {NULL, NULL},
 };
 /* clang-format on */
-
-int agent_faults(struct agent_faults *agent_faults, const char *what, struct json_object *call,
-                 struct json_object *reply)
-{
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (strcmp(calls[i].name, what) == 0)
-            return calls[i].run(agent_faults, call, reply);
-    return -ENOSYS;
-}
-
-void agent_faults_free(struct agent_faults *agent_faults)
-{
-    injector_destroy(agent_faults->injector);
-}

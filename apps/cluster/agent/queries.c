@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queries.c - what a host that obeys tells of its own part: totals, what processes have pending,
- * what has come of a collective, links that stand still, whether it is right.
+ * queries.c - an agent reports on its part: pending operations of processes, contributions to a
+ * collective, stalled links, its audit.
  *
- * Everything is a list of numbers but what a process has pending and a clash: these are the bytes
- * of their structures, in hexadecimal digits. All hosts run one fabemu.
+ * Everything is a list of numbers except a process's pending operations and a mismatch: these are
+ * the bytes of their structures as hexadecimal digits. All hosts run the same version of fabemu.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +21,10 @@
 
 /* --- processes ------------------------------------------------------------------------ */
 
-/* {"pending":{NODE:DIGITS,…},"now_ns":T,"next":NODE}; without "next" those were all. */
-static int query_pending(struct fabric *fabric, struct json_object *call, struct json_object *reply)
+/* without "next" that was all */
+static int query_pending(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     struct json_object *blocks = json_object_new_object();
     int64_t from = emu_json_number(call, "from", 0);
     size_t sum = 0;
@@ -53,8 +54,9 @@ static int query_pending(struct fabric *fabric, struct json_object *call, struct
 /* --- a collective ---------------------------------------------------------------------- */
 
 /* {"arrived":[AT,PORTS…,…]}: hosts_ports_add() */
-static int query_arrived(struct fabric *fabric, struct json_object *call, struct json_object *reply)
+static int query_arrived(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     uint32_t max = fabric_graph(fabric)->nodes + fabric_graph(fabric)->switches;
     struct fabric_arrived *arrived = calloc(max, sizeof *arrived);
     struct json_object *list = json_object_new_array();
@@ -66,7 +68,7 @@ static int query_arrived(struct fabric *fabric, struct json_object *call, struct
                                (uint32_t)emu_json_number(call, "seq", 0), arrived, max);
     fabric_resume(fabric);
     for (uint32_t i = 0; i < count; i++) {
-        json_object_array_add(list, json_object_new_uint64(arrived[i].at));
+        hosts_list_add(list, arrived[i].at);
         hosts_ports_add(list, arrived[i].ports);
     }
     free(arrived);
@@ -74,10 +76,10 @@ static int query_arrived(struct fabric *fabric, struct json_object *call, struct
     return arrived ? 0 : -ENOMEM;
 }
 
-/* {"mismatch":DIGITS}, where there is one. */
-static int query_mismatch(struct fabric *fabric, struct json_object *call,
-                          struct json_object *reply)
+/* {"mismatch":DIGITS} if there is a mismatch */
+static int query_mismatch(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     const struct emu_mismatch *mismatch;
 
     fabric_pause(fabric);
@@ -90,11 +92,12 @@ static int query_mismatch(struct fabric *fabric, struct json_object *call,
 
 /* --- links ------------------------------------------------------------------------------ */
 
-#define STALLS_MAX 32u /* as many as are listed */
+#define STALLS_MAX 32u /* as many as a report lists */
 
 /* {"stalls":[NODE,SWITCH,PORT,WAIT,AGE,…]} */
-static int query_stalls(struct fabric *fabric, struct json_object *call, struct json_object *reply)
+static int query_stalls(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     struct fabric_stall stall[STALLS_MAX];
     struct json_object *list = json_object_new_array();
     uint64_t now_ns = emu_now_ns();
@@ -109,7 +112,7 @@ static int query_stalls(struct fabric *fabric, struct json_object *call, struct 
                                             stall[i].wait, now_ns - stall[i].since_ns};
 
         for (uint32_t w = 0; w < HOSTS_STALL; w++)
-            json_object_array_add(list, json_object_new_uint64(said[w]));
+            hosts_list_add(list, said[w]);
     }
     json_object_object_add(reply, "stalls", list);
     return 0;
@@ -117,9 +120,10 @@ static int query_stalls(struct fabric *fabric, struct json_object *call, struct 
 
 /* --- audit ------------------------------------------------------------------------------ */
 
-/* {"audit":{…}}: as the daemon says it of itself. */
-static int query_audit(struct fabric *fabric, struct json_object *call, struct json_object *reply)
+/* as in the daemon's own report */
+static int query_audit(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     struct json_object *audit = audit_json(fabric, emu_json_number(call, "routes", 0) != 0);
 
     json_object_object_add(reply, "audit", audit);
@@ -129,23 +133,12 @@ static int query_audit(struct fabric *fabric, struct json_object *call, struct j
 /* --- the table -------------------------------------------------------------------------- */
 
 /* clang-format off */
-static const struct {
-    const char *name;
-    int (*answer)(struct fabric *, struct json_object *call, struct json_object *reply);
-} queries[] = {
+const struct agent_call agent_looks[] = {
     {"pending", query_pending},
     {"arrived", query_arrived},
     {"mismatch", query_mismatch},
     {"stalls", query_stalls},
     {"audit", query_audit},
+    {NULL, NULL},
 };
 /* clang-format on */
-
-int agent_query(struct fabric *fabric, const char *what, struct json_object *call,
-                struct json_object *reply)
-{
-    for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++)
-        if (strcmp(queries[i].name, what) == 0)
-            return queries[i].answer(fabric, call, reply);
-    return -ENOSYS;
-}

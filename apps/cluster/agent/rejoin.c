@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - a host that has come back makes its replica what the governor's is; and what others do
- * then about its devices, and the links to it. admit.c and rejoin.c are who asks.
+ * rejoin.c - rejoining: a host that has rejoined copies the coordinator's replica. admit.c and
+ * rejoin.c are the coordinator's side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,12 +13,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-static uint64_t number_at(struct json_object *list, size_t i)
-{
-    return json_object_get_uint64(json_object_array_get_idx(list, i));
-}
-
-/* Numbers of a list, in whole lots of @lot. False: it is none. */
+/* Read a list whose length is a multiple of @lot. Returns false if it is none. */
 static bool list_of(struct json_object *of, const char *name, size_t lot, struct json_object **list,
                     size_t *count)
 {
@@ -28,14 +23,16 @@ static bool list_of(struct json_object *of, const char *name, size_t lot, struct
 }
 
 /* {"host":H,"incarnation":N} */
-static int begin_incarnation(struct fabric *fabric, struct json_object *call)
+static int begin_incarnation(struct agent *agent, struct json_object *call,
+                             struct json_object *reply)
 {
     int64_t host = emu_json_number(call, "host", -1),
             life = emu_json_number(call, "incarnation", -1);
 
+    (void)reply;
     if (host < 0 || host >= HOSTS_MAX || life < 0 || life > UINT32_MAX)
         return -EINVAL;
-    fabric_host_incarnation(fabric, (uint32_t)host, (uint32_t)life);
+    fabric_host_incarnation(agent->fabric, (uint32_t)host, (uint32_t)life);
     return 0;
 }
 
@@ -48,10 +45,10 @@ static int begin_nodes(struct fabric *fabric, struct json_object *call)
     int err = list_of(call, "nodes", 3, &list, &count) ? 0 : -EINVAL;
 
     for (size_t i = 0; !err && i < count; i += 3) {
-        uint64_t node = number_at(list, i),
-                 word = number_at(list, i + 1) & ~EMU_INCARNATION_NO_LINK;
+        uint64_t node = hosts_number_at(list, i),
+                 word = hosts_number_at(list, i + 1) & ~EMU_INCARNATION_NO_LINK;
 
-        if (!number_at(list, i + 2))
+        if (!hosts_number_at(list, i + 2))
             word |= EMU_INCARNATION_NO_LINK;
         err = node <= UINT32_MAX ? fabric_node_restore(fabric, (uint32_t)node, word) : -EINVAL;
     }
@@ -65,7 +62,7 @@ static int begin_down(struct fabric *fabric, struct json_object *call)
     int err = list_of(call, "down", 1, &list, &count) ? 0 : -EINVAL;
 
     for (size_t i = 0; !err && i < count; i++) {
-        uint64_t cable = number_at(list, i);
+        uint64_t cable = hosts_number_at(list, i);
         uint32_t none;
 
         if (cable >= fabric_cable_count(fabric))
@@ -78,28 +75,34 @@ static int begin_down(struct fabric *fabric, struct json_object *call)
 }
 
 /* {"nodes":[NODE,SEAT,LINKED,…],"down":[CABLE,…],"units":[SWITCH,…]} */
-static int begin_network(struct fabric *fabric, struct json_object *call)
+static int begin_network(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
+    struct fabric *fabric = agent->fabric;
     struct json_object *list;
     size_t count;
     int err = begin_nodes(fabric, call);
 
+    (void)reply;
     if (!err)
         err = begin_down(fabric, call);
     if (!err && !list_of(call, "units", 1, &list, &count))
         err = -EINVAL;
     for (size_t i = 0; !err && i < count; i++)
-        fabric_unit_out(fabric, (uint32_t)number_at(list, i), emu_now_ns() * 1000u);
+        fabric_unit_out(fabric, (uint32_t)hosts_number_at(list, i), emu_now_ns() * 1000u);
     return err;
 }
 
 /* --- groups -------------------------------------------------------------------------------- */
 
-/* Read a switch of a tree, from number @at of the list on. False: there is no such switch. */
+/*
+ * Read a switch of a tree from element @at of the list on. Returns false if there is no such
+ * switch.
+ */
 static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_graph *graph,
                              struct json_object *list, size_t at)
 {
-    uint64_t sw = number_at(list, at), up = number_at(list, at + 1); /* 0: this is the top */
+    uint64_t sw = hosts_number_at(list, at),
+             up = hosts_number_at(list, at + 1); /* 0: this is the top */
 
     if (sw >= graph->switches || up > graph->ports)
         return false;
@@ -133,7 +136,7 @@ static int begin_group(struct fabric *fabric, struct json_object *one)
     if (!node || !group.tree.switches)
         err = -ENOMEM;
     for (size_t i = 0; !err && i < members; i++)
-        node[i] = (uint32_t)number_at(nodes, i);
+        node[i] = (uint32_t)hosts_number_at(nodes, i);
     for (size_t i = 0; !err && i < group.tree.count; i++)
         if (!tree_switch_read(&group.tree.switches[i], fabric_graph(fabric), tree,
                               HOSTS_TREE_NUMBERS * i))
@@ -146,34 +149,25 @@ static int begin_group(struct fabric *fabric, struct json_object *one)
 }
 
 /* {"groups":[{…},…]}: admit.c */
-static int begin_groups(struct fabric *fabric, struct json_object *call)
+static int begin_groups(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *list;
     size_t count;
     int err = list_of(call, "groups", 1, &list, &count) ? 0 : -EINVAL;
 
+    (void)reply;
     for (size_t i = 0; !err && i < count; i++)
-        err = begin_group(fabric, json_object_array_get_idx(list, i));
+        err = begin_group(agent->fabric, json_object_array_get_idx(list, i));
     return err;
 }
 
 /* --- the table ----------------------------------------------------------------------------- */
 
 /* clang-format off */
-static const struct {
-    const char *name;
-    int (*begin)(struct fabric *, struct json_object *call);
-} begins[] = {
+const struct agent_call agent_begins[] = {
     {"host_incarnation", begin_incarnation},
     {"begin", begin_network},
     {"groups", begin_groups},
+    {NULL, NULL},
 };
 /* clang-format on */
-
-int agent_rejoin(struct fabric *fabric, const char *what, struct json_object *call)
-{
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
-        if (strcmp(begins[i].name, what) == 0)
-            return begins[i].begin(fabric, call);
-    return -ENOSYS;
-}

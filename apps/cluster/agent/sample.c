@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sample.c - what this host tells of its part whenever the governor asks: what it has counted, and
- * what its processes have finished. samples.c is the other side.
+ * sample.c - this host's samples, when the coordinator requests them: counters, and finished
+ * operations of its processes. samples.c is the coordinator's side.
  */
 #include "apps/fabric/sample.h"
 #include "apps/cluster/agent/internal.h"
@@ -29,7 +29,7 @@ static int counted_begin(struct agent *agent, struct json_object *call)
     return err;
 }
 
-/* 1: there is more; 0; -errno. */
+/* Returns 1: there is more; 0: that was all; -errno. */
 static int counted_tell(struct agent *agent)
 {
     return agent->telemetry

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.c - a host that has come back is given the state of the governor's replica. rejoin.c is the
- * other side.
+ * admit.c - sends the state of the coordinator's replica to a rejoining host. rejoin.c is the
+ * agent's side.
  *
- * All of it is said on its control channel before anything else is, by the one thread that changes
- * replicas: what changes after that it is told as all are, and it has missed nothing.
+ * All of it is sent on the host's control channel before anything else, by the one thread that
+ * changes replicas. Later changes are sent to it like to all others, so it misses nothing.
  */
 #include <sys/eventfd.h>
 
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 
-#define GROUPS_NUMBERS 65536u /* of groups, in one message; a single one may have more */
+#define GROUPS_NUMBERS 65536u /* numbers of groups per message; a single group may have more */
+#define GROUP_NUMBERS  8u     /* added per group for its names and lists */
 
-static void list_add(struct json_object *list, uint64_t number)
-{
-    json_object_array_add(list, json_object_new_uint64(number));
-}
-
-/* --- lives ------------------------------------------------------------------------------ */
+/* --- incarnations ---------------------------------------------------------------------- */
 
 static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations)
 {
@@ -27,8 +23,9 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
 }
 
 /*
- * What is under way of its former life is nobody's from now on; and it knows of all others'. Who
- * of the others does not do so is no replica any more: that is not the one's fault that is back.
+ * Start a new incarnation of the host: traffic of the former one is dropped everywhere, and the
+ * host learns the incarnations of all others. Another host that fails here is no replica any more;
+ * the rejoining host is not to blame.
  */
 static int process_order_send(struct coordinator *coord, uint32_t host)
 {
@@ -46,7 +43,7 @@ static int process_order_send(struct coordinator *coord, uint32_t host)
 
 /* --- nodes, cables, units ---------------------------------------------------------------- */
 
-/* [NODE,SEAT,LINKED,…]: of which anything is to be said. */
+/* [NODE,SEAT,LINKED,…] of the nodes that are not in their initial state. */
 static struct json_object *nodes_list(const struct fabric *fabric)
 {
     struct json_object *list = json_object_new_array();
@@ -56,9 +53,9 @@ static struct json_object *nodes_list(const struct fabric *fabric)
 
         if (!word)
             continue;
-        list_add(list, n);
-        list_add(list, word & ~EMU_INCARNATION_NO_LINK);
-        list_add(list, !(word & EMU_INCARNATION_NO_LINK));
+        hosts_list_add(list, n);
+        hosts_list_add(list, word & ~EMU_INCARNATION_NO_LINK);
+        hosts_list_add(list, !(word & EMU_INCARNATION_NO_LINK));
     }
     return list;
 }
@@ -70,7 +67,7 @@ static struct json_object *cables_list(const struct fabric *fabric,
 
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
         if (is(fabric, i))
-            list_add(list, i);
+            hosts_list_add(list, i);
     return list;
 }
 
@@ -85,7 +82,7 @@ static struct json_object *units_list(const struct fabric *fabric)
 
     for (uint32_t s = 0; s < fabric_graph(fabric)->switches; s++)
         if (fabric_unit_is_out(fabric, s))
-            list_add(list, s);
+            hosts_list_add(list, s);
     return list;
 }
 
@@ -140,10 +137,10 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
     struct json_object *tree = json_object_new_array();
 
     for (uint32_t i = 0; i < group->count; i++)
-        list_add(nodes, group->nodes[i]);
+        hosts_list_add(nodes, group->nodes[i]);
     for (uint32_t i = 0; i < group->tree.count; i++) {
-        list_add(tree, group->tree.switches[i].sw);
-        list_add(tree, (uint64_t)(group->tree.switches[i].up + 1));
+        hosts_list_add(tree, group->tree.switches[i].sw);
+        hosts_list_add(tree, (uint64_t)(group->tree.switches[i].up + 1));
         hosts_ports_add(tree, group->tree.switches[i].ports);
     }
     json_add_number(one, "id", group->id);
@@ -155,7 +152,8 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
     json_object_object_add(one, "nodes", nodes);
     json_object_object_add(one, "tree", tree);
     json_object_array_add(groups->list, one);
-    groups->numbers += group->count + HOSTS_TREE_NUMBERS * (size_t)group->tree.count;
+    groups->numbers += GROUP_NUMBERS + group->count +
+                       HOSTS_TREE_NUMBERS * (size_t)group->tree.count;
     if (groups->numbers > GROUPS_NUMBERS)
         groups_flush(groups);
 }
@@ -170,7 +168,7 @@ static int groups_tell(struct coordinator *coord, uint32_t host)
     return groups.err;
 }
 
-/* --- all of it --------------------------------------------------------------------------- */
+/* --- rejoining --------------------------------------------------------------------------- */
 
 int coordinator_admit(struct coordinator *coord, uint32_t host)
 {
@@ -178,7 +176,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     int err;
 
     if (!agent->back)
-        return -EHOSTDOWN; /* it has gone again */
+        return -EHOSTDOWN; /* it is lost again */
     agent->lost = agent->back = false;
     err = process_order_send(coord, host);
     if (!err)
@@ -191,8 +189,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
         coordinator_lose(agent, "it cannot take the fabric's state");
         return err;
     }
-    if (agent->kept)
-        eventfd_write(coord->kept_fd, 1); /* what it said meanwhile */
+    if (agent->kept_lines)
+        eventfd_write(coord->kept_fd, 1); /* messages that it sent meanwhile */
     coordinator_rejoin_soon(coord);
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clients.c - processes of other hosts as clients of the governor's daemon.
+ * clients.c - processes of other hosts as clients of the coordinator's daemon.
  *
- * A client elsewhere is a pair of sockets here. The daemon has one end and reads and writes it like
- * any other connection; what stands behind the other one copies lines to and from the host's
- * control channel. So back-pressure, limits and the end of a connection are those of a socket.
+ * Each remote process is a pair of sockets here. The daemon reads and writes one like any other
+ * connection. The code here copies lines between the other one and the control channel of the
+ * process's host. So back-pressure, limits and the end of a connection work as with any socket.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,6 @@ void coordinator_process_free(struct coordinator_process *process)
     free(process);
 }
 
-/* The daemon sees the end of its connection. */
 void coordinator_process_end(struct coordinator_process *process)
 {
     process->ended = true;
@@ -47,7 +46,7 @@ static struct coordinator_process *process_of(struct coordinator_agent *agent, i
     return NULL;
 }
 
-/* As if the daemon had answered, and closed its connection. */
+/* Answer like the daemon, and close the connection. */
 static void process_refuse(struct coordinator_agent *agent, int64_t client, int err,
                            const char *why)
 {
@@ -59,7 +58,7 @@ static void process_refuse(struct coordinator_agent *agent, int64_t client, int 
     coordinator_send(agent, json_add_number(to_client(&process), "end", 1));
 }
 
-static const char no_room[] = "the host that governs the fabric has no file descriptors or no "
+static const char no_room[] = "the coordinator has no file descriptors or no "
                               "memory left; start it with a higher limit (ulimit -n)";
 
 static void process_new(struct coordinator_agent *agent, int64_t client,
@@ -76,11 +75,12 @@ static void process_new(struct coordinator_agent *agent, int64_t client,
         return;
     }
     process->host = agent;
+    process->info.host = agent->number;
     process->client = client;
-    process->pid = (pid_t)emu_json_number(message, "new", 0);
-    snprintf(process->command, sizeof process->command, "%s",
+    process->info.pid = (pid_t)emu_json_number(message, "new", 0);
+    snprintf(process->info.command, sizeof process->info.command, "%s",
              emu_json_text(message, "command", "?"));
-    emu_printable(process->command);
+    emu_printable(process->info.command);
     conn_open(&process->conn, pair[1], HOSTS_PIECE_BYTES);
     emu_list_add(&agent->processes, &process->link);
     hosts_listen(coord->epoll, &process->conn, &process->events, process);
@@ -92,20 +92,20 @@ static void process_new(struct coordinator_agent *agent, int64_t client,
     process_refuse(agent, client, err, why);
 }
 
-/* Is there room for what the daemon says, on the way and at its host? */
+/* Is there space for more output to the process, on the channel and at its host? */
 static bool process_hears(const struct coordinator_process *process)
 {
     return !hosts_is_full(&process->host->conn) && process->unacked < HOSTS_UNACKED_MOST;
 }
 
-/* Whatever the daemon says next, or does not take yet. */
+/* Update the events of its socket. */
 static void process_listen(struct coordinator_process *process)
 {
     hosts_listen_for(process->host->coord->epoll, &process->conn,
                      !process->at_end && process_hears(process), &process->events, process);
 }
 
-/* From its host to the daemon. An honest host has a few requests of each under way. */
+/* Forward a line to the daemon. An honest host has few requests of each process in flight. */
 static void process_line(struct coordinator_process *process, struct json_object *line)
 {
     int err;
@@ -120,18 +120,18 @@ static void process_line(struct coordinator_process *process, struct json_object
             coordinator_process_end(process);
         return;
     }
-    conn_flush(&process->conn); /* its end shows when it is read */
+    conn_flush(&process->conn); /* a hang-up shows when it is read */
     process_listen(process);
 }
 
 static bool is_snapshot(const char *text, size_t bytes)
 {
-    static const char begin[] = "{\"event\":\"telemetry"; /* or the shape of those */
+    static const char begin[] = "{\"event\":\"telemetry"; /* or "telemetry_shape" */
 
     return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Of what passes as text, the next piece. False: nothing of it is there. */
+/* Send the next piece of a line that is sent as text. Returns false if there is none. */
 static bool piece_pass(struct coordinator_process *process)
 {
     struct json_object *message;
@@ -154,7 +154,7 @@ static bool piece_pass(struct coordinator_process *process)
     return true;
 }
 
-/* The next piece, or line. Returns 1; 0, there is none; -EBADMSG. */
+/* Send the next piece or line. Returns 1; 0, there is none; -EBADMSG. */
 static int process_say(struct coordinator_process *process)
 {
     struct json_object *message, *line;
@@ -171,7 +171,7 @@ static int process_say(struct coordinator_process *process)
     return 1;
 }
 
-/* What the daemon has said goes to its host, as far as there is room. */
+/* Send the daemon's output to the process's host while there is space. */
 static void process_pass(struct coordinator_process *process)
 {
     struct coordinator_agent *agent = process->host;
@@ -192,19 +192,19 @@ static void process_pass(struct coordinator_process *process)
     process_listen(process);
 }
 
-/* From the daemon to its host. */
+/* Serve the daemon's side of its connection. */
 static void process_serve(struct coordinator_process *process)
 {
     int err = conn_flush(&process->conn);
 
     if (err && err != -EAGAIN)
-        emu_json_free(&process->conn.out); /* nobody reads that any more */
+        emu_json_free(&process->conn.out); /* the reader is gone */
     if (!process->at_end && process_hears(process))
         process->at_end = conn_fill(&process->conn) != 0;
     process_pass(process);
 }
 
-/* It has taken so many bytes of text more; its host does not say so of what it was not sent. */
+/* Its host acknowledges @bytes of text, clamped to what was sent. */
 static void process_took(struct coordinator_process *process, int64_t bytes)
 {
     size_t most = process->unacked;
@@ -254,40 +254,16 @@ void coordinator_message_of_client(struct coordinator_agent *agent, int64_t clie
     if (json_object_object_get_ex(message, "taken", NULL))
         process_took(process, emu_json_number(message, "taken", 0));
     if (json_object_object_get_ex(message, "how", NULL))
-        hosts_text(process->how, sizeof process->how, message, "how");
-    process->stopped = emu_json_number(message, "stopped", process->stopped) != 0;
+        hosts_text(process->info.how, sizeof process->info.how, message, "how");
+    process->info.stopped = emu_json_number(message, "stopped", process->info.stopped) != 0;
     if (json_object_object_get_ex(message, "end", NULL) && !process->ended)
         coordinator_process_end(process);
 }
 
-uint32_t coordinator_process_host(const struct coordinator_process *process)
+const struct coordinator_process_info *coordinator_process_info(
+    const struct coordinator_process *process)
 {
-    return process->host->number;
-}
-
-pid_t coordinator_process_pid(const struct coordinator_process *process)
-{
-    return process->pid;
-}
-
-const char *coordinator_process_command(const struct coordinator_process *process)
-{
-    return process->command;
-}
-
-const char *coordinator_process_exit(const struct coordinator_process *process)
-{
-    return process->how;
-}
-
-bool coordinator_process_is_stopped(const struct coordinator_process *process)
-{
-    return process->stopped;
-}
-
-bool coordinator_process_is_lost(const struct coordinator_process *process)
-{
-    return process->lost;
+    return &process->info;
 }
 
 void coordinator_process_forget(struct coordinator_process *process)
@@ -308,7 +284,10 @@ bool coordinator_process_signal(struct coordinator_process *process, int signal)
                             NULL) == 0;
 }
 
-/* Of whom nobody wants to know any more, between two messages. */
+/*
+ * Free remote processes that have ended and that no client refers to. Not while a message is being
+ * handled.
+ */
 static void agent_sweep(struct coordinator_agent *agent)
 {
     for (struct emu_list *at = agent->processes.next, *next; at != &agent->processes; at = next) {

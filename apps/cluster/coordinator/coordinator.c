@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coordinator.c - the governor's side of the control channels: messages and calls; how all meet,
- * and the end. clients.c has the processes of other hosts, mirror.c what the fabric has them do.
+ * coordinator.c - the coordinator's side of the control channels: messages, calls, start and end.
+ * clients.c handles processes of other hosts, mirror.c the calls of the fabric.
  *
- * A call is waited for. What else comes from that host meanwhile is kept, in order, for the next
- * coordinator_serve().
+ * A call is waited for. Other messages that arrive from that host meanwhile are kept, in order, for
+ * the next coordinator_serve().
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,10 +21,10 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-#define MEET_AGAIN_MS 5     /* between looks at links that come up */
-#define LATE_MOST     4096u /* messages of other things, once a reply is late: more is no answer */
-#define END_LOOK_MS   100   /* between looks whether this host is to end */
-#define AGENTS_MS     1000  /* for others to say what they know, once an agent has failed */
+#define MEET_AGAIN_MS 5     /* interval between checks of links at the start */
+#define LATE_MOST     4096u /* most other messages accepted once a reply is late */
+#define END_LOOK_MS   100   /* interval between checks whether this host must end */
+#define AGENTS_MS     1000  /* time for other hosts to report, once an agent has failed */
 
 /* --- connections --------------------------------------------------------------------- */
 
@@ -37,21 +37,20 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
     agent->lost = true;
     agent->back = false;
     conn_close(&agent->conn);
-    json_object_put(agent->kept);
-    agent->kept = NULL;
-    json_object_put(agent->links); /* of a life that is over */
+    hosts_forget_kept(agent);
+    json_object_put(agent->links); /* of a former incarnation */
     agent->links = NULL;
     coordinator_hits_keep(&agent->hits);
-    memset(agent->sample, 0, sizeof agent->sample); /* its next life counts from 0 */
+    memset(agent->sample, 0, sizeof agent->sample); /* its next incarnation counts from 0 */
     coordinator_query_lost(agent);
     emu_each_listed (struct coordinator_process, process, &agent->processes, link) {
-        if (!*process->how)
-            snprintf(process->how, sizeof process->how, "its host %s was lost",
+        if (!*process->info.how)
+            snprintf(process->info.how, sizeof process->info.how, "its host %s was lost",
                      coord->config.name[agent->number]);
         if (!process->ended)
             coordinator_process_end(process);
-        process->lost = true;
-        process->client = -1; /* another life may have one of that number */
+        process->info.lost = true;
+        process->client = -1; /* the next incarnation may use that number */
     }
     coordinator_link_lost(coord, agent->number, TOPO_NONE);
     coord->config.ops.lost(coord->config.ops.ctx, agent->number, why);
@@ -63,7 +62,7 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
     coordinator_lose(&coord->agent[host], why);
 }
 
-/* Whatever waits, on either side, is told of. */
+/* Update the events of its connection, and resume processes that waited for space in it. */
 static void agent_listen(struct coordinator_agent *agent)
 {
     hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
@@ -81,7 +80,6 @@ static void agent_flush(struct coordinator_agent *agent)
         agent_listen(agent);
 }
 
-/* @message is put. */
 void coordinator_send(struct coordinator_agent *agent, struct json_object *message)
 {
     if (agent->lost) {
@@ -93,7 +91,7 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/* What others have done it could not: it is no replica any more. */
+/* It failed where the others succeeded, so it is no replica any more. */
 static void launch_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
@@ -105,7 +103,7 @@ static void launch_failed(struct coordinator_agent *agent, const char *what, int
 
 /* --- messages ------------------------------------------------------------------------- */
 
-/* A session between that host and another one has ended. */
+/* A session between @agent and another host has ended. */
 static void message_of_link(struct coordinator_agent *agent, struct json_object *link)
 {
     const struct coordinator_ops *ops = &agent->coord->config.ops;
@@ -123,7 +121,7 @@ static void message_of_link(struct coordinator_agent *agent, struct json_object 
                                         .closed_fd = -1});
 }
 
-/* A process there does not take its segments. */
+/* A process there takes no segments. */
 static void message_of_node(struct coordinator_agent *agent, int64_t node)
 {
     const struct coordinator_ops *ops = &agent->coord->config.ops;
@@ -164,13 +162,17 @@ static void message_serve(struct coordinator_agent *agent, struct json_object *m
 
 static void serve_kept(struct coordinator_agent *agent)
 {
-    struct json_object *kept = agent->kept;
+    struct emu_json_buf kept = agent->kept; /* messages kept meanwhile are for the next call */
+    struct json_object *message;
 
-    agent->kept = NULL;
-    /* of a host that is lost meanwhile nobody is to be let in any more */
-    for (size_t i = 0; kept && !agent->lost && i < json_object_array_length(kept); i++)
-        message_serve(agent, json_object_array_get_idx(kept, i));
-    json_object_put(kept);
+    agent->kept = (struct emu_json_buf){.capacity = 0};
+    agent->kept_lines = 0;
+    /* if the host is lost meanwhile none of its processes may be accepted */
+    while (!agent->lost && emu_json_next(&kept, SIZE_MAX, SIZE_MAX, &message) == 1) {
+        message_serve(agent, message);
+        json_object_put(message);
+    }
+    emu_json_free(&kept);
 }
 
 static void agent_serve(struct coordinator_agent *agent)
@@ -190,8 +192,7 @@ static void agent_serve(struct coordinator_agent *agent)
         json_object_put(message);
     }
     if (end || got < 0)
-        coordinator_lose(agent,
-                         end ? "its control channel has ended" : "what it says is no message");
+        coordinator_lose(agent, end ? "its control channel has ended" : hosts_line_why(got));
 }
 
 bool coordinator_is_among(const void *what, const struct epoll_event *events, int count)
@@ -236,17 +237,33 @@ int coordinator_fd(const struct coordinator *coord)
 
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
-    /* more than an honest host's connections have under way, first and last words included */
-    uint64_t most = 64 * ((uint64_t)fabric_graph(agent->coord->config.fabric)->nodes + 128);
+    uint32_t nodes = fabric_graph(agent->coord->config.fabric)->nodes;
+    /* more than an honest host's processes have in flight, with first and last messages */
+    bool few = agent->kept_lines < 64 * ((uint64_t)nodes + 128);
 
-    if (!agent->kept)
-        agent->kept = json_object_new_array();
-    json_object_array_add(agent->kept, message);
+    if (emu_json_put(&agent->kept, message, few ? HOSTS_KEPT_BYTES(nodes) : 0))
+        return false;
+    agent->kept_lines++;
     eventfd_write(agent->coord->kept_fd, 1);
-    return json_object_array_length(agent->kept) <= most;
+    return true;
 }
 
-/* The supervisor, or a signal, wants the end; nobody else looks while a host is waited for. */
+void hosts_forget_kept(struct coordinator_agent *agent)
+{
+    emu_json_free(&agent->kept);
+    agent->kept_lines = 0;
+}
+
+const char *hosts_line_why(int err)
+{
+    return err == -EMSGSIZE ? "it sent a longer line than an honest host does"
+                            : "it sent a line that is no message of an honest host";
+}
+
+/*
+ * Must this host end, for the supervisor or by a signal? Only checked here while waiting for a
+ * host.
+ */
 static bool ends_within(const struct coordinator *coord, int ms)
 {
     struct pollfd fds[2] = {{coord->config.signal_fd, POLLIN, 0},
@@ -255,7 +272,7 @@ static bool ends_within(const struct coordinator *coord, int ms)
     return poll(fds, 2, ms) > 0;
 }
 
-/* conn_wait(). Errors: -ECANCELED, where the end is looked for. */
+/* conn_wait() with a limit of @left_ms. Errors: also -ECANCELED, if this host must end. */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
 {
@@ -271,24 +288,26 @@ static int agent_wait(struct coordinator_agent *agent, struct json_object **mess
                              : err;
 }
 
-/* A message that is not the reply that is waited for. False: no more of them can be kept. */
+/* Handle a message other than the awaited reply. Returns false if too many are kept. */
 static bool message_take(struct coordinator_agent *agent, struct json_object *message)
 {
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
         return coordinator_defer(agent, message);
-    message_serve(agent, message); /* it is to be counted in what is waited for */
+    message_serve(agent, message); /* may matter for the awaited reply */
     json_object_put(message);
     return true;
 }
 
-/* The reply to call @number, waited for until @until_ms; NULL: the host is lost, or the end is
- * wanted before: its reply is dropped when it comes. */
+/*
+ * Wait for the reply to call @number until @until_ms. NULL: the host is lost, or this host must
+ * end; then the reply is dropped when it arrives.
+ */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
 {
     struct json_object *message;
-    uint32_t late = 0; /* messages that were there already when the time was over */
+    uint32_t late = 0; /* messages that were processed after the deadline */
 
     until_ms = coordinator_query_until_ms(agent, until_ms);
     while (!agent->lost) {
@@ -301,16 +320,18 @@ static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t 
             return NULL;
         if (err) {
             coordinator_lose(agent, err == -ETIMEDOUT ? "it does not answer"
-                                                      : "its control channel has ended");
+                                    : err == -EMSGSIZE || err == -EBADMSG
+                                        ? hosts_line_why(err)
+                                        : "its control channel has ended");
         } else if (emu_json_number(message, "reply", -1) == number) {
             agent_listen(agent);
-            if (agent->conn.in.bytes) /* what has come behind it */
+            if (agent->conn.in.bytes) /* more messages have arrived */
                 eventfd_write(agent->coord->kept_fd, 1);
             return message;
         } else {
             late += left_ms <= 0;
             if (!message_take(agent, message) || late > LATE_MOST)
-                coordinator_lose(agent, "it talks and does not answer");
+                coordinator_lose(agent, "it sends too much else and does not answer");
         }
     }
     return NULL;
@@ -321,7 +342,7 @@ int64_t coordinator_deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
-/* @with passes on. */
+/* Send a call; @with is put. */
 static void agent_call(struct coordinator_agent *agent, int64_t number, const char *what,
                        struct json_object *with)
 {
@@ -330,27 +351,31 @@ static void agent_call(struct coordinator_agent *agent, int64_t number, const ch
     coordinator_send(agent, with);
 }
 
-int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const char *what,
-                               struct json_object *with)
+static void call_send(struct coordinator *coord, uint32_t only, int64_t number, const char *what,
+                      struct json_object *with)
 {
-    int64_t number = ++coord->calls;
-
     for (uint32_t h = 1; h < coord->config.count; h++)
         if (!only || h == only)
             agent_call(&coord->agent[h], number, what, json_object_get(with));
     json_object_put(with);
-    return number;
+}
+
+int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const char *what,
+                               struct json_object *with)
+{
+    call_send(coord, only, ++coord->calls, what, with);
+    return coord->calls;
 }
 
 struct call {
     const char *what;
     uint32_t only; /* host; 0: all */
-    int may_fail;  /* with this error, or with all: INT_MIN */
+    int may_fail;  /* allowed error; INT_MIN: any */
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
 
-/* @with is put. A host that fails otherwise than it may is lost. Returns the first error. */
+/* @with is put. A host with an error that is not allowed is lost. Returns the first error. */
 static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {
     int64_t number = coordinator_call_begin(coord, call->only, call->what, with);
@@ -401,17 +426,10 @@ void coordinator_query_all(struct coordinator *coord, const char *what, struct j
     call_all(coord, &(struct call){.what = what, .each = each, .ctx = ctx}, with);
 }
 
-void coordinator_notify(struct coordinator *coord, const char *what, struct json_object *with)
+void coordinator_notify(struct coordinator *coord, uint32_t only, const char *what,
+                        struct json_object *with)
 {
-    for (uint32_t h = 1; h < coord->config.count; h++)
-        agent_call(&coord->agent[h], 0, what, json_object_get(with));
-    json_object_put(with);
-}
-
-void coordinator_notify_one(struct coordinator_agent *agent, const char *what,
-                            struct json_object *with)
-{
-    agent_call(agent, 0, what, with);
+    call_send(coord, only, 0, what, with);
 }
 
 int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
@@ -421,9 +439,9 @@ int coordinator_call_long(struct coordinator *coord, const char *what, struct js
     uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
     int err;
 
-    if (coord->ends) /* who did not answer is not waited for again */
+    if (coord->ends) /* do not wait again for hosts that did not answer */
         return json_object_put(with), -ECANCELED;
-    /* who is at the end already asks the last time, and is itself waited for */
+    /* while ending, this is the last call and must not be canceled again */
     coord->may_end = !ends_within(coord, 0);
     if (coord->may_end && start_ms > call_ms)
         coord->config.call_ms = start_ms;
@@ -454,6 +472,7 @@ static int coordinator_make(struct coordinator *coord)
         struct coordinator_agent *agent = &coord->agent[h];
 
         conn_open(&agent->conn, coord->config.control[h], CONN_REPLY_MAX);
+        hosts_limit(&agent->conn, coord->config.fabric, HOSTS_AGENT_CONTAINERS);
         hosts_listen(coord->epoll, &agent->conn, &agent->events, agent);
     }
     for (uint32_t i = 0; i < coord->config.links; i++)
@@ -462,7 +481,7 @@ static int coordinator_make(struct coordinator *coord)
     return coordinator_rejoin_open(coord);
 }
 
-/* Until our links carry segments. Errors: -ETIMEDOUT, -EPROTO, -ECANCELED. */
+/* Wait until our links carry segments. Errors: -ETIMEDOUT, -EPROTO, -ECANCELED. */
 static int links_meet(struct coordinator *coord, int64_t until_ms, char *why)
 {
     const struct coordinator_config *config = &coord->config;
@@ -506,7 +525,7 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
                  handshake->coord->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
-/* Until it answers that its links do, too. */
+/* Wait until the host reports that its links carry segments, too. */
 static int host_meet(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
 {
     struct handshake handshake = {coord, why};
@@ -527,7 +546,7 @@ static int host_meet(struct coordinator *coord, uint32_t h, int64_t until_ms, ch
     return err;
 }
 
-/* All must be there before anybody is served. */
+/* All hosts must be connected before any process is served. */
 static int all_meet(struct coordinator *coord, char *error, size_t error_bytes)
 {
     int64_t until_ms = coordinator_deadline_ms(coord->config.start_ms) + HOSTS_LONGER_MS;
@@ -613,7 +632,7 @@ void coordinator_close(struct coordinator *coord, const char *why)
         while (!emu_list_empty(&agent->processes))
             coordinator_process_free(
                 emu_list_entry(agent->processes.next, struct coordinator_process, link));
-        json_object_put(agent->kept);
+        hosts_forget_kept(agent);
         json_object_put(agent->links);
         json_object_put(agent->pending.blocks);
         json_object_put(agent->hits.counts);

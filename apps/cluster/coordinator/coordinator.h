@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * coordinator.h - one fabric on several hosts: what the host that governs does with the others.
- */
+/* coordinator.h - one fabric on several hosts: how the coordinator controls the other hosts. */
 #ifndef APPS_CLUSTER_COORDINATOR_COORDINATOR_H
 #define APPS_CLUSTER_COORDINATOR_COORDINATOR_H
 
@@ -18,41 +16,44 @@
 
 struct fabric_audit;
 struct coordinator;
-struct coordinator_process; /* on another host; a client here */
+struct coordinator_process; /* a process on another host, a client of this daemon */
 
 struct coordinator_piece {
     enum hosts_sample_kind of;
     uint32_t host;
     const void *bytes;
     size_t count;
-    uint64_t asked_ns; /* emu_now_ns(): it was told after that */
+    uint64_t asked_ns; /* emu_now_ns(): it was sent after that */
 };
 
-/* What the governor's daemon is told of. Thread: within coordinator_serve(), and within calls. */
+/*
+ * Events for the coordinator's daemon. Thread: the caller's, within coordinator_serve() and calls.
+ */
 struct coordinator_ops {
     /*
-     * A process on another host has connected; its end here is @fd, a connection like others, which
-     * passes on. The client calls coordinator_process_forget() in the end. Errors: it cannot be
-     * served, with a static text that says why, and @fd is still the caller's.
+     * A process on another host has connected. @fd is its connection, like that of a local process,
+     * and is owned by the daemon. The client must call coordinator_process_forget() in the end.
+     * Errors: it cannot be served, for the reason in *why, a static text; then @fd stays the
+     * caller's.
      */
     int (*connected)(void *ctx, int fd, struct coordinator_process *process, const char **why);
-    /* The host is lost, and all its processes: their connections have ended. */
+    /* The host is lost with all its processes: their connections have ended. */
     void (*lost)(void *ctx, uint32_t host, const char *why);
-    /* The session of a link of @host has ended; both its ends may say so. */
+    /* The session of a link of @host has ended; both of its hosts may report that. */
     void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
-    /* A host that was lost has been started again, and waits for coordinator_admit(). */
+    /* A lost host was restarted and waits for coordinator_admit(). */
     void (*back)(void *ctx, uint32_t host);
-    /* All links between these two hosts carry segments again, of which one was lost. */
+    /* All links between these two hosts carry segments again, after one was lost. */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
-    /* Somebody says that he is a host that is lost, and does not get in; told once. */
+    /* A host was rejected that claims to be a lost host; called once per reason. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
-    /* Somebody says that he is a host that is there, and was refused: who, and why; told once. */
+    /* A host was rejected that claims to be a connected host; called once per reason. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
-    /* The process at @node, on @host as that says, does not take its segments. */
+    /* The process at @node, on @host as that host says, takes no segments. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
     /*
-     * A piece of what a host tells. False: it is wrong, and the host is lost. Then, once: of none
-     * that was asked any more is to come.
+     * sampled: a piece of a host's sample; returns false if it is invalid, then the host is lost.
+     * sampled_all: no queried host has anything left to send.
      */
     bool (*sampled)(void *ctx, const struct coordinator_piece *piece);
     void (*sampled_all)(void *ctx, enum hosts_sample_kind of);
@@ -60,55 +61,55 @@ struct coordinator_ops {
 };
 
 struct coordinator_config {
-    struct fabric *fabric;   /* that is governed; borrowed */
-    uint32_t count;          /* hosts; number 0 is this one, which governs */
-    const int *control;      /* by host: a socket to it, not blocking; passes on. [0] is not read */
+    struct fabric *fabric; /* the whole fabric; borrowed */
+    uint32_t count;        /* number of hosts; 0 is this one, the coordinator */
+    const int *control; /* by host: non-blocking socket to it, owned from now on; [0] is unused */
     const char *const *name; /* by host: borrowed */
-    uint64_t call_ms;  /* a host that has not answered after so long is lost; UINT64_MAX: never */
-    uint64_t start_ms; /* the same of the first call */
-    int signal_fd;     /* either readable: all are waited for no longer; -1: none; borrowed */
+    uint64_t call_ms;        /* time limit of a call: then the host is lost; UINT64_MAX: none */
+    uint64_t start_ms;       /* time limit of the first call */
+    int signal_fd;           /* if either is readable waiting ends; -1: none; borrowed */
     int owner_fd;
-    /* Do all of this host's links carry segments? NULL: they always do. */
+    /* Do all of this host's links carry segments? NULL: always. */
     bool (*links_up)(const void *links);
     /*
-     * Which one does not, and why, as a line for the user; false: it is of no use to wait for it.
-     * NULL: nothing is known.
+     * Which one does not, and why, as a line for the user. Returns false if waiting is pointless.
+     * NULL: unknown.
      */
     bool (*links_why)(const void *links, char *text, size_t bytes);
     void (*links_warn)(void *links); /* links.h; NULL: no warning */
-    /* links_launch_why(); NULL: nobody was started. */
+    /* links_launch_why(); NULL: no agents were started */
     bool (*agents_why)(const void *links, char *text, size_t bytes);
-    /* What they say of themselves, for the report. NULL: nothing. */
+    /* Their report. NULL: none. */
     struct json_object *(*links_report)(const void *links);
     /*
-     * links.h: links_control_again(), links_rejoin(), links_refused(). NULL: who is lost stays so.
+     * links.h: links_control_again(), links_rejoin(), links_refused(). NULL: lost hosts cannot
+     * rejoin.
      */
     int (*links_again)(void *links, uint32_t host);
     int (*links_rejoin)(void *links, uint32_t host);
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
-    const char *(*links_duplicate)(void *links,
-                                   uint32_t *host); /* links.h; NULL: nobody is told of */
+    const char *(*links_duplicate)(void *links, uint32_t *host); /* links.h; NULL: not reported */
     void *links_ctx;
-    /* those of this host's links that no control channel goes over; borrowed */
+    /* this host's links without a control channel; borrowed */
     const struct hosts_link *link;
     uint32_t links;
     struct coordinator_ops ops;
 };
 
 /**
- * coordinator_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM,
- * -EMFILE, -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, -ECANCELED
- * (signal_fd or owner_fd is readable; within a moment), with one line in @error. The sockets pass
- * on in any case.
+ * coordinator_open - connect to all other hosts: returns when each has answered. Owns the sockets
+ * in any case. Errors: -ENOMEM, -EMFILE, -ETIMEDOUT, -EPROTO (a host has another cluster file),
+ * -EHOSTDOWN, -ECANCELED (signal_fd or owner_fd is readable, which is noticed within a moment),
+ * with one line in @error.
  * Thread: that of all functions here, the fabric's manager.
  */
 int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
                      size_t error_bytes);
 
 /**
- * coordinator_close - tell the other hosts to end, and close their control channels. The host links
- * must run until links_await_close() returns, or the message may not arrive. @why: why the fabric
- * has failed, one line for the user of each host; NULL: it ends in order.
+ * coordinator_close - send "end" to the other hosts and close their control channels. The host
+ * links must run until links_await_close() returns, or the message may not arrive. @why: why the
+ * fabric has failed, one line for the user of each host; NULL: regular end.
  */
 void coordinator_close(struct coordinator *coord, const char *why);
 
@@ -117,46 +118,46 @@ int coordinator_fd(const struct coordinator *coord);
 void coordinator_serve(struct coordinator *coord);
 
 /**
- * coordinator_forward - coordinator_serve(), and returns the bytes that the daemon has told
- * processes there and that have not been passed on, for want of room.
+ * coordinator_forward - coordinator_serve(); returns the bytes from the daemon to remote processes
+ * that could not be forwarded yet for lack of buffer space.
  */
 size_t coordinator_forward(struct coordinator *coord);
 
-/** coordinator_mirror - for the governor's fabric: fabric_mirror(). It lives as long as @hosts. */
+/**
+ * coordinator_mirror - for fabric_mirror() of the coordinator's fabric; valid as long as @hosts. */
 const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
- * coordinator_totals_of - what @host, this one too, has counted of its part and, in @links, what
- * its links say (a reference that passes on; NULL: nothing). Both are as of the last
- * fabric_totals_read(); a host that was lost by then has none.
+ * coordinator_totals_of - counters of @host's part, which may be this host, and its report on its
+ * links in *links (the caller's reference; NULL: none). Both are from the last
+ * fabric_totals_read(), and zero for a host that was lost by then.
  */
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
 
 /**
- * coordinator_inject - for the injector of the governor's faults: what has them befall devices of
- * other hosts. As long as @hosts lives.
+ * coordinator_inject - for the coordinator's injector: applies faults to devices of other hosts.
+ * Valid as long as @hosts.
  */
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
- * coordinator_hits - what faults have hit on other hosts since this was asked last, @each by our
- * clock. What an inject_remote counts is as of the last call with @counts.
- * coordinator_hits_missed() - not logged there, as of the last call.
+ * coordinator_hits - pass the hits of faults on other hosts since the last call to @each, with
+ * times of our clock. The counts of the inject_remote are from the last call with @counts.
+ * coordinator_hits_missed()
+ * - hits that those hosts could not log, as of the last call.
  */
 void coordinator_hits(struct coordinator *coord, bool counts,
                       void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
- * coordinator_sample_request - have all other hosts tell what there is of that, from now on, or
- * since they told it last: sampled(). Nobody waits; a host that has not answered yet is not asked
- * again. Returns coordinator_sample_waits(): is something of it still to come?
- * coordinator_sample_is_complete() - has every host that is there told all once?
- * coordinator_sample_last() - all tell, and this returns when they have.
- * coordinator_sample_end() - nobody wants to know any more; the next time begins anew.
- * coordinator_sample_messages() - of messages, those of so many bytes and more are told of as
- * finished.
+ * coordinator_sample_request - request from all other hosts what is new since their last sample:
+ * sampled(). Does not wait; a host that has not answered yet gets no second request. Returns
+ * coordinator_sample_waits(): is any answer outstanding? coordinator_sample_is_complete() - has
+ * every connected host sent a complete answer? coordinator_sample_last() - the same, but waits for
+ * all answers. coordinator_sample_end() - stop; the next call starts from the beginning.
+ * coordinator_sample_messages() - report finished messages of at least @from_bytes bytes.
  */
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of);
 bool coordinator_sample_waits(const struct coordinator *coord, enum hosts_sample_kind of);
@@ -165,20 +166,19 @@ void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind o
 void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of);
 void coordinator_sample_messages(struct coordinator *coord, uint64_t from_bytes);
 
-/* What all other hosts are asked and not waited for. */
+/* Queries to all other hosts that are not waited for. */
 enum coordinator_query_kind {
-    COORDINATOR_ANSWER, /* nothing but an answer: who is called next does answer, too */
+    COORDINATOR_ANSWER, /* an empty reply: shows that the host still answers */
     COORDINATOR_AUDIT,  /* fabric_audit_host() */
     COORDINATOR_QUERIES
 };
 
 /**
- * coordinator_query_answer, coordinator_query_audit - ask all, and go on; nothing that was asked
- * before of the kind is under way. @sum: the governor's own part, which others are added to until
- * all have answered. coordinator_query_wait_ms() - 0: each has, or is lost; else the time until one
- * that has not is lost, for which this is to be called again. coordinator_query_error() - then, the
- * first error.
- * coordinator_query_end() - whatever comes of it is of no use any more.
+ * coordinator_query_answer, coordinator_query_audit - send a query to all hosts; no query of the
+ * kind may be in progress. @sum: the coordinator's own audit, to which the others are added until
+ * all have answered. coordinator_query_wait_ms() - 0: every host has answered or is lost; else the
+ * time until one that has not is lost, when this must be called again. coordinator_query_error() -
+ * afterwards the first error. coordinator_query_end() - ignore the remaining answers.
  */
 void coordinator_query_answer(struct coordinator *coord);
 void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum);
@@ -187,33 +187,39 @@ int coordinator_query_error(const struct coordinator *coord, enum coordinator_qu
 void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kind of);
 
 /**
- * coordinator_is_lost - is @host, above 0? coordinator_is_connected() - it is not, and misses no
- * link to others.
+ * coordinator_is_lost - is @host, above 0, lost? coordinator_is_connected() - is it connected, with
+ * all links to connected hosts?
  */
 bool coordinator_is_lost(const struct coordinator *coord, uint32_t host);
 bool coordinator_is_connected(const struct coordinator *coord, uint32_t host);
 
 /**
- * coordinator_admit - a host that is back becomes one of them: it is given the state of the
- * governor's replica, and has done so when this returns; links to it come up after that (mended()).
- * Nothing of its former life may be in that state. coordinator_expel() - it is lost again.
- * Errors: -EHOSTDOWN, it is lost again; what it says is wrong with the state, and it is expelled.
+ * coordinator_admit - let a restarted host rejoin: send it the state of the coordinator's replica
+ * and wait until it has it. Its links come up later (mended()). That state must contain nothing of
+ * its former incarnation. coordinator_expel() - treat it as lost again. Errors: -EHOSTDOWN, it is
+ * lost again; its own error with the state, and it is expelled.
  */
 int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
 
-/* Of a process elsewhere. How it ended: "" while that is not known. */
-uint32_t coordinator_process_host(const struct coordinator_process *process);
-pid_t coordinator_process_pid(const struct coordinator_process *process);
-const char *coordinator_process_command(const struct coordinator_process *process);
-const char *coordinator_process_exit(const struct coordinator_process *process);
-bool coordinator_process_is_stopped(const struct coordinator_process *process); /* for too long */
-bool coordinator_process_is_lost(const struct coordinator_process *process);    /* its host is */
+/**
+ * coordinator_process_info - what is known of @process. Valid until coordinator_process_forget().
+ * */
+struct coordinator_process_info {
+    uint32_t host;
+    pid_t pid;
+    char command[16];
+    char how[96]; /* how it ended; "": not known */
+    bool stopped; /* for too long */
+    bool lost;    /* its host is lost */
+};
+const struct coordinator_process_info *coordinator_process_info(
+    const struct coordinator_process *process);
 
-/** coordinator_process_signal - send @signal to it. False: it, or its host, is gone. */
+/** coordinator_process_signal - send @signal to it. Returns false if it, or its host, is gone. */
 bool coordinator_process_signal(struct coordinator_process *process, int signal);
 
-/** coordinator_process_forget - its client is freed. */
+/** coordinator_process_forget - its client was freed. */
 void coordinator_process_forget(struct coordinator_process *process);
 
 #endif

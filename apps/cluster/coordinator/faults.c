@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - the governor asks the other hosts what has to do with faults: to have them befall
- * their devices, what was hit there, what they see at cables' ends, what they lost for good.
- * faults.c is the other side.
+ * faults.c - the coordinator's calls about faults to other hosts: apply faults to their devices,
+ * fetch hits, the state of cable ends, and unrecoverable drops. faults.c is the agents' side.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,22 +20,15 @@ static struct json_object *with_number(const char *name, uint64_t number)
     return json_add_number(json_object_new_object(), name, number);
 }
 
-static uint64_t number_at(struct json_object *list, size_t i)
-{
-    return json_object_get_uint64(json_object_array_get_idx(list, i));
-}
-
-/* Numbers of a list that the reply has, in whole lots of @lot. */
+/* The list @name of a reply. Returns its length, rounded down to a multiple of @lot. */
 static size_t numbers(struct json_object *reply, const char *name, size_t lot,
                       struct json_object **list)
 {
     *list = json_object_object_get(reply, name);
-    if (!json_object_is_type(*list, json_type_array))
-        return 0;
-    return json_object_array_length(*list) / lot * lot;
+    return emu_json_count(*list) / lot * lot;
 }
 
-/* --- faults befall ---------------------------------------------------------------------- */
+/* --- faults applied --------------------------------------------------------------------- */
 
 static int agent_call(void *ctx, const struct inject_call *call)
 {
@@ -49,13 +41,13 @@ static int agent_call(void *ctx, const struct inject_call *call)
     json_add_number(with, "what", call->what);
     if (call->what == INJECT_ON || call->what == INJECT_WATCH)
         return coordinator_call(ctx, call->only, "fault", with, NULL, NULL);
-    coordinator_do(ctx, call->only, "fault", with, 0); /* nothing is to be left of it */
+    coordinator_do(ctx, call->only, "fault", with, 0); /* it must be removed everywhere */
     return 0;
 }
 
 static void agent_taken_out(void *ctx, uint32_t cable)
 {
-    coordinator_notify(ctx, "taken_out", with_number("cable", cable));
+    coordinator_notify(ctx, 0, "taken_out", with_number("cable", cable));
 }
 
 static uint64_t agent_hits(void *ctx, uint32_t id)
@@ -69,8 +61,8 @@ static uint64_t agent_hits(void *ctx, uint32_t id)
 
         sum += id < hits->link_down_slots ? hits->link_down[id] : 0;
         for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
-            if (number_at(counts, i) == id)
-                sum += number_at(counts, i + 1);
+            if (hosts_number_at(counts, i) == id)
+                sum += hosts_number_at(counts, i + 1);
     }
     return sum;
 }
@@ -87,7 +79,7 @@ void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t
     if (slots > hits->link_down_slots) {
         link_down = realloc(hits->link_down, slots * sizeof *link_down);
         if (!link_down)
-            return; /* they are not counted */
+            return; /* not counted */
         memset(link_down + hits->link_down_slots, 0,
                (slots - hits->link_down_slots) * sizeof *link_down);
         hits->link_down = link_down;
@@ -101,8 +93,8 @@ void coordinator_hits_keep(struct coordinator_hits *hits)
     struct json_object *counts = hits->counts;
 
     for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
-        coordinator_hits_down(hits, (int64_t)number_at(counts, i),
-                              (int64_t)number_at(counts, i + 1));
+        coordinator_hits_down(hits, (int64_t)hosts_number_at(counts, i),
+                              (int64_t)hosts_number_at(counts, i + 1));
     json_object_put(counts);
     hits->counts = NULL;
     hits->past_missed += hits->missed;
@@ -117,7 +109,7 @@ struct inject_remote coordinator_inject(struct coordinator *coord)
                                   .ctx = coord};
 }
 
-/* --- what was hit ------------------------------------------------------------------------ */
+/* --- hits -------------------------------------------------------------------------------- */
 
 struct hits_take {
     struct coordinator *coord;
@@ -127,8 +119,8 @@ struct hits_take {
 };
 
 /*
- * Reads a hit. False: no device of this fabric can have it. Bytes that become bool are checked
- * first, because C defines only the values 0 and 1 for a bool.
+ * Read a hit. Returns false if no device of this fabric can have it. Bytes that become bool are
+ * checked first, because C defines only the values 0 and 1 for a bool.
  */
 static bool hit_read(const struct fabric *fabric, struct json_object *digits,
                      struct emu_fault_hit *hit)
@@ -144,7 +136,7 @@ static bool hit_read(const struct fabric *fabric, struct json_object *digits,
            hit->what <= EMU_FAULT_SEE;
 }
 
-/* Its time is by our clock from now on. */
+/* Pass on hits with times of our clock. */
 static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct hits_take *take = ctx;
@@ -155,7 +147,8 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *log, *counts = json_object_object_get(reply, "hits");
     size_t count = numbers(reply, "log", 1, &log);
 
-    if (json_object_is_type(counts, json_type_array)) {
+    if (json_object_is_type(counts, json_type_array) &&
+        json_object_array_length(counts) <= 2 * (size_t)COORDINATOR_FAULTS_MOST) {
         json_object_put(hits->counts);
         hits->counts = json_object_get(counts);
     }
@@ -178,7 +171,7 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 
     coordinator_query_all(coord, "hits", with_number("counts", counts), take_hits, &take);
     for (uint32_t h = 1; h < coord->config.count; h++)
-        if (take.more[h]) /* the rest of a burst; what comes meanwhile is for the next time */
+        if (take.more[h]) /* the rest of a burst; later hits wait for the next call */
             coordinator_call(coord, h, "hits", with_number("counts", counts), take_hits, &take);
 }
 
@@ -191,9 +184,11 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
     return missed;
 }
 
-/* --- what the manager asks and does ------------------------------------------------------ */
+/* --- calls of the fabric manager --------------------------------------------------------- */
 
-/* Of each cable that is tested; both hosts of one that crosses say so, and of the same entries. */
+/*
+ * State of a tested cable. For one between hosts both hosts report, and must agree on its entries.
+ */
 struct pasts {
     uint32_t ends;
     struct fabric_past end[2];
@@ -201,7 +196,7 @@ struct pasts {
 
 struct test_take {
     struct fabric_test *tests;
-    struct pasts *pasts; /* NULL: there is no memory, and none is quiet */
+    struct pasts *pasts; /* NULL: no memory, and no cable counts as quiet */
     uint32_t count;
 };
 
@@ -226,15 +221,15 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
     (void)host;
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
-        struct fabric_past past = {.quiet = false}; /* of a cable that nothing was said of */
+        struct fabric_past past = {.quiet = false}; /* not in the reply */
 
         if (i < count) {
-            uint32_t errors = (uint32_t)number_at(list, at);
+            uint32_t errors = (uint32_t)hosts_number_at(list, at);
 
-            past = (struct fabric_past){.quiet = number_at(list, at + 1),
-                                        .crosses = number_at(list, at + 2),
-                                        .sent = (uint32_t)number_at(list, at + 3),
-                                        .arrived = (uint32_t)number_at(list, at + 4)};
+            past = (struct fabric_past){.quiet = hosts_number_at(list, at + 1),
+                                        .crosses = hosts_number_at(list, at + 2),
+                                        .sent = (uint32_t)hosts_number_at(list, at + 3),
+                                        .arrived = (uint32_t)hosts_number_at(list, at + 4)};
             if (errors > take->tests[i].errors)
                 take->tests[i].errors = errors;
         }
@@ -278,7 +273,7 @@ struct look_take {
     struct fabric_scan_result *seen;
 };
 
-/* Does @host have this end of @direction? A host may only report on its own devices. */
+/* Is this end of @direction on @host? A host may only report on its own devices. */
 static bool has_end(const struct look_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
@@ -299,31 +294,31 @@ static void take_scan(void *ctx, uint32_t host, struct json_object *reply)
     size_t count = numbers(reply, "errors", 3, &list);
 
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t direction = number_at(list, i);
+        uint64_t direction = hosts_number_at(list, i);
 
         if (!has_end(take, host, direction, false))
             continue;
-        seen->packets[direction] = number_at(list, i + 1);
-        seen->errors[direction] = number_at(list, i + 2);
+        seen->packets[direction] = hosts_number_at(list, i + 1);
+        seen->errors[direction] = hosts_number_at(list, i + 2);
     }
     count = numbers(reply, "ready", 3, &list);
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t direction = number_at(list, i);
+        uint64_t direction = hosts_number_at(list, i);
 
         if (!has_end(take, host, direction, true))
             continue;
         seen->port[direction] = (struct fabric_port){.ready = true,
-                                                     .sent = number_at(list, i + 1),
-                                                     .idle = number_at(list, i + 2) != 0};
+                                                     .sent = hosts_number_at(list, i + 1),
+                                                     .idle = hosts_number_at(list, i + 2) != 0};
     }
     count = numbers(reply, "traps", 3, &list);
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t sw = number_at(list, i);
+        uint64_t sw = hosts_number_at(list, i);
 
         if (!has_switch(take, host, sw))
             continue;
-        seen->trapped[sw] = number_at(list, i + 1);
-        seen->trapped_to[sw] = (uint32_t)number_at(list, i + 2);
+        seen->trapped[sw] = hosts_number_at(list, i + 1);
+        seen->trapped_to[sw] = (uint32_t)hosts_number_at(list, i + 2);
     }
 }
 
@@ -354,12 +349,12 @@ void coordinator_mirror_reroute_in_flight(void *ctx, bool eases, bool drops,
 
 void coordinator_mirror_no_link(void *ctx, uint32_t node)
 {
-    coordinator_notify(ctx, "node_no_link", with_number("node", node));
+    coordinator_notify(ctx, 0, "node_no_link", with_number("node", node));
 }
 
-/* --- what is lost for good ---------------------------------------------------------------- */
+/* --- unrecoverable drops ------------------------------------------------------------------ */
 
-/* As hit_read(). */
+/* Checks its bool like hit_read(). */
 static bool loss_read(struct json_object *digits, struct fabric_drop *loss)
 {
     uint8_t bytes[sizeof *loss];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mirror.c - what the governor's fabric has the parts at other hosts do: struct fabric_mirror.
- * views.c and faults.c have the rest of it.
+ * mirror.c - struct fabric_mirror: applies changes of the coordinator's fabric to the other hosts'
+ * parts, and collects their counters. views.c and faults.c have the rest.
  */
 #include <errno.h>
 #include <math.h>
@@ -34,7 +34,7 @@ static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
 {
-    coordinator_notify(ctx, "linked", json_add_number(of_node(node), "linked", linked));
+    coordinator_notify(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked));
 }
 
 static int mirror_group(void *ctx, const struct fabric_group_call *group)
@@ -51,7 +51,7 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group)
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    /* one that could not make it has none */
+    /* a host that could not make it has none */
     coordinator_do(ctx, 0, "leave", json_add_number(of_node(node), "group", group), -ENOENT);
 }
 
@@ -60,7 +60,7 @@ static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
     struct json_object *with = json_add_number(json_object_new_object(), "cable", cable);
 
     json_add_number(with, "up", up);
-    coordinator_notify(ctx, "link", json_add_number(with, "fault", fault));
+    coordinator_notify(ctx, 0, "link", json_add_number(with, "fault", fault));
 }
 
 static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
@@ -89,7 +89,7 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/* A host's report about its links in the form of links_report(); NULL: it has another form. */
+/* A host's report on its links; NULL: it is not in the form of links_report(). */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");
@@ -138,7 +138,7 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
 
 struct comms {
     struct fabric_comm *sum;
-    int64_t next[HOSTS_MAX]; /* by host: pairs from that number on were not told yet; 0: all were */
+    int64_t next[HOSTS_MAX]; /* by host: first pair not sent yet; 0: all were */
 };
 
 static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
@@ -150,7 +150,9 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
     comms->next[host] = emu_json_number(comm, "next", 0);
 }
 
-/* The pairs for which a message has no room. An honest host has told all after so many times. */
+/*
+ * Fetch the pairs that did not fit into a message. An honest host sends all in that many messages.
+ */
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)
 {
     uint32_t left = FABRIC_PAIRS_MOST / HOSTS_PAIRS_MOST + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queries.c - what the governor asks all other hosts and does not wait for: their answers come when
- * they do, and meanwhile it serves. And the audit that it does wait for, at the fabric's end.
+ * queries.c - queries to all other hosts that the coordinator does not wait for, so it can serve
+ * meanwhile. And the audit at the fabric's end, which it does wait for.
  *
- * A host that has not answered when its time is over is lost, as with a call. Any other call to a
- * host that is at an audit waits as long as the audit may take.
+ * A host that does not answer in time is lost, as with a call. Any other call to a host that
+ * executes an audit waits as long as the audit may take.
  */
 #include <limits.h>
 #include <string.h>
@@ -25,7 +25,9 @@ static void line_set(const struct coordinator_audits *audits, uint32_t i, const 
     emu_printable(line);
 }
 
-/* The number of findings of a host: at least its lines, so that it cannot hide those of others. */
+/*
+ * The number of findings of a host: at least its lines, so that it cannot hide findings of others.
+ */
 static uint32_t found_by(struct json_object *audit, size_t lines)
 {
     int64_t found = emu_json_number(audit, "found", 0);
@@ -42,8 +44,7 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *audit = json_object_object_get(reply, "audit");
     struct json_object *wrong = json_object_object_get(audit, "wrong");
     uint64_t paused_ns = (uint64_t)emu_json_number(audit, "paused_ns", 0);
-    size_t count = json_object_is_type(wrong, json_type_array) ? json_object_array_length(wrong)
-                                                               : 0;
+    size_t count = emu_json_count(wrong);
 
     for (size_t i = 0; i < count && audits->lines < FABRIC_FINDINGS; i++) {
         const char *line = json_object_get_string(json_object_array_get_idx(wrong, i));
@@ -58,7 +59,7 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }
 
-/* The governor's own lines, too, have its host's name. */
+/* Add the host name to the coordinator's own lines. */
 static void audits_begin(struct coordinator_audits *audits, struct coordinator *coord,
                          struct fabric_audit *sum)
 {
@@ -154,7 +155,7 @@ void coordinator_message_of_query(struct coordinator_agent *agent, struct json_o
     }
 }
 
-/* Its next life has not been asked. */
+/* Its next incarnation did not get the query. */
 void coordinator_query_lost(struct coordinator_agent *agent)
 {
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - hosts that were lost are waited for, and links between hosts that were lost are
- * mended.
+ * rejoin.c - waits for lost hosts to rejoin, and brings up lost links between hosts.
  *
- * The control channel to a host that is lost is opened anew, for its session's next life. Who says
- * "here" on it is a process that has just begun: that of the former life has closed its end, and
- * never gets another one.
+ * The control channel to a lost host is opened anew for the next incarnation of its session. A
+ * process that sends "here" on it has just started: that of the former incarnation has closed its
+ * channel and never gets another one.
  *
- * A link between two hosts comes up again when both have let it, in a life of its session that both
- * are in. So both are asked, again and again while it is missing; each says whether its end carries
- * segments. An end that says so in a life that is over is no harm: then the other one does not.
+ * A link between two hosts comes up again when both have allowed it in the same incarnation of its
+ * session. So both are called, again and again while it is missing, and each reports whether its
+ * end carries segments. If one reports so in a past incarnation, the other one does not.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,10 +18,10 @@
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/util/now.h"
 
-#define LOOK_FIRST_MS 20   /* after a host, or a link, was lost or came back; */
-#define LOOK_LAST_MS  1000 /* doubled up to that while nothing happens */
+#define LOOK_FIRST_MS 20   /* first interval after a host or link was lost or came back */
+#define LOOK_LAST_MS  1000 /* doubled up to this while nothing changes */
 
-/* --- hosts that are apart --------------------------------------------------------------- */
+/* --- lost links ----------------------------------------------------------------------- */
 
 static void look_in(struct coordinator *coord, uint64_t ms)
 {
@@ -33,7 +32,7 @@ static void look_in(struct coordinator *coord, uint64_t ms)
     timerfd_settime(coord->timer, 0, &when, NULL);
 }
 
-/* Something has changed: what is missing is looked at soon, and no later than it would be. */
+/* Something has changed: retry soon, and no later than already planned. */
 void coordinator_rejoin_soon(struct coordinator *coord)
 {
     if (!coord->check_at_ms || coord->check_at_ms > emu_now_ms() + LOOK_FIRST_MS)
@@ -47,8 +46,8 @@ static bool are_apart(const struct coordinator *coord, uint32_t a, uint32_t b)
 }
 
 /*
- * A pair that is known to be apart changes nothing: who says so over and over is not to have looks
- * put off, nor to have them follow each other as after a loss.
+ * A repeated report of a lost link changes nothing: otherwise a host that repeats it could delay
+ * the next attempt, or cause attempts at the shortest interval.
  */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 {
@@ -83,7 +82,7 @@ static void take_up(void *ctx, uint32_t host, struct json_object *reply)
     *(bool *)ctx = emu_json_number(reply, "up", 0) != 0;
 }
 
-/* Do all links of @a to @b carry segments, for what it knows? They may, from now on. */
+/* Let host @a bring up its links to @b. Returns true if @a reports that all carry segments. */
 static bool end_mends(struct coordinator *coord, uint32_t a, uint32_t b)
 {
     struct coordinator_config *config = &coord->config;
@@ -98,14 +97,14 @@ static bool end_mends(struct coordinator *coord, uint32_t a, uint32_t b)
     up = config->links_rejoin(config->links_ctx, b) > 0;
     for (uint32_t i = 0; i < config->links; i++)
         if (config->link[i].host == b)
-            hosts_watch(coord->epoll, &config->link[i]); /* those that are new */
+            hosts_watch(coord->epoll, &config->link[i]); /* if it is new */
     return up;
 }
 
-/* Returns whether they are together again. */
+/* Returns true if all links between them carry segments. */
 static bool pair_mends(struct coordinator *coord, uint32_t a, uint32_t b)
 {
-    bool up = end_mends(coord, a, b); /* both are to let it */
+    bool up = end_mends(coord, a, b); /* both hosts must allow it */
 
     up &= is_there(coord, b) && end_mends(coord, b, a);
     if (!up || !is_there(coord, a) || !is_there(coord, b))
@@ -116,7 +115,7 @@ static bool pair_mends(struct coordinator *coord, uint32_t a, uint32_t b)
     return true;
 }
 
-/* --- hosts that are lost ---------------------------------------------------------------- */
+/* --- lost hosts ---------------------------------------------------------------------- */
 
 void coordinator_await(struct coordinator_agent *agent)
 {
@@ -124,15 +123,16 @@ void coordinator_await(struct coordinator_agent *agent)
     int fd = config->links_again ? config->links_again(config->links_ctx, agent->number) : -1;
 
     if (fd < 0)
-        return; /* it is tried again by the next look */
+        return; /* the next attempt retries */
     conn_open(&agent->conn, fd, CONN_REPLY_MAX);
+    hosts_limit(&agent->conn, config->fabric, HOSTS_AGENT_CONTAINERS);
     agent->events = 0;
     hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
 }
 
 /*
- * The first that it says is that it is there. What it says then is served once it is let in. False:
- * that is too much.
+ * The first message must be "here". Later ones are kept until the host is admitted. Returns false
+ * if there are too many.
  */
 static bool await_message(struct coordinator_agent *agent, struct json_object *message)
 {
@@ -159,14 +159,13 @@ void coordinator_await_serve(struct coordinator_agent *agent)
     }
     if (!end && got >= 0)
         return;
-    agent->back = false; /* it has ended again */
+    agent->back = false; /* it is lost again */
     conn_close(&agent->conn);
-    json_object_put(agent->kept);
-    agent->kept = NULL;
+    hosts_forget_kept(agent);
     coordinator_await(agent);
 }
 
-/* Does somebody want to be that host, and may not? */
+/* Report a host that was rejected and claims to be @agent. */
 static void agent_refused(struct coordinator_agent *agent)
 {
     const struct coordinator_config *config = &agent->coord->config;
@@ -180,7 +179,7 @@ static void agent_refused(struct coordinator_agent *agent)
     memcpy(agent->why, why, sizeof agent->why);
 }
 
-/* Who was refused in the place of hosts that are there. */
+/* Report hosts that were rejected and claim to be connected hosts. */
 static void look_at_knocks(struct coordinator *coord)
 {
     const struct coordinator_config *config = &coord->config;
@@ -192,9 +191,9 @@ static void look_at_knocks(struct coordinator *coord)
         config->ops.duplicate(config->ops.ctx, host, who);
 }
 
-/* --- a look ----------------------------------------------------------------------------- */
+/* --- an attempt ------------------------------------------------------------------------- */
 
-/* Returns whether anything is missing still. */
+/* Returns true if any host is lost. */
 static bool look_at_lost(struct coordinator *coord)
 {
     bool missing = false;
@@ -233,7 +232,7 @@ void coordinator_rejoin_check(struct coordinator *coord)
             }
     if (missing && mended)
         coordinator_rejoin_soon(coord);
-    else if (missing && !coord->check_at_ms) /* nothing has changed meanwhile */
+    else if (missing && !coord->check_at_ms) /* no change has planned the next attempt */
         look_in(coord, 2 * ms < LOOK_LAST_MS ? 2 * ms : LOOK_LAST_MS);
     else if (!missing && !coord->check_at_ms && coord->config.links_duplicate)
         look_in(coord, LOOK_LAST_MS);

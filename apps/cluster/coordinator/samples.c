@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * samples.c - the governor has the other hosts tell of their parts: what they have counted, for its
- * telemetry, and what their processes have finished, for its timeline. sample.c is the other side.
+ * samples.c - requests samples from the other hosts: counters for the telemetry, and finished
+ * operations of processes for the timeline. sample.c is the agents' side.
  *
- * Nobody waits for what they tell, but at the end: a host that is asked answers when it does. It is
- * asked again when all of its last answer is there, so one that is slow has one under way. Answers
- * have the number of the time that they belong to, from one beginning to the next end.
+ * Answers are not waited for, except at the end. A host gets its next request when its last answer
+ * is complete, so a slow host has one in progress. Answers carry the number of the sampling that
+ * they belong to, which each coordinator_sample_end() increments.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "apps/timeline/agent.h"
 #include "emu/util/now.h"
 
-/* @agent is asked for the next piece, or the first of all. */
+/* A request for the next piece, or for the first. */
 static struct json_object *question(struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "of", of);
@@ -55,12 +55,12 @@ bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kin
         struct coordinator_agent *agent = &coord->agent[h];
 
         if (!agent->lost && !agent->sample[of].asked)
-            coordinator_notify_one(agent, "sample", question(agent, of));
+            coordinator_notify(agent->coord, agent->number, "sample", question(agent, of));
     }
     return coordinator_sample_waits(coord, of);
 }
 
-/* More pieces than an honest host has, all of which but the last are full. */
+/* More pieces than an honest host sends, whose pieces are all full except the last? */
 static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     const struct fabric *fabric = agent->coord->config.fabric;
@@ -73,7 +73,7 @@ static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_
     return agent->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }
 
-/* What a piece is of; HOSTS_SAMPLE_KINDS: it is none that was asked for. */
+/* The kind of a piece; HOSTS_SAMPLE_KINDS: it was not requested. */
 static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
                                       struct json_object *message)
 {
@@ -84,7 +84,7 @@ static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
     return right ? (enum hosts_sample_kind)of : HOSTS_SAMPLE_KINDS;
 }
 
-/* A piece of its answer. True: there is more. */
+/* Handle a piece of an answer. Returns true if there is more. */
 static bool piece_take(struct coordinator_agent *agent, enum hosts_sample_kind of,
                        struct json_object *message)
 {
@@ -115,7 +115,7 @@ void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_
     enum hosts_sample_kind of = kind_of(agent, message);
 
     if (piece_take(agent, of, message))
-        coordinator_notify_one(agent, "sample", question(agent, of));
+        coordinator_notify(agent->coord, agent->number, "sample", question(agent, of));
     if (of != HOSTS_SAMPLE_KINDS && !coordinator_sample_waits(agent->coord, of))
         ops->sampled_all(ops->ctx, of);
 }
@@ -133,7 +133,7 @@ static void take_last(void *ctx, uint32_t host, struct json_object *reply)
     last->more = piece_take(agent, kind_of(agent, reply), reply);
 }
 
-/* What is under way of answers comes before that of the call, and is taken, too. */
+/* Answers in progress arrive before that of the call and are handled, too. */
 void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of)
 {
     for (uint32_t h = 1; h < coord->config.count; h++) {
@@ -154,8 +154,8 @@ void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of
         struct coordinator_agent *agent = &coord->agent[h];
 
         if (!agent->lost && agent->sample[of].begun)
-            coordinator_notify_one(agent, "sample_end",
-                                   json_add_number(json_object_new_object(), "of", of));
+            coordinator_notify(agent->coord, agent->number, "sample_end",
+                               json_add_number(json_object_new_object(), "of", of));
         memset(&agent->sample[of], 0, sizeof agent->sample[of]);
     }
 }

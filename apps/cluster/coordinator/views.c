@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * views.c - the governor asks the others what they see of their parts, for its fabric. queries.c is
- * the other side.
+ * views.c - queries to the other hosts about their parts, for the coordinator's fabric. queries.c
+ * is the agents' side.
  *
- * What processes have pending is asked of all hosts at once, at most twice a second, whoever's it
- * is that somebody wants to know.
+ * Pending operations are queried from all hosts together, at most twice a second, whichever process
+ * the caller is interested in.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 #define PENDING_OLD_NS 500000000u
 
-/* --- what processes have pending -------------------------------------------------------- */
+/* --- pending operations --------------------------------------------------------------- */
 
 static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
 {
@@ -47,7 +47,7 @@ static void pending_forget(struct coordinator_pending *pending)
     *pending = (struct coordinator_pending){0};
 }
 
-/* What it did not have room for. An honest host has said all after so many times. */
+/* Fetch what did not fit into the first reply. An honest host sends all in that many replies. */
 static void pending_rest(struct coordinator *coord, uint32_t h)
 {
     uint64_t all = (uint64_t)fabric_graph(coord->config.fabric)->nodes * 2 *
@@ -125,26 +125,17 @@ struct came_list {
     uint32_t ports; /* largest number of ports of a switch */
 };
 
-static uint64_t number_at(struct json_object *list, size_t i)
-{
-    return json_object_get_uint64(json_object_array_get_idx(list, i));
-}
-
-static size_t length_of(struct json_object *list)
-{
-    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 static void came_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *list = json_object_object_get(reply, "arrived");
     struct came_list *came = ctx;
 
     (void)host;
-    for (size_t i = 0; i < length_of(list) && came->count < came->max; i += 1 + EMU_PORT_WORDS) {
+    for (size_t i = 0; i < emu_json_count(list) && came->count < came->max;
+         i += 1 + EMU_PORT_WORDS) {
         struct fabric_arrived *at = &came->at[came->count];
 
-        at->at = (uint32_t)number_at(list, i);
+        at->at = (uint32_t)hosts_number_at(list, i);
         if (hosts_ports_read(&at->ports, list, i + 1, came->ports))
             came->count++;
     }
@@ -196,15 +187,15 @@ static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
     struct stalls_list *stalls = ctx;
 
     (void)host;
-    for (size_t i = 0; i + HOSTS_STALL <= length_of(list) && stalls->count < stalls->max;
+    for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < stalls->max;
          i += HOSTS_STALL) {
-        uint64_t age_ns = number_at(list, i + 4);
+        uint64_t age_ns = hosts_number_at(list, i + 4);
 
         stalls->at[stalls->count++] = (struct fabric_stall){
-            .node = (uint32_t)number_at(list, i),
-            .sw = (uint32_t)number_at(list, i + 1),
-            .port = (uint32_t)number_at(list, i + 2),
-            .wait = (enum fabric_wait)number_at(list, i + 3),
+            .node = (uint32_t)hosts_number_at(list, i),
+            .sw = (uint32_t)hosts_number_at(list, i + 1),
+            .port = (uint32_t)hosts_number_at(list, i + 2),
+            .wait = (enum fabric_wait)hosts_number_at(list, i + 3),
             .since_ns = stalls->now_ns > age_ns ? stalls->now_ns - age_ns : 0,
         };
     }

@@ -508,7 +508,7 @@ int traffic_nodes_reserve(struct traffic_nodes *all)
     for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
         if (all->node[n])
             err = traffic_pending_reserve(&all->node[n]->pending,
-                                          most > NODE_SLOTS ? most : NODE_SLOTS);
+                                          most > NODE_SLOTS ? most : NODE_SLOTS, UINT64_MAX);
     for (uint32_t n = 0; all->relays && !err && n < all->nodes; n++)
         if (all->node[n])
             err = traffic_relay_reserve(all->node[n]->relay, most);

@@ -49,12 +49,14 @@ static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot
     }
 }
 
-int traffic_pending_reserve(struct traffic_pending *pending, uint32_t more)
+int traffic_pending_reserve(struct traffic_pending *pending, size_t more, uint64_t most)
 {
     struct traffic_pending old = *pending;
     uint32_t slots = old.slot ? old.mask + 1 : SLOTS_MIN;
-    uint64_t wanted = 2 * ((uint64_t)old.used + more);
+    uint64_t left = most > old.used ? most - old.used : 0;
+    uint64_t wanted = 2 * (old.used + (more < left ? more : left));
 
+    pending->most = most;
     if (wanted > SLOTS_MAX)
         return -ENOMEM;
     while (slots < wanted)
@@ -80,7 +82,7 @@ bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffi
     struct traffic_slot *slot = find(pending, part->src, part->birth_ps);
 
     if (!slot->left) {
-        if (pending->used > pending->mask / 2) {
+        if (pending->used > pending->mask / 2 || pending->used >= pending->most) {
             pending->full = true;
             return false;
         }

@@ -10,6 +10,7 @@
 #define APPS_TRAFFIC_WORKLOAD_PENDING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A part that arrived at @at_ps of the message (@src, @birth_ps), which has @of parts. */
@@ -32,14 +33,17 @@ struct traffic_pending {
     struct traffic_slot *slot;
     uint32_t mask; /* slots - 1 */
     uint32_t used;
-    bool full; /* a part found no free slot, and is lost */
+    uint64_t most; /* limit of used */
+    bool full;     /* a part found no free slot, and is lost */
 };
 
 /**
- * traffic_pending_reserve - grow the table for @more new messages. Thread: the table's, or the
- * driver's while the workers are stopped. Errors: -ENOMEM, nothing changed.
+ * traffic_pending_reserve - grow the table for @more new messages, and for no more than @most in
+ * all.
+ * Thread: the table's, or the driver's while the workers are stopped. Errors: -ENOMEM; then only
+ * the limit has changed.
  */
-int traffic_pending_reserve(struct traffic_pending *pending, uint32_t more);
+int traffic_pending_reserve(struct traffic_pending *pending, size_t more, uint64_t most);
 
 /**
  * traffic_pending_arrive - process a part. Returns true if it completes its message: then *last_ps

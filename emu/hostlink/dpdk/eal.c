@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eal.c - starts DPDK (its "environment abstraction layer"), which can be done once in a process.
+ * eal.c - starts DPDK (its "environment abstraction layer"), which is possible once per process.
  *
- * It is told nothing by the program's options and takes no signals; no adapter is touched that no
- * port names; what it would write into /var/run is not written, or removed at once.
+ * DPDK sees none of the program's options and takes no signals; it touches no adapter that no port
+ * names; files that it would write to /var/run are not written, or removed at once.
  */
 #include <errno.h>
 #include <glob.h>
@@ -21,7 +21,7 @@
 
 #define MEMORY_MIB 256u
 
-/* No adapter has this address: while one is "allowed", no other is taken without being named. */
+/* No adapter has this address. While one is "allowed", only named adapters are used. */
 #define NO_ADAPTER "ffff:ff:1f.7"
 
 struct start {
@@ -50,7 +50,7 @@ int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx)
     sigset_t all, had;
     pthread_t thread;
 
-    /* Threads that DPDK starts inherit this from ours. */
+    /* Threads that DPDK starts inherit the signal mask. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &had);
     int err = pthread_create(&thread, NULL, elsewhere_main, &call);
@@ -78,7 +78,7 @@ static bool huge_pages_free(void)
     return some;
 }
 
-/* "0@(2,3,8)": DPDK's one thread has the cores that this thread has. */
+/* "0@(2,3,8)": DPDK's only thread may use the cores of this thread. */
 static bool cores_text(char *ret, size_t bytes)
 {
     size_t at = (size_t)snprintf(ret, bytes, "0@(");
@@ -138,7 +138,7 @@ static void eal_start(void *ctx)
 
 int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
-    static struct start start; /* there is one DPDK in a process, whatever has become of it */
+    static struct start start; /* DPDK can be started only once per process */
 
     if (!start.tried) {
         start = (struct start){.tried = true, .options = *options};

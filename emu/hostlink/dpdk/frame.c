@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.c - the port: frames are mbufs, and their holders the mbufs' references.
+ * frame.c - the port: frames are mbufs, and each holder of a frame is a reference of its mbuf.
  *
- * What describes a frame lies in the mbuf's private area, so nothing is copied or allocated. The
- * device drops a reference of its own once a frame is on the wire; with adapters that may be long
- * after, until they are asked.
+ * struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The device
+ * drops its own reference once a frame is on the wire; adapters may do so much later, when they are
+ * asked.
  */
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <rte_alarm.h>
 #include <rte_epoll.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_mbuf.h>
 
 #include "emu/hostlink/dpdk/dpdk.h"
 #include "emu/util/now.h"
 
-#define CONNECT_NS 200000000u           /* from one attempt to connect to the next, */
-#define AGREE_NS   UINT64_C(2000000000) /* and longer by this while a server is there */
+#define CONNECT_NS 200000000u           /* interval between attempts to connect */
+#define AGREE_NS   UINT64_C(2000000000) /* extended by this while a server is responding */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
-    return (struct dpdk_port *)port; /* its first member */
+    return (struct dpdk_port *)port;
 }
 
 uint16_t dpdk_frame_private(void)
 {
-    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe)); /* so that data are aligned, too */
+    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe)); /* keeps the data aligned */
 }
 
-/* The frame of @mbuf, filled in. */
+/* Fill in and return the frame of @mbuf. */
 static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *mbuf)
 {
     struct emu_hostframe *frame = rte_mbuf_to_priv(mbuf);
@@ -44,7 +47,7 @@ static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *m
     return frame;
 }
 
-/* Would the kernel let @events be done at once? */
+/* Would the kernel perform @events without blocking? */
 static bool socket_ready(const struct dpdk_port *port, short events)
 {
     struct pollfd ask = {.fd = port->socket, .events = events};
@@ -52,7 +55,7 @@ static bool socket_ready(const struct dpdk_port *port, short events)
     return port->socket < 0 || (poll(&ask, 1, 0) == 1 && (ask.revents & events));
 }
 
-/* H3 pairs with H4: what the other thread has made of the device is done. */
+/* H3 pairs with H4: the interrupt thread's changes to the device are visible. */
 static bool device_ready(const struct dpdk_port *port)
 {
     return !atomic_load_explicit(&port->restarts, memory_order_acquire) && port->started; /* H3 */
@@ -77,11 +80,11 @@ static void device_restart(void *ctx)
 }
 
 /*
- * A client of memif connects when it is started, and never again. So it is started anew as long as
- * there is no server: by DPDK's thread for interrupts, which watches the descriptors that this
- * closes, and would panic if another thread did. Once there is one the two agree, which takes a
- * while on a host with much to do, and is not to be cut short: the server's DPDK may panic then.
- * Returns whether it may be used.
+ * A client of memif connects only when it is started. So it is restarted until there is a server,
+ * by DPDK's interrupt thread: that watches the descriptors which a restart closes, and panics if
+ * another thread closes them. Once there is a server the two negotiate, which takes a while on a
+ * busy host and must not be interrupted: the server's DPDK may panic then. Returns whether the
+ * device may be used.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -108,8 +111,8 @@ void dpdk_port_settle(struct dpdk_port *port)
 }
 
 /*
- * H5: in a burst the driver reads its rings if its flags say that it is connected; who unmaps them
- * has changed these before it looks whether anybody is amid a burst.
+ * H5: in a burst the driver uses its rings if its flags say that it is connected. The interrupt
+ * thread changes the flags before it checks (H6) whether a burst is in progress.
  */
 static void burst_begins(struct dpdk_port *port)
 {
@@ -124,6 +127,49 @@ static void burst_ends(struct dpdk_port *port)
     atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 */
 }
 
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dpdk_port *watched;
+
+void dpdk_port_watch(struct dpdk_port *port)
+{
+    pthread_mutex_lock(&watch_lock);
+    port->next = watched;
+    watched = port;
+    pthread_mutex_unlock(&watch_lock);
+}
+
+void dpdk_port_unwatch(struct dpdk_port *port)
+{
+    pthread_mutex_lock(&watch_lock);
+    for (struct dpdk_port **at = &watched; *at; at = &(*at)->next) {
+        if (*at == port) {
+            *at = port->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&watch_lock);
+}
+
+/*
+ * Waits before DPDK's interrupt thread unmaps rings (port/open.c). H6: the driver's flags say that
+ * it is disconnected. A burst in progress may have read them before; a new burst sees them. A burst
+ * takes microseconds if its thread has a core.
+ */
+__attribute__((visibility("default"))) void emu_hostport_dpdk_unmaps(void);
+void emu_hostport_dpdk_unmaps(void)
+{
+    static const struct timespec moment = {.tv_nsec = 20000};
+
+    if (!rte_thread_is_intr())
+        return;
+    pthread_mutex_lock(&watch_lock);
+    atomic_thread_fence(memory_order_seq_cst); /* H6 */
+    for (struct dpdk_port *port = watched; port; port = port->next)
+        while (atomic_load_explicit(&port->amid, memory_order_acquire)) /* H6 */
+            nanosleep(&moment, NULL);
+    pthread_mutex_unlock(&watch_lock);
+}
+
 static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t max)
 {
     struct dpdk_port *port = port_of(of);
@@ -132,7 +178,10 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
 
     if (!device_connects(port))
         return 0;
-    /* Without frames the driver of XDP waits up to a second where the kernel wants to be woken. */
+    /*
+     * If no frame is there the XDP driver may block up to a second where the kernel needs a
+     * wake-up.
+     */
     if (port->device.kind->polls_to_receive && !socket_ready(port, POLLIN))
         return 0;
     burst_begins(port);
@@ -140,7 +189,7 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
     burst_ends(port);
     for (uint16_t i = 0; i < got; i++) {
         if (mbufs[i]->nb_segs > 1 && rte_pktmbuf_linearize(mbufs[i]) != 0)
-            rte_pktmbuf_free(mbufs[i]); /* larger than any frame of ours */
+            rte_pktmbuf_free(mbufs[i]); /* larger than any of our frames */
         else
             frames[count++] = frame_of(port, mbufs[i]);
     }
@@ -153,7 +202,9 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
     struct rte_mbuf *mbufs[EMU_HOSTLINK_BURST];
 
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
-    /* With its ring full the driver of packet sockets waits until the kernel has sent something. */
+    /*
+     * If its ring is full the driver of packet sockets blocks until the kernel has sent something.
+     */
     if (count == 0 || !device_ready(port) ||
         (port->device.kind->polls_to_send && !socket_ready(port, POLLOUT)))
         return 0;
@@ -165,7 +216,7 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
             memset(frame->data + frame->bytes, 0, bytes - frame->bytes);
         mbuf->data_len = (uint16_t)bytes;
         mbuf->pkt_len = bytes;
-        mbuf->ol_flags = 0; /* what the adapter found when it came */
+        mbuf->ol_flags = 0; /* clear the flags of the received packet */
         mbufs[i] = mbuf;
     }
     burst_begins(port);
@@ -180,7 +231,8 @@ static struct emu_hostframe *frame_take(struct emu_hostport *of)
     struct rte_mbuf *mbuf = rte_pktmbuf_alloc(port->pool);
 
     if (!mbuf) {
-        rte_eth_tx_done_cleanup(port->id, 0, 0); /* what has been sent, if the device can tell */
+        rte_eth_tx_done_cleanup(port->id, 0,
+                                0); /* frees sent frames, if the device supports that */
         mbuf = rte_pktmbuf_alloc(port->pool);
     }
     return mbuf ? frame_of(port, mbuf) : NULL;
@@ -218,7 +270,7 @@ static void frame_wake_clear(struct emu_hostport *of)
     socklen_t bytes = sizeof(int);
     int err;
 
-    if (port->socket >= 0) /* frames are told of while there are any; an error until it is read */
+    if (port->socket >= 0) /* readable while frames are there; an error until it is read */
         getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &err, &bytes);
     if (port->epoll < 0)
         return;

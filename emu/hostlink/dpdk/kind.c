@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kind.c - the kinds of devices, and the arguments that DPDK's defaults would spoil. */
+/* kind.c - the kinds of devices, and better values than DPDK's defaults for their arguments. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,20 +10,18 @@
 #include "emu/hostlink/dpdk/dpdk.h"
 
 #define PAGE_BYTES  4096u
-#define ETHER_BYTES 14u /* the header of a frame */
+#define ETHER_BYTES 14u /* Ethernet header */
 
-/*
- * net_af_packet: a frame lies in the kernel's ring behind so many bytes (TPACKET_V2, raw sockets).
- */
+/* net_af_packet: header bytes before a frame in the kernel's ring (TPACKET_V2, raw sockets). */
 #define RING_HEADER_BYTES 66u
-#define RING_FRAMES       4096u /* with DPDK's 512, bursts are lost where two hosts share a core */
+#define RING_FRAMES       4096u /* DPDK's 512 lose bursts when two hosts share a core */
 #define RING_STEP         256u
 #define RING_BLOCK_MOST   (64u * PAGE_BYTES)
 
 /*
- * net_memif: 2^8 buffers a direction. Fewer fit into a core's own cache, and fetching a line from
- * there costs the other core several times as much as from the cache that both share; DPDK's 2^10
- * of 9 KB leave that one when anything else needs it, too.
+ * net_memif: 2^8 buffers per direction. Fewer stay in a core's private cache, from which the other
+ * core fetches a line several times slower than from the shared cache. DPDK's 2^10 buffers of 9 KB
+ * drop out of the shared cache when anything else needs it, too.
  */
 #define MEMIF_RING_LOG2 8u
 
@@ -39,8 +37,9 @@ static int bad_number(const struct dpdk_device *device, const struct dpdk_error 
 }
 
 /*
- * The kernel takes a block from its pages in powers of two, and DPDK wants blocks that are full of
- * frames: of those that are, the one that wastes least. @count: blocks must divide it; 0: need not.
+ * Frames per block. The kernel allocates a block as a power of two of pages, and DPDK requires
+ * blocks that are filled by frames: returns the count that wastes least memory. @count: a multiple
+ * of the result; 0: no condition.
  */
 static uint32_t block_frames(uint32_t frame, uint32_t count)
 {
@@ -53,7 +52,7 @@ static uint32_t block_frames(uint32_t frame, uint32_t count)
             continue;
         while (taken < bytes)
             taken *= 2;
-        uint64_t waste = (taken - bytes) * 1000 / bytes; /* thousandths */
+        uint64_t waste = (taken - bytes) * 1000 / bytes; /* per mille */
         if (waste < best_waste) {
             best = frames;
             best_waste = waste;
@@ -76,7 +75,7 @@ static int packet_arguments(struct dpdk_device *device, const struct dpdk_error 
     if (ring <= RING_HEADER_BYTES + ETHER_BYTES)
         return dpdk_fail(error, -EINVAL, "%s: framesz=%u holds no frame", device->name, ring);
     uint32_t frames = block_frames(ring, given);
-    if (!frames) /* the user's own numbers, which DPDK and the kernel will judge */
+    if (!frames) /* the user's numbers: DPDK and the kernel will check them */
         frames = 1;
     dpdk_argument_add(device, "framesz", ring);
     dpdk_argument_add(device, "blocksz", frames * ring);
@@ -99,7 +98,7 @@ static int xdp_arguments(struct dpdk_device *device, const struct dpdk_error *er
     return 0;
 }
 
-/* A server that died left its socket, which keeps the next one from having it. */
+/* Remove the socket of a server that died, so that the next one can create it. */
 static int socket_clear(const struct dpdk_device *device, const char *path,
                         const struct dpdk_error *error)
 {
@@ -138,7 +137,10 @@ static int memif_arguments(struct dpdk_device *device, const struct dpdk_error *
                          device->name, device->name);
     if (strlen(path) >= sizeof path - 1)
         return dpdk_fail(error, -EINVAL, "%s: the name of its socket is too long", device->name);
-    /* A file can be seen and removed; DPDK's default is a name in the network namespace. */
+    /*
+     * Prefer a file, which can be seen and removed, to DPDK's abstract name in the network
+     * namespace.
+     */
     size_t at = strlen(device->text);
     if (strcmp(abstract, "yes") == 0 && !strstr(device->text, "socket-abstract="))
         snprintf(device->text + at, sizeof device->text - at, ",socket-abstract=no");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - what DPDK says: errors become part of ours, warnings go to stderr, the rest nowhere. */
+/* log.c - filters DPDK's log: errors become part of our error texts, warnings go to stderr. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -11,15 +11,15 @@
 
 #include "emu/hostlink/dpdk/dpdk.h"
 
-/* DPDK has one log, so this is the process's. */
+/* Global because DPDK has one log per process. */
 static struct {
     pthread_mutex_t lock;
     bool keep;
-    char line[200];   /* the first since keeping began, without its newline */
-    char kernel[100]; /* why the kernel refused an XDP program; "": it did not */
+    char line[200];   /* first line since keeping began, without its newline */
+    char kernel[100]; /* why the kernel rejected an XDP program; "": it did not */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The stream is line buffered: @text is a line, or what is left of one. */
+/* The stream is line buffered: @text is a line or part of one. */
 static ssize_t log_write(void *cookie, const char *text, size_t bytes)
 {
     size_t length = bytes;
@@ -53,7 +53,7 @@ void dpdk_log_keep(bool keep)
         kept.line[0] = kept.kernel[0] = '\0';
     pthread_mutex_unlock(&kept.lock);
     rte_log_set_global_level(keep ? RTE_LOG_ERR : RTE_LOG_WARNING);
-    /* That there is no server yet, or no more, is told by the link's state. */
+    /* The link's state already reports a missing server. */
     rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
 }
 
@@ -64,7 +64,10 @@ const char *dpdk_log_kept(void)
 
 typedef int print_fn(int level, const char *format, va_list args);
 
-/* What libbpf and libxdp say, which would go to stderr: of interest is why the kernel refused. */
+/*
+ * Messages of libbpf and libxdp, which would go to stderr: keep only why the kernel rejected a
+ * program.
+ */
 static int library_print(int level, const char *format, va_list args)
 {
     static const char refused[] = "Kernel error message: ";
@@ -93,6 +96,6 @@ void dpdk_log_libraries(void)
         print_fn *(*set)(print_fn *) = (print_fn * (*)(print_fn *)) dlsym(library, libraries[i][1]);
         if (set)
             set(library_print);
-        dlclose(library); /* DPDK's driver holds it */
+        dlclose(library); /* DPDK's driver keeps it loaded */
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - a port from a device's name, and the way back. */
+/* open.c - opens a device as a port, and closes it. */
 #include "emu/hostlink/port/open.h"
 
 #include <errno.h>
@@ -26,16 +26,16 @@
 
 #define FRAMES       4096u
 #define FRAME_LEAST  512u
-#define SPARE        256u  /* frames besides those that are held: bursts on their way through */
-#define QUEUE        1024u /* descriptors, unless the device says what it wants */
-#define XDP_HEADROOM 256u  /* the kernel leaves so much of a buffer to programs */
-#define ROOM_STEP    1024u /* some adapters count their buffers so */
+#define SPARE        256u  /* frames besides those held by users: bursts in transit */
+#define QUEUE        1024u /* queue length, unless the device has a default */
+#define XDP_HEADROOM 256u  /* the kernel reserves this for XDP programs */
+#define ROOM_STEP    1024u /* granularity of some adapters' buffer sizes */
 
 EXPORTED emu_hostport_open_fn emu_hostport_dpdk_open;
 EXPORTED extern const char emu_hostport_dpdk_built[];
 const char emu_hostport_dpdk_built[] = FABEMU_VERSION;
 
-/* What is asked of the thread that opens, and what it found. */
+/* Arguments and result of the thread that opens a device. */
 struct opening {
     const struct emu_hostport_options *options;
     const struct dpdk_error *error;
@@ -43,7 +43,7 @@ struct opening {
     int err;
 };
 
-/* What is known when DPDK refuses: what it said, and what it mostly is. */
+/* DPDK failed: report its message, and a likely cause. */
 static int refused(const struct opening *opening, int err, const char *what)
 {
     const struct dpdk_device *device = &opening->port->device;
@@ -66,7 +66,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
-        /* A pool pads its objects to an odd number of cache lines: 63 is the most in a page. */
+        /* A pool pads its objects to an odd number of cache lines: at most 63 fit into a page. */
         room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
         bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
         port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);
@@ -78,7 +78,8 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
                          port->device.name, bytes);
     snprintf(name, sizeof name, "fabemu_%u", port->id);
     /*
-     * One thread at a time uses it: no caches; what was freed last is used first, still in cache.
+     * One thread at a time uses it, so no caches are needed. A stack reuses the frame freed last,
+     * which is still in the cache.
      */
     port->pool = rte_pktmbuf_pool_create_by_ops(name, frames, 0, dpdk_frame_private(),
                                                 (uint16_t)room, SOCKET_ID_ANY, "stack");
@@ -90,7 +91,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
                      (uint32_t)((uint64_t)frames * (room + before) >> 20));
 }
 
-/* The device's MTU, for who has one that is ours to set. */
+/* Choose the MTU of a device that is ours to configure. */
 static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_info *info)
 {
     uint32_t header = RTE_ETHER_HDR_LEN, most = device->frame_bytes - header;
@@ -100,7 +101,7 @@ static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_
     if (info->max_mtu >= RTE_ETHER_MIN_MTU)
         most = RTE_MIN(most, info->max_mtu);
     if (most > RTE_ETHER_MTU && most <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN)
-        most = RTE_ETHER_MTU; /* the rest is room for the tags of VLANs */
+        most = RTE_ETHER_MTU; /* the rest is space for VLAN tags */
     device->frame_bytes = most + header;
     return most;
 }
@@ -145,7 +146,7 @@ static int port_configure(const struct opening *opening)
     return err == 0 || port->device.connects ? 0 : refused(opening, err, "it does not start");
 }
 
-/* What one can sleep on: the driver's own socket, or the device's interrupt. */
+/* Choose the descriptor to wait on: the driver's socket, or the device's interrupt. */
 static void wake_open(struct dpdk_port *port)
 {
     port->wake = port->socket;
@@ -172,7 +173,7 @@ static int port_probe(const struct opening *opening)
     const struct dpdk_device *device = &port->device;
 
     if (rte_eth_dev_get_port_by_name(device->name, &port->id) == 0) {
-        port->id = RTE_MAX_ETHPORTS; /* it is another's */
+        port->id = RTE_MAX_ETHPORTS; /* it belongs to another port */
         return dpdk_fail(opening->error, -EEXIST,
                          "%s: it is open in this process already; another needs another number",
                          device->name);
@@ -265,8 +266,8 @@ static void stop_among_interrupts(void *ctx)
 }
 
 /*
- * A peer of memif that leaves is noticed by DPDK's thread for interrupts, which frees what stopping
- * frees, too, and neither looks at the other. So that thread stops the device.
+ * When a peer of memif disconnects, DPDK's interrupt thread frees the same resources as a stop, and
+ * the two do not exclude each other. So that thread stops the device, too.
  */
 static void port_stop(const struct dpdk_port *port)
 {
@@ -307,7 +308,7 @@ void dpdk_port_close(struct dpdk_port *port)
     free(port);
 }
 
-/* DPDK's own descriptors, too, are none of the programs' that are started later. */
+/* Start DPDK; programs that are started later do not inherit its descriptors. */
 static int dpdk_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
     struct dpdk_open *before = malloc(sizeof *before);

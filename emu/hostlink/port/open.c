@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - see open.h. Loads the library that has DPDK; it stays loaded, as DPDK cannot leave. */
+/*
+ * open.c - see open.h. Loads the library that contains DPDK; it stays loaded, because DPDK cannot
+ * be unloaded.
+ */
 #include "emu/hostlink/port/open.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "emu/util/plugin.h"
 
-#define LIBRARY_BUILT "emu/hostlink/dpdk" /* below the build folder */
+#define LIBRARY_BUILT "emu/hostlink/dpdk" /* in the build folder */
 
 #ifdef HOSTLINK_DPDK
 static const bool built_with_dpdk = true;
@@ -17,7 +24,36 @@ static const bool built_with_dpdk = true;
 static const bool built_with_dpdk = false;
 #endif
 
-/* The library's function; NULL, with the reason at @error and *@err. */
+/*
+ * Replaces munmap() in this program and its libraries, so that no ring is unmapped while it is in
+ * use.
+ *
+ * When the peer of net_memif disconnects, DPDK's interrupt thread unmaps the rings even if another
+ * thread is using them: neither checks for the other (DPDK 22.11), and the process crashes. The
+ * driver first marks the device as disconnected in its own flags and then calls munmap(), which a
+ * program may define: so we wait between the two. Rejected: receiving and sending on the interrupt
+ * thread, which would cost a thread switch per burst.
+ */
+static _Atomic(emu_hostport_unmaps_fn *) guard;
+
+void emu_unmap_guard(emu_hostport_unmaps_fn *unmaps)
+{
+    atomic_store_explicit(&guard, unmaps, memory_order_release); /* H8 */
+}
+
+/* Sanitizers need their own munmap(). */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+int munmap(void *addr, size_t bytes)
+{
+    emu_hostport_unmaps_fn *unmaps = atomic_load_explicit(&guard, memory_order_acquire); /* H7 */
+
+    if (unmaps)
+        unmaps();
+    return (int)syscall(SYS_munmap, addr, bytes);
+}
+#endif
+
+/* Returns the library's open function; NULL with the reason in @error and *@err. */
 static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_bytes)
 {
     char dir[600], path[700];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port.h - an Ethernet port as host links see it: frames in, frames out.
+ * port.h - an Ethernet port as host links see it: it receives and sends frames.
  *
- * What stands behind it is a DPDK device (emu/hostlink/dpdk) or, in tests, a wire in memory. It may
- * lose, double, reorder or damage frames, and never says so: sessions see to that (session.h).
+ * The implementation is a DPDK device (emu/hostlink/dpdk) or, in tests, a simulated wire. It may
+ * silently lose, duplicate, reorder or damage frames; sessions handle that (session.h).
  *
- * Owner: the one device that steps it (hostlink.h): one thread at a time. No call blocks but
+ * Owner: the one device that steps it (hostlink.h): one thread at a time. No call blocks except
  * close().
  */
 #ifndef EMU_HOSTLINK_PORT_H
@@ -15,58 +15,58 @@
 #include <stdint.h>
 
 #define EMU_HOSTLINK_MAC_BYTES   6
-#define EMU_HOSTLINK_BURST       32u     /* frames of one call, at most */
-#define EMU_HOSTLINK_ETHERTYPE   0x88b5u /* of all our frames: IEEE 802's, for experiments */
-#define EMU_HOSTLINK_FRAME_BYTES 9014u   /* of the largest frame: 9000 and the Ethernet header */
-#define EMU_HOSTLINK_FRAME_LEAST 60u     /* a shorter frame arrives filled up with zeros */
+#define EMU_HOSTLINK_BURST       32u     /* most frames per call */
+#define EMU_HOSTLINK_ETHERTYPE   0x88b5u /* IEEE 802 local experimental EtherType 1 */
+#define EMU_HOSTLINK_FRAME_BYTES 9014u   /* largest frame: 9000 bytes and the Ethernet header */
+#define EMU_HOSTLINK_FRAME_LEAST 60u     /* shorter frames are padded with zeros */
 
-/* A frame: it begins with the Ethernet header. The port's, lent to whoever holds it. */
+/* A frame, from the Ethernet header on. It belongs to the port and is lent to its holders. */
 struct emu_hostframe {
     uint8_t *data;
-    uint32_t bytes; /* of it; set by who fills it */
-    uint32_t room;  /* bytes that fit at data */
-    void *own;      /* the port's own */
+    uint32_t bytes; /* its length; set by the writer */
+    uint32_t room;  /* capacity at data */
+    void *own;      /* private to the port */
 };
 
 struct emu_hostport;
 
 struct emu_hostport_ops {
-    /* Frames that have come, at most @max: the caller's, each to be dropped once. */
+    /* Receive at most @max frames. The caller must drop each once. */
     uint32_t (*receive)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t max);
     /*
      * Send @count frames, at most EMU_HOSTLINK_BURST of at most frame_bytes each. Returns how many
-     * the port took, the first of them; the others stay the caller's. What it took it drops itself,
-     * once it is on the wire.
+     * of the first the port took; it drops these itself once they are on the wire. The caller keeps
+     * the others.
      */
     uint32_t (*send)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count);
-    /* A frame to fill; NULL: none is free now. */
+    /* Get a free frame; NULL: none is free now. */
     struct emu_hostframe *(*take)(struct emu_hostport *port);
-    /* One holder more: the frame must be dropped once more. */
+    /* Add a holder: the frame must be dropped once more. */
     void (*keep)(struct emu_hostport *port, struct emu_hostframe *frame);
     /*
-     * Does the caller hold it alone? Then the device is done with it, and it may be written. With
-     * some devices it stays false until something else is sent.
+     * Is the caller the only holder? Then the device has finished sending and the frame may be
+     * written. With some devices it stays false until something else is sent.
      */
     bool (*is_alone)(struct emu_hostport *port, const struct emu_hostframe *frame);
     void (*drop)(struct emu_hostport *port, struct emu_hostframe *frame);
-    /* A descriptor that epoll finds readable when frames may have come; -1: none can tell. */
+    /* A descriptor that becomes readable when frames may have arrived; -1: not supported. */
     int (*wake_fd)(struct emu_hostport *port);
     /*
-     * Before sleeping on wake_fd(): what it has told so far is told no more. A frame may have come
-     * just before: receive() once more, and sleep only when there was none. The descriptor may
-     * also tell of what is no frame (a cable pulled), and of frames that are nobody's.
+     * Re-arm wake_fd() before sleeping on it. A frame may have arrived just before: call receive()
+     * once more and sleep only if it returns none. The descriptor may also fire for other events (a
+     * cable was unplugged), and for frames with other EtherTypes.
      */
     void (*wake_clear)(struct emu_hostport *port);
-    /* Has the port a carrier, as far as the device says? A system call. */
+    /* Does the device report a carrier? A system call. */
     bool (*is_up)(struct emu_hostport *port);
-    void (*close)(struct emu_hostport *port); /* frees the port; no frame is held any more */
+    void (*close)(struct emu_hostport *port); /* frees the port; no frame may be held any more */
 };
 
 struct emu_hostport {
     const struct emu_hostport_ops *ops;
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
-    uint32_t frame_bytes; /* of a frame at most, with its Ethernet header, without the check sum */
-    char name[64];        /* for reports: the device, as the user named it */
+    uint32_t frame_bytes; /* largest frame, with its Ethernet header, without the checksum */
+    char name[64];        /* for reports: the device as the user named it */
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auth.c - CRC-32C, and libsodium where it was built in.
+ * auth.c - CRC-32C, and libsodium if it was built in.
  *
- * Rejected: one key for all lives with random nonces, for 96 bits are too few to draw from for
- * ever; encryption, as what programs say to each other on one host is not hidden either.
+ * Rejected: one key for all incarnations with random nonces, because 96 bits are too few to draw at
+ * random without end; encryption, because messages of programs on one host are not hidden either.
  */
 #include "emu/hostlink/session/auth.h"
 
@@ -21,9 +21,9 @@
 #ifdef EMU_HAS_SODIUM
 #include <sodium.h>
 
-/* One direction of a life. */
+/* One direction of an incarnation. */
 struct auth_direction {
-    alignas(64) crypto_aead_aes256gcm_state aes; /* of key; AES only */
+    alignas(64) crypto_aead_aes256gcm_state aes; /* expanded key; AES only */
     uint8_t key[EMU_AUTH_KEY_BYTES];
 };
 #endif
@@ -60,7 +60,7 @@ static bool auth_keyed(const struct emu_auth *auth)
     return auth->keyed;
 }
 
-/* A key made of the user's and @about: keyed BLAKE2b. */
+/* Derive a key from the user's and @about: keyed BLAKE2b. */
 static void auth_derive(uint8_t ret[EMU_AUTH_KEY_BYTES], const struct emu_auth *auth,
                         const void *about, size_t bytes)
 {
@@ -104,7 +104,7 @@ uint32_t emu_auth_checks(const struct emu_auth *auth)
     return (uint32_t)checks;
 }
 
-/* The key of frames from the host @from, with session number @from_number, to the other. */
+/* Derive the key of one direction: @out, or towards us. */
 static void direction_begin(struct emu_auth *auth, struct auth_direction *way,
                             const struct emu_auth_incarnation *incarnation, bool out)
 {
@@ -134,12 +134,12 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *in
     direction_begin(auth, &auth->in, incarnation, false);
 }
 
-/* The tag that a frame must have: one that goes @out, or one that came. */
+/* Compute the tag of a frame that is sent (@out) or was received. */
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
                      const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
     const struct auth_direction *way = out ? &auth->out : &auth->in;
-    uint8_t nonce[12] = {0}, none[1]; /* nothing is encrypted */
+    uint8_t nonce[12] = {0}, none[1]; /* no ciphertext */
 
     static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
                       sizeof nonce == crypto_aead_chacha20poly1305_IETF_NPUBBYTES,
@@ -161,7 +161,7 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
 
 static bool same_tag(const uint8_t *a, const uint8_t *b)
 {
-    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* takes as long wherever they differ */
+    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* constant time */
 }
 
 #else
@@ -254,7 +254,7 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
-    if (check == EMU_AUTH_CRC) /* no secret is in it */
+    if (check == EMU_AUTH_CRC) /* not secret: no constant time needed */
         return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);
 }

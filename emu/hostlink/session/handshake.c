@@ -2,26 +2,27 @@
 /*
  * handshake.c - the handshake: HELLO, REPLY, CONFIRM.
  *
- * Each end has a random number for its next life. HELLO says it; REPLY says it back, with the
- * answerer's own; CONFIRM says that back. Who gets its own number back knows that the other end
- * lives now, and that nobody plays old frames: only then does a life begin, or end. A HELLO alone
- * changes nothing, and what is kept of it is SESSION_ANSWERS answers until the next step.
+ * Each host has a random number for its next incarnation. HELLO sends it; REPLY returns it with the
+ * answerer's own; CONFIRM returns that. A host that gets its own number back knows that the peer is
+ * active now and no old frames are being replayed: only then an incarnation begins or ends. A HELLO
+ * alone changes nothing: at most SESSION_ANSWERS answers are kept until the next step.
  *
- * While a life lasts a HELLO is answered with the number of the next one. A host that restarted
- * confirms it, and that ends the old life here. One that confirms it and must be refused ends
- * nothing: it is not the host of this life, which goes on until that one is silent.
+ * While the session is up a HELLO is answered with the number of the next incarnation. A host that
+ * restarted confirms it, which ends the old incarnation here. A host that confirms it but must be
+ * rejected ends nothing: it is not the peer of this session, which goes on until its peer is
+ * silent.
  *
- * Both may say HELLO at once: both numbers are the same in all frames, so both come to the same
- * life.
+ * Both hosts may send HELLO at once: all frames carry the same two numbers, so both get the same
+ * incarnation.
  */
 #include "emu/hostlink/session/internal.h"
 
 #include <sys/random.h>
 
-#define HANDSHAKE_FIRST_NS   UINT64_C(20000000)  /* after the first HELLO or CONFIRM another one */
-#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* each time twice as long, until that */
+#define HANDSHAKE_FIRST_NS   UINT64_C(20000000)  /* first interval between HELLOs or CONFIRMs */
+#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* doubled each time up to this */
 
-/* A fresh number, never 0. */
+/* A random number, never 0. */
 static uint64_t handshake_draw(struct emu_session *s)
 {
     uint64_t number = 0;
@@ -37,7 +38,7 @@ static uint64_t handshake_draw(struct emu_session *s)
 
 void session_handshake_restart(struct emu_session *s)
 {
-    if (s->handshake.impostor_seen) /* what was said to that one is said again by nobody */
+    if (s->handshake.impostor_seen) /* a rejected host has seen this number: do not use it */
         s->handshake.next = handshake_draw(s);
     s->handshake.impostor_seen = false;
     s->handshake.heard = false;
@@ -59,7 +60,7 @@ static bool mac_is_known(const uint8_t *mac)
     return memcmp(mac, none, sizeof none) != 0;
 }
 
-/* Owe an answer to a frame; if too many are owed it is not answered. */
+/* Queue an answer to a handshake frame. Dropped if too many are queued. */
 static void handshake_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
                              const struct emu_frame *header, uint64_t now_ns)
 {
@@ -82,7 +83,7 @@ static void handshake_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
         handshake->answers++;
 }
 
-/* Who is refused while there is a life: it is not the host that we live with. */
+/* Record a host that is rejected while the session is up: it is not the peer. */
 static void handshake_note_impostor(struct emu_session *s, enum session_refusal why,
                                     const struct emu_frame *header)
 {
@@ -96,17 +97,17 @@ static void handshake_note_impostor(struct emu_session *s, enum session_refusal 
 }
 
 /*
- * Somebody lives who says that he is the other host, and is not what we can talk with. `next` stays
- * as it is: the other host may have been told it, and be about to say it back.
+ * Reject an active host that claims to be the peer but is incompatible. `next` is kept: the true
+ * peer may have received it and be about to return it.
  */
 static void handshake_refuse(struct emu_session *s, enum session_refusal why,
                              const struct emu_frame *header, uint64_t now_ns)
 {
-    /* Who was refused before does not put off the greeting: it may be meant for the right one. */
+    /* A repeated rejection does not delay the HELLO, which the right peer may answer. */
     uint64_t handshake_ns = session_is(s, EMU_SESSION_REFUSED) ? s->handshake.handshake_ns
                                                                : now_ns + HANDSHAKE_LONGEST_NS;
 
-    if (header->kind == EMU_FRAME_REPLY) /* so that it learns of it, too */
+    if (header->kind == EMU_FRAME_REPLY) /* so that it learns of the mismatch, too */
         handshake_answer(s, EMU_FRAME_CONFIRM, header->yours, header, now_ns);
     if (session_is(s, EMU_SESSION_UP)) {
         handshake_note_impostor(s, why, header);
@@ -119,7 +120,7 @@ static void handshake_refuse(struct emu_session *s, enum session_refusal why,
     session_set(&s->handshake.refusal, why);
 }
 
-/* The life of the numbers in @header, which were found right. */
+/* Begin the incarnation of the numbers in @header, which were verified. */
 static void handshake_begin(struct emu_session *s, const struct emu_frame *header,
                             const struct emu_frame_offer *offer, uint8_t check, uint64_t now_ns)
 {
@@ -154,7 +155,7 @@ static void handshake_begin(struct emu_session *s, const struct emu_frame *heade
     session_set(&s->state, EMU_SESSION_UP);
 }
 
-/* Our own number came back: this is no replay. */
+/* Our own number was returned, so this is no replay. */
 static void handshake_fresh(struct emu_session *s, const struct emu_frame *header,
                             const struct emu_frame_offer *offer, uint64_t now_ns)
 {
@@ -170,7 +171,7 @@ static void handshake_fresh(struct emu_session *s, const struct emu_frame *heade
         handshake_begin(s, header, offer, check, now_ns);
 }
 
-/* Is @header of the life that there is now? */
+/* Does @header belong to the current incarnation? */
 static bool handshake_is_current(const struct emu_session *s, const struct emu_frame *header)
 {
     return session_is(s, EMU_SESSION_UP) && header->mine == s->handshake.yours;
@@ -178,7 +179,7 @@ static bool handshake_is_current(const struct emu_session *s, const struct emu_f
 
 static void handshake_hello(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
-    if (handshake_is_current(s, header)) /* late, or it has not heard that we are up */
+    if (handshake_is_current(s, header)) /* late, or it does not know that we are up */
         handshake_answer(s, EMU_FRAME_CONFIRM, s->handshake.mine, header, now_ns);
     else
         handshake_answer(s, EMU_FRAME_REPLY, s->handshake.next, header, now_ns);
@@ -193,7 +194,7 @@ static void handshake_reply(struct emu_session *s, const struct emu_frame *heade
         handshake_fresh(s, header, offer, now_ns);
     else if (up && !s->handshake.heard && header->yours == s->handshake.mine &&
              header->mine != s->handshake.yours)
-        handshake_fresh(s, header, offer, now_ns); /* it had another number for us meanwhile */
+        handshake_fresh(s, header, offer, now_ns); /* it has changed its number meanwhile */
     else if (!handshake_is_current(s, header))
         emu_count(&s->counts.foreign, 1);
 }
@@ -205,7 +206,8 @@ static void handshake_confirm(struct emu_session *s, const struct emu_frame *hea
         handshake_fresh(s, header, offer, now_ns);
     } else if (!session_is(s, EMU_SESSION_UP) || header->yours != s->handshake.mine) {
         emu_count(&s->counts.foreign, 1);
-    } else if (handshake_is_current(s, header)) { /* once more: it has heard nothing of us */
+        /* repeated: it has not received anything from us */
+    } else if (handshake_is_current(s, header)) {
         s->handshake.heard = true;
         s->receive.ack_now = true;
     } else {
@@ -227,22 +229,21 @@ void session_handshake(struct emu_session *s, const struct emu_frame *header, ui
         handshake_confirm(s, header, &offer, now_ns);
 }
 
-/* A frame of the handshake on its way out. False: not now. */
+/* Queue a handshake frame. Returns false if no frame is free now. */
 static bool handshake_transmit(struct emu_session *s, const struct session_answer *answer,
                                uint64_t now_ns)
 {
     static const uint8_t all[EMU_HOSTLINK_MAC_BYTES] = {255, 255, 255, 255, 255, 255};
-    const struct emu_frame_offer offer = {.frame_bytes = s->port->frame_bytes,
-                                          .window = s->config.window,
-                                          .first_seq = s->config.first_seq,
-                                          .checks = s->config.checks};
-    struct emu_frame_offer whole = offer;
+    struct emu_frame_offer offer = {.frame_bytes = s->port->frame_bytes,
+                                    .window = s->config.window,
+                                    .first_seq = s->config.first_seq,
+                                    .checks = s->config.checks};
     struct emu_hostframe *frame = session_take(s);
     struct emu_frame header;
 
     if (!frame)
         return false;
-    memcpy(whole.digest, s->config.digest, sizeof whole.digest);
+    memcpy(offer.digest, s->config.digest, sizeof offer.digest);
     session_stamp(s, &header, now_ns);
     memcpy(header.to_mac, mac_is_known(answer->mac) ? answer->mac : all, sizeof header.to_mac);
     header.kind = answer->kind;
@@ -252,18 +253,18 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
     header.yours = answer->yours;
     header.echo_ns = session_echo_ns(answer->sent_ns, answer->received_ns, now_ns);
     emu_frame_write(frame->data, &header);
-    emu_frame_offer_write(frame->data + EMU_FRAME_HEADER_BYTES, &whole);
+    emu_frame_offer_write(frame->data + EMU_FRAME_HEADER_BYTES, &offer);
     frame->bytes = emu_frame_bytes(header.body_bytes);
     emu_auth_seal(s->auth, header.check, 0, frame->data, frame->bytes - EMU_FRAME_TAG_BYTES);
     session_out(s, frame, NULL, 0);
     return true;
 }
 
-/* HELLO before a life; CONFIRM at its beginning. */
+/* Send HELLO while down; CONFIRM until the peer is known to be up. */
 static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)
 {
     bool up = session_is(s, EMU_SESSION_UP);
-    /* A life that the other end does not know of yet has signs of life as any other. */
+    /* While up, CONFIRM also serves as the keep-alive. */
     uint64_t longest_ns = up ? s->keep_ns : HANDSHAKE_LONGEST_NS;
     struct session_answer hello = {.kind = EMU_FRAME_HELLO, .mine = s->handshake.next};
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loss.c - which frames on their way are lost.
+ * loss.c - loss detection.
  *
- * Two signs (RFC 8985, RFC 9002): one that was sent later has arrived, and the time by which
- * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298),
- * which sends only the oldest again, to learn more. How far frames overtake each other is the
- * wire's: when the other host says that a frame came by two of its transmissions, that time is
- * doubled, and after many frames that were sent again with reason it is halved.
+ * A frame counts as lost if a later one has arrived and the reordering window has passed since (RFC
+ * 8985, RFC 9002), or if nothing was heard for a time-out (RFC 6298); then only the oldest frame is
+ * sent again, as a probe. How far frames are reordered depends on the wire: when the peer reports a
+ * needless retransmission the window is doubled, and after many justified ones it is halved.
  */
 #include "emu/hostlink/session/internal.h"
 
-#define LOSS_LEAST_NS    UINT64_C(1000000)   /* time-outs: wires are short */
-#define LOSS_MOST_NS     UINT64_C(250000000) /* it is back so soon after a cut, at most */
-#define LOSS_OVERTAKE_NS UINT64_C(10000)     /* frames overtake each other by that at least */
-#define LOSS_WIDEST      16u                 /* doublings */
-#define LOSS_PATIENCE    8u                  /* round trips without such a sign before that */
-#define LOSS_GOOD        64u                 /* frames sent again with reason, for one halving */
+#define LOSS_LEAST_NS    UINT64_C(1000000)   /* least time-out: wires are short */
+#define LOSS_MOST_NS     UINT64_C(250000000) /* most: bounds the recovery after an outage */
+#define LOSS_OVERTAKE_NS UINT64_C(10000)     /* least reordering window */
+#define LOSS_WIDEST      16u                 /* most doublings */
+#define LOSS_PATIENCE    8u  /* round trips without a needless retransmission before halving */
+#define LOSS_GOOD        64u /* justified retransmissions before halving */
 
 void session_loss_begin(struct emu_session *s)
 {
@@ -32,13 +31,13 @@ static uint64_t loss_rto_ns(const struct emu_session *s)
     return emu_rto_ps(&s->lost.rto, 1) / 1000;
 }
 
-/* Half as much again as nearly all trips take: nothing is overtaken by more. */
+/* Upper bound of the reordering window: 1.5 times a round trip that few exceed. */
 static uint64_t loss_widest_ns(const struct emu_session *s)
 {
     return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOSS_OVERTAKE_NS;
 }
 
-/* By so much a frame may be overtaken. */
+/* The reordering window: a frame may arrive this much after a later one. */
 static uint64_t loss_overtake_ns(const struct emu_session *s)
 {
     uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = loss_widest_ns(s);
@@ -55,7 +54,7 @@ static struct session_slot *loss_oldest(const struct emu_session *s)
     return emu_list_entry(s->lost.flight.next, struct session_slot, link);
 }
 
-/* When the oldest frame on its way is timed out. */
+/* Set the time-out of the oldest frame in flight. */
 static void loss_set_timer(struct emu_session *s)
 {
     uint64_t from_ns;
@@ -91,7 +90,7 @@ void session_loss_trip(struct emu_session *s, uint64_t trip_ns)
     s->lost.late = false;
 }
 
-/* A frame was sent again, and had not been lost: it took longer than was thought that any does. */
+/* A retransmission was needless: the window was too short. */
 static void loss_widen(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;
@@ -100,11 +99,11 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
     lost->good = 0;
     lost->sign_ns = now_ns;
     if (now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
-        return; /* once a round trip */
+        return; /* at most once per round trip */
     lost->widened_ns = now_ns;
     if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
         lost->widened++;
-    /* Of such frames no trip is known, and those of the others are too short (Karn). */
+    /* Retransmitted frames give no round trip, and those of the others are too short (Karn). */
     session_loss_trip(s, lost->trip_ns + overtake_ns);
 }
 
@@ -121,7 +120,7 @@ void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t
 
     if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
         return;
-    if (slot->state == SLOT_LOST) /* it was on its way all the time */
+    if (slot->state == SLOT_LOST) /* it was still in flight */
         loss_widen(s, now_ns);
     emu_list_del(&slot->link);
     if (!slot->twice)
@@ -133,7 +132,7 @@ void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_
     uint64_t last = s->send.packet - 1;
     uint32_t back = (uint32_t)last - newest;
 
-    /* no packet has such a number: it was never sent, or it is far in the past */
+    /* no such packet: never sent, or far in the past */
     if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
         return;
     s->lost.packet = last - back;
@@ -147,7 +146,7 @@ static void loss_mark(struct emu_session *s, struct session_slot *slot)
     emu_list_add(&s->lost.lost, &slot->link);
 }
 
-/* Those that others have overtaken by too much. */
+/* Frames that were overtaken by more than the window are lost. */
 static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;

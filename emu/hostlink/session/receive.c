@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * receive.c - frames that come: whose they are, whether they are whole, and in which order they go
- * on.
- */
+/* receive.c - received frames: match them to the session, verify them and deliver them in order. */
 #include "emu/hostlink/session/internal.h"
 
 #include "emu/util/bits.h"
 
 /*
- * Packets older than the newest by more are dropped. Frames that were kept by somebody and are
- * played again when the numbers have wrapped cannot be taken for new ones: a number of a frame goes
- * on by at most one a packet.
+ * Packets older than the newest by more are dropped. So recorded frames that are replayed after the
+ * sequence numbers have wrapped are not taken for new ones: a sequence number advances by at most
+ * one per packet.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 
@@ -56,7 +53,7 @@ uint64_t session_map_word(const struct emu_session *s, uint32_t word)
     return bits;
 }
 
-/* --- whose it is ---------------------------------------------------------------------- */
+/* --- validation ----------------------------------------------------------------------- */
 
 bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
                       uint16_t *to, bool *malformed)
@@ -70,7 +67,7 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
     return ours && header.fabric == fabric;
 }
 
-/* Of this session, by its numbers? */
+/* Do its numbers match this session? */
 static bool receive_is_ours(const struct emu_session *s, const struct emu_frame *header)
 {
     if (header->fabric != s->config.fabric || header->from != s->config.peer ||
@@ -82,7 +79,7 @@ static bool receive_is_ours(const struct emu_session *s, const struct emu_frame 
            header->mine == s->handshake.yours;
 }
 
-/* May what stands in it be believed? Counts it if not. */
+/* Is it authentic? Counts it if not. */
 static bool receive_believes(struct emu_session *s, const struct emu_hostframe *frame,
                              const struct emu_frame *header)
 {
@@ -107,9 +104,9 @@ static bool receive_believes(struct emu_session *s, const struct emu_hostframe *
     return false;
 }
 
-/* --- in which order -------------------------------------------------------------------- */
+/* --- ordering -------------------------------------------------------------------------- */
 
-/* Of a frame that has come before: was it sent again for nothing, or doubled by the wire? */
+/* Handle a duplicate. Was it retransmitted needlessly, or duplicated by the wire? */
 static void receive_double(struct emu_session *s, const struct emu_frame *header)
 {
     struct session_receive *receive = &s->receive;
@@ -120,7 +117,7 @@ static void receive_double(struct emu_session *s, const struct emu_frame *header
     emu_count(&s->counts.doubles, 1);
     if (known && receive->received_by[header->seq & s->mask] != (uint32_t)header->packet)
         receive->needless++;
-    receive->ack_now = true; /* what was said of it seems lost */
+    receive->ack_now = true; /* our acknowledgment seems lost */
 }
 
 static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
@@ -136,7 +133,7 @@ static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
     emu_count(&s->counts.out_of_order, 1);
 }
 
-/* The frame that was missing, and those that waited for it. */
+/* Deliver the frame that was missing, and those held behind it. */
 static void receive_deliver(struct emu_session *s, struct emu_hostframe *frame, uint32_t body_bytes,
                             void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
                             void *ctx)
@@ -183,7 +180,7 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
     s->port->ops->drop(s->port, frame);
 }
 
-/* What a frame says beside its records. False: it is too old to be said now. */
+/* Handle everything in a frame except its records. Returns false if it is too old. */
 static bool receive_news(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;
@@ -195,7 +192,7 @@ static bool receive_news(struct emu_session *s, const struct emu_frame *header, 
         emu_count(&s->counts.doubles, 1);
         return false;
     }
-    receive->any = true; /* nobody can have played this one before */
+    receive->any = true; /* a new packet number: no replay */
     receive->newest = header->packet;
     receive->sent_ns = header->sent_ns;
     receive->received_ns = now_ns;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - frames of records, from the first byte in them until the other host has them; and
- * acknowledgments.
+ * send.c - data frames from their first byte until the peer has them, and acknowledgments.
  *
- * A frame's header and tag are made just before the port is to take it, each time anew: with a new
- * packet number, what has come here, and the time. What the port does not take stays as it is until
- * it does.
+ * The header and tag of a frame are made just before it is passed to the port, anew for each
+ * transmission: with a new packet number, the current acknowledgment and the time. A frame that the
+ * port does not take stays unchanged until it does.
  */
 #include "emu/hostlink/session/internal.h"
 
-#define SEND_BURSTS    4u              /* of one step, at most */
-#define SEND_LAG       16u             /* frames that come before they are acknowledged */
-#define SEND_LAG_NS    UINT64_C(50000) /* and for how long they may wait for others */
+#define SEND_BURSTS    4u              /* most bursts per step */
+#define SEND_LAG       16u             /* frames received before an acknowledgment is sent */
+#define SEND_LAG_NS    UINT64_C(50000) /* longest delay of an acknowledgment */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)
@@ -53,7 +52,7 @@ uint32_t emu_session_record_max(const struct emu_session *session)
     return session->body_max;
 }
 
-/* Begin the next frame. */
+/* Start the next frame. */
 static bool send_open(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -71,7 +70,7 @@ static bool send_open(struct emu_session *s)
     return true;
 }
 
-/* Nothing more goes into the frame. */
+/* Finish the frame being filled. */
 static void send_close(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -130,7 +129,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < sent; i++) {
         struct session_slot *slot = send->out[i].slot;
 
-        /* The other host may have it by an earlier transmission; then the slot may be another's. */
+        /* The peer may have an earlier transmission; then the slot may be reused. */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
             session_loss_sent(s, slot, now_ns);
     }
@@ -142,9 +141,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
         send->stuck = true;
 }
 
-/*
- * The header and the tag of a frame of this life, whose body is there. Returns its packet number.
- */
+/* Write the header and tag of a frame whose body is complete. Returns its packet number. */
 static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
                           enum emu_frame_kind kind, uint32_t seq, uint16_t body_bytes,
                           uint64_t now_ns)
@@ -172,7 +169,7 @@ static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
     return header.packet;
 }
 
-/* May the slot's frame be written? If the port still has it, a copy of it takes its place. */
+/* Make the slot's frame writable, by replacing it with a copy while the port still holds it. */
 static bool send_own(struct emu_session *s, struct session_slot *slot)
 {
     struct emu_hostframe *copy;
@@ -194,7 +191,7 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 {
     if (!send_own(s, slot))
         return false;
-    emu_list_del(&slot->link); /* of the lost ones */
+    emu_list_del(&slot->link); /* from the list of lost frames */
     slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, seq, slot->body_bytes, now_ns);
     slot->state = SLOT_OUT;
     s->port->ops->keep(s->port, slot->frame);
@@ -202,7 +199,10 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
     return true;
 }
 
-/* Lost ones first: others wait for them over there. False: nothing is to be sent, or can be. */
+/*
+ * Queue a burst, lost frames first: the peer needs them to deliver later ones. Returns false if
+ * nothing was queued.
+ */
 static bool send_burst(struct emu_session *s, uint64_t now_ns)
 {
     struct session_send *send = &s->send;
@@ -225,7 +225,7 @@ static bool send_burst(struct emu_session *s, uint64_t now_ns)
     return send->outs != before;
 }
 
-/* What has come here, frame by frame behind a gap. */
+/* Acknowledge received frames, with a map of those after a gap. */
 static bool send_ack(struct emu_session *s, uint64_t now_ns)
 {
     uint32_t words = (s->receive.high - s->receive.next + 63) / 64;
@@ -251,14 +251,14 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/* Must the other host be told now what has come, by a frame without records? */
+/* Must an ACK frame be sent now? @told: a data frame was, which acknowledges, too. */
 static bool send_must_ack(const struct emu_session *s, bool told, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;
 
     if (now_ns - s->send.last_ns >= s->keep_ns || receive->ack_now)
         return true;
-    if (told && !session_gap(s)) /* frames of records have no map */
+    if (told && !session_gap(s)) /* data frames have no map */
         return false;
     return receive->ack_pending && now_ns >= session_ack_due_ns(s);
 }
@@ -283,7 +283,7 @@ void session_send(struct emu_session *s, uint64_t now_ns)
     }
 }
 
-/* --- what the other host has --------------------------------------------------------- */
+/* --- acknowledgments -------------------------------------------------------------- */
 
 static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
 {
@@ -295,7 +295,7 @@ static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_
     slot->state = SLOT_HAS;
 }
 
-/* The frames in the map, behind a gap. False: it speaks of frames that were never sent. */
+/* Handle the map of frames after a gap. Returns false if it names frames that were never sent. */
 static bool acked_map(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     uint32_t sent = s->send.ready - s->send.unacked, words = header->body_bytes / 8u;
@@ -321,7 +321,7 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
     uint32_t more = header->ack - send->unacked;
 
     if ((int32_t)more < 0)
-        return; /* overtaken by a later one */
+        return; /* older than a later one received before */
     if (more > send->ready - send->unacked) {
         emu_count(&s->counts.malformed, 1);
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* session.c - a session made, stepped, and asked how it stands. */
+/* session.c - creating, stepping and querying a session. */
 #include "emu/hostlink/session/internal.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 
 #include "emu/util/alloc.h"
 
-#define SESSION_KEEP_NS  UINT64_C(100000000) /* between signs of life, at most */
-#define SESSION_QUIET_NS UINT64_C(1000000)   /* the least `silent_ns` */
-#define SESSION_PACKETS  1024u               /* more than a step sends */
-#define SESSION_RETRY_NS UINT64_C(20000)     /* where the port took too little, or had no frame */
+#define SESSION_KEEP_NS  UINT64_C(100000000) /* most interval of keep-alives */
+#define SESSION_QUIET_NS UINT64_C(1000000)   /* least `silent_ns` */
+#define SESSION_PACKETS  1024u               /* more packets than a step sends */
+#define SESSION_RETRY_NS UINT64_C(20000) /* retry interval when the port was full or had no frame */
 
 static bool config_is_good(const struct emu_session_config *config)
 {
@@ -44,11 +44,6 @@ static void session_free(struct emu_session *s)
     free(s);
 }
 
-const char *emu_session_key_missing(void)
-{
-    return emu_auth_missing();
-}
-
 int emu_session_create(struct emu_session **ret, const struct emu_session_config *config)
 {
     struct emu_session *s;
@@ -60,7 +55,7 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
     if (!s)
         return -ENOMEM;
     s->config = *config;
-    s->config.key = NULL; /* the caller's, who may forget it now */
+    s->config.key = NULL; /* the caller's, valid for this call only */
     s->port = config->port;
     s->mask = config->window - 1;
     s->body_max = s->port->frame_bytes - emu_frame_bytes(0);
@@ -109,9 +104,9 @@ void emu_session_destroy(struct emu_session *session)
     session_free(session);
 }
 
-/* --- what frames have in common --------------------------------------------------------- */
+/* --- common header fields --------------------------------------------------------------- */
 
-/* The low bits of a time, which 0 is not. */
+/* The low bits of a time, but never 0. */
 static uint32_t session_time32(uint64_t ns)
 {
     return (uint32_t)ns ? (uint32_t)ns : 1;
@@ -142,7 +137,7 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
     if (!header->echo_ns || trip_ns > INT32_MAX)
         return UINT64_MAX;
     session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
-    /* Otherwise frames tell, the late ones, too; but not those that were sent again. */
+    /* Otherwise data frames are measured, including late ones but no retransmissions. */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
         session_loss_trip(s, trip_ns);
     return trip_ns;
@@ -150,7 +145,7 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
 
 /* --- steps ------------------------------------------------------------------------------- */
 
-/* Is the life at its end: the other host silent, or the packets numbered? */
+/* Does the incarnation end: the peer is silent, or packet numbers run out? */
 static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
 {
     return now_ns - s->heard_ns >= s->config.silent_ns ||
@@ -163,9 +158,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * Who is at work steps every keep_ns. While this host stood still (it had no core, or its machine
- * was stopped) it heard nobody, and that is no silence of the other one's. Each step counts as an
- * eighth of the bound all the same, so that a host that is gone is noticed after a bounded number.
+ * A busy owner steps every keep_ns. If this host paused (no core was free, or the machine was
+ * suspended) it received nothing, which does not mean that the peer was silent. Each step counts at
+ * most an eighth of silent_ns, so a failed peer is still detected after a bounded number of steps.
  */
 static void session_stood(struct emu_session *s, uint64_t now_ns)
 {
@@ -194,7 +189,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
 }
 
-/* When something of the life is due, if the port takes it. */
+/* When something is due while up, if the port takes it. */
 static uint64_t session_incarnation_next_ns(const struct emu_session *s)
 {
     const struct session_send *send = &s->send;
@@ -223,7 +218,7 @@ uint64_t emu_session_next_ns(const struct emu_session *session)
     return next_ns;
 }
 
-/* --- how it stands ------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------------------------- */
 
 enum emu_session_state emu_session_state(const struct emu_session *session)
 {
@@ -253,7 +248,7 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
     return &session->counts;
 }
 
-/* Of a host that was never met, or not again: NULL, or why it is not. */
+/* Why a peer never connected, or not again; NULL: unknown. */
 static const char *session_unmet(const struct emu_session *s)
 {
     if (emu_count_read(&s->handshake.strange) != emu_count_read(&s->handshake.past_strange))
@@ -271,7 +266,7 @@ bool emu_session_is_refused(const struct emu_session *session)
            (!session_is(session, EMU_SESSION_UP) && session_unmet(session));
 }
 
-/* Why a host with that version is refused. */
+/* Describe why a host was rejected. */
 static void session_refusal(enum session_refusal refusal, uint64_t version, char *text,
                             size_t bytes)
 {
@@ -308,7 +303,7 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
 
     if (session_is(session, EMU_SESSION_UP))
         snprintf(text, bytes, "up");
-    else if (unmet) /* since it was refused, too */
+    else if (unmet) /* may also arise after a rejection */
         snprintf(text, bytes, "%s", unmet);
     else if (refusal != SESSION_NOT_REFUSED)
         session_refusal((enum session_refusal)refusal, emu_count_read(&session->handshake.version),

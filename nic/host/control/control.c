@@ -118,7 +118,7 @@ static int line_next(struct control_line *line, int64_t end_ms, struct json_obje
     struct emu_json_fds came;
     int got;
 
-    while (!(got = emu_json_next(&line->in, LINE_MAX_BYTES, ret))) {
+    while (!(got = emu_json_next(&line->in, LINE_MAX_BYTES, SIZE_MAX, ret))) {
         ssize_t n = line_await(line, end_ms);
 
         if (!n)

@@ -222,7 +222,7 @@ class HostLossTest(unittest.TestCase):
                 lose(run)
                 self.assert_nothing_left(run, range(2))
                 if loss in ("fabric stopped", "unplugged"):
-                    self.assertIn("the host that governs the fabric is lost; ending", run.text())
+                    self.assertIn("the coordinator is lost; ending", run.text())
 
     def starts(self, *options):
         """A run that waits for a host that nobody starts, as long as that takes."""
@@ -288,8 +288,8 @@ class HostLossTest(unittest.TestCase):
         self.end(run)
         self.assertIn("the fabric did not start: host h1: the other host has a key, and this one "
                       "has none", run.text())
-        self.assertRegex(run.text(), "host h1: .* was not met .*: host h0: the other host has no "
-                                     "key, and this one has")
+        self.assertRegex(run.text(), "host h1: .* to the coordinator.*: host h0: the other host "
+                                     "has no key, and this one has")
         self.assertIn("host h1: the other host has a key, and this one has none; waiting for it",
                       run.text())
 

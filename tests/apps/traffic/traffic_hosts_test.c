@@ -838,14 +838,34 @@ static void traffic_run__that_waits_for_another_host_can_be_ended(void)
 
 /* --- lies in logs -------------------------------------------------------------------------- */
 
+#define ANY UINT64_MAX
+
 /* What host 1 logs instead of its own operations, once; count 0: nothing. Its own thread's. */
 static struct {
-    struct traffic_part part[64];
+    struct traffic_part part[8192];
     size_t count;
+    uint64_t after;   /* with its own, once it logs operation @after, or ANY; 0: instead of them */
+    uint64_t waiting; /* messages that wait, as it counts them once; 0: correct */
 } logs;
 
 int __real_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
+
+/* The lie and its own parts, of which one must be of operation logs.after. */
+static int logs_too(struct emu_barrier *barrier, const struct traffic_part *mine, size_t own)
+{
+    bool now = false;
+
+    for (size_t i = 0; i < own && mine[0].of; i++) /* counts have a 0 there */
+        now |= mine[i].birth_ps == logs.after || logs.after == ANY;
+    if (!now)
+        return __real_emu_barrier_sync(barrier, mine, own * sizeof *mine);
+    memmove(logs.part + own, logs.part, logs.count * sizeof *mine);
+    memcpy(logs.part, mine, own * sizeof *mine);
+    own += logs.count;
+    logs.count = 0;
+    return __real_emu_barrier_sync(barrier, logs.part, own * sizeof *mine);
+}
 
 /* Logs are lists of parts; other supersteps of these runs have 8 bytes. Then it is idle. */
 int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes)
@@ -855,7 +875,17 @@ int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_
     size_t count = logs.count;
     int err;
 
-    if (emu_barrier_self(barrier) != 1 || !count || !is_log)
+    if (emu_barrier_config(barrier)->self == 1 && logs.waiting && bytes == 3 * sizeof(uint64_t)) {
+        uint64_t counts[3]; /* count_all() of open.c */
+
+        memcpy(counts, mine, sizeof counts);
+        counts[1] = logs.waiting;
+        logs.waiting = 0;
+        return __real_emu_barrier_sync(barrier, counts, sizeof counts);
+    }
+    if (emu_barrier_config(barrier)->self == 1 && count && is_log && bytes && logs.after)
+        return logs_too(barrier, mine, bytes / sizeof logs.part[0]);
+    if (emu_barrier_config(barrier)->self != 1 || !count || !is_log || logs.after)
         return __real_emu_barrier_sync(barrier, mine, bytes);
     logs.count = 0;
     err = __real_emu_barrier_sync(barrier, logs.part, count * sizeof logs.part[0]);
@@ -907,6 +937,55 @@ static void traffic_run__whose_operations_only_a_liar_has_completed_fails(void)
     }
 }
 
+/* A part of an operation that was completed before would be kept for ever. */
+static void traffic_run__with_parts_of_past_operations_fails(void)
+{
+    struct traffic_config config = a_run_of("allreduce");
+    uint64_t seed = 2;
+    struct fixture fixture;
+
+    config.operations = 4;
+    config.members = 8;
+    config.groups = 1;
+    fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+    logs_all(1000000);
+    logs.count = 1;
+    logs.after = 1;
+    fixture_run(&fixture, &config, NULL);
+    CU_ASSERT_EQUAL(logs.count, 0);
+    CU_ASSERT_NOT_EQUAL(fixture.host[0].err, 0);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(fixture.host[0].error, "another host has logged an impossible result"));
+    logs.after = 0;
+    fixture_free(&fixture);
+}
+
+/* More multicasts that are not complete than there can be, and a sum that has no sign. */
+static void traffic_run__with_impossible_counts_or_multicasts_fails(void)
+{
+    for (uint32_t lie = 0; lie < 3; lie++) {
+        struct traffic_config config = a_run_of(lie ? "uniform" : "multicast");
+        uint64_t seed = 2;
+        struct fixture fixture;
+
+        config.fanout = 3;
+        config.sets = 4;
+        fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+        logs.count = lie ? 0 : 4000;
+        for (uint32_t i = 0; i < logs.count; i++)
+            logs.part[i] = (struct traffic_part){.birth_ps = i, .at_ps = 1000000, .of = 2};
+        logs.after = lie ? 0 : ANY;
+        logs.waiting = lie == 1 ? UINT64_C(1) << 63 : lie == 2 ? INT64_MAX : 0;
+        fixture_run(&fixture, &config, NULL);
+        CU_ASSERT_EQUAL(logs.count, 0);
+        CU_ASSERT_EQUAL(logs.waiting, 0);
+        CU_ASSERT_NOT_EQUAL(fixture.host[0].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[0].error, "impossible message"));
+        logs.after = 0;
+        fixture_free(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
@@ -924,6 +1003,8 @@ int main(void)
         CASE(traffic_run__with_a_host_that_is_never_idle_can_be_ended),
         CASE(traffic_run__that_waits_for_another_host_can_be_ended),
         CASE(traffic_run__whose_operations_only_a_liar_has_completed_fails),
+        CASE(traffic_run__with_parts_of_past_operations_fails),
+        CASE(traffic_run__with_impossible_counts_or_multicasts_fails),
         {NULL, NULL},
     };
     int status = test_run("traffic_hosts", cases);

@@ -611,7 +611,7 @@ static void traffic_pending_arrive__finds_the_last(void)
             open[at].src = (uint32_t)i;
             open[at].of = open[at].left = (uint32_t)(test_random(&seed) % 5 + 1);
             open[at].last_ps = 0;
-            CU_ASSERT_EQUAL(traffic_pending_reserve(&pending, 1), 0);
+            CU_ASSERT_EQUAL(traffic_pending_reserve(&pending, 1, UINT64_MAX), 0);
         }
         struct traffic_part part = {open[at].birth_ps, time_ps, open[at].src, open[at].of};
         bool whole = traffic_pending_arrive(&pending, &part, &last_ps);

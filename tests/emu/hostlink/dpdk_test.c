@@ -327,7 +327,7 @@ static void open__leaves_the_process_as_it_is(void)
 
 /* --- memif -------------------------------------------------------------------------- */
 
-/* With sanitizers not: see emu/hostlink/port/unmap.c. */
+/* With sanitizers not: see emu/hostlink/port/open.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #define MEMIF_TURNS  20u
@@ -413,7 +413,7 @@ static const struct test_case cases[] = {
     CASE(open__again),
     CASE(open__says_what_is_wrong),
     CASE(open__refuses_what_cannot_be_had),
-/* With sanitizers not: see emu/hostlink/port/unmap.c. */
+/* With sanitizers not: see emu/hostlink/port/open.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CASE(memif__outlives_peers_that_leave_amid_bursts),
 #endif

@@ -59,7 +59,7 @@ static void records__arrive_over_bad_wires(void)
     uint64_t state = test_seed();
 
     for (uint32_t run = 0; run < TEST_ALONE(100u); run++) {
-        struct talk_config config = {.keyed = run % 3 == 0 && !emu_session_key_missing(),
+        struct talk_config config = {.keyed = run % 3 == 0 && !emu_auth_missing(),
                                      .window = 64u << test_draw(&state, 0, 2),
                                      .frame_bytes = run % 2 ? 1514 : 4000};
         uint64_t seed = test_random(&state);
@@ -200,7 +200,7 @@ static void numbers__wrap(void)
 /* Packets' numbers never wrap: where they end, so does the life, and the next one begins. */
 static void packets__end_with_the_incarnation(void)
 {
-    const struct talk_config config = {.keyed = !emu_session_key_missing()};
+    const struct talk_config config = {.keyed = !emu_auth_missing()};
     struct talk talk;
 
     talk_create(&talk, &config, test_seed());
@@ -284,7 +284,7 @@ static void restart__ends_the_old_incarnation(void)
     uint64_t state = test_seed();
 
     for (uint32_t run = 0; run < TEST_ALONE(20u); run++) {
-        struct talk_config config = {.keyed = run % 2 && !emu_session_key_missing()};
+        struct talk_config config = {.keyed = run % 2 && !emu_auth_missing()};
         struct talk talk;
 
         begin(&talk, &config, test_random(&state));

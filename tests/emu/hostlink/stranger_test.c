@@ -90,9 +90,9 @@ static void expect_knock(const struct emu_session *session, const struct emu_hos
 
 static bool no_keys(void)
 {
-    if (emu_session_key_missing())
+    if (emu_auth_missing())
         printf("(no libsodium: left out) ");
-    return emu_session_key_missing();
+    return emu_auth_missing();
 }
 
 /* --- who is not met --------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static void third__that_is_refused_keeps_nobody_from_meeting(void)
 
     for (uint32_t run = 0; run < TEST_ALONE(40u); run++) {
         const struct talk_config config = {.ports = 3,
-                                           .keyed = run % 2 && !emu_session_key_missing(),
+                                           .keyed = run % 2 && !emu_auth_missing(),
                                            .silent_ns = S};
         uint32_t end = run / 2 % 2;
         struct emu_session *third;
@@ -288,7 +288,7 @@ static void third__that_is_played_again_is_nobody(void)
 
 static void key__that_differs_meets_nobody(void)
 {
-    uint8_t key[EMU_HOSTLINK_KEY_BYTES] = "another key";
+    uint8_t key[EMU_AUTH_KEY_BYTES] = "another key";
     const struct talk_config config = {.keyed = true};
     struct talk talk;
 
@@ -330,7 +330,7 @@ static void key__is_refused_without_a_library(void)
     struct talk talk;
 
     talk_create(&talk, &config, test_seed());
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), emu_session_key_missing() ? -ENOTSUP : 0);
+    CU_ASSERT_EQUAL(talk_come(&talk, 0), emu_auth_missing() ? -ENOTSUP : 0);
     talk_destroy(&talk);
 }
 

@@ -6,6 +6,12 @@
 
 #include <stdio.h>
 
+/* Decimals that give @value, from 0 to 999, three digits in all. */
+static int decimals(double value)
+{
+    return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+}
+
 struct amount amount_of_bytes(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -13,14 +19,13 @@ struct amount amount_of_bytes(uint64_t bytes)
     double value = (double)bytes;
     size_t unit = 0;
 
-    /* Take a unit in which the number is below 1000: 1023 KiB is printed as 1.00 MiB. */
+    /* The first unit in which the number is below 1000: 1023 KiB is printed as 1.00 MiB. */
     for (; value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
         value /= 1024;
     if (value == (double)(unsigned)value)
         snprintf(ret.text, sizeof ret.text, "%u %s", (unsigned)value, units[unit]);
     else
-        snprintf(ret.text, sizeof ret.text, "%.*f %s", duration_decimals(value), value,
-                 units[unit]);
+        snprintf(ret.text, sizeof ret.text, "%.*f %s", decimals(value), value, units[unit]);
     return ret;
 }
 
@@ -39,18 +44,11 @@ struct amount amount_count(uint64_t count)
     return ret;
 }
 
-/* --- times ------------------------------------------------------------------------ */
+#define MINUTES_FROM_S 120.0  /* from here on minutes and seconds are printed */
+#define HOURS_FROM_S   7200.0 /* from here on hours and minutes */
+#define MOST_NS        1e18   /* limit, 30 years */
 
-#define MINUTES_FROM_S 120.0  /* shorter ones in seconds, */
-#define HOURS_FROM_S   7200.0 /* and these in minutes */
-#define MOST_NS        1e18   /* 30 years: any longer one is shown as this */
-
-int duration_decimals(double value)
-{
-    return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-}
-
-/* Not the unit in which it would be 1000: 999.6 us is 1.00 ms. */
+/* Likewise 999.6 us is printed as 1.00 ms. */
 static struct duration short_of(double ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -59,7 +57,7 @@ static struct duration short_of(double ns)
 
     for (; ns >= 999.5 && unit < 3; unit++)
         ns /= 1000;
-    snprintf(ret.text, sizeof ret.text, "%.*f %s", duration_decimals(ns), ns, units[unit]);
+    snprintf(ret.text, sizeof ret.text, "%.*f %s", decimals(ns), ns, units[unit]);
     return ret;
 }
 

@@ -24,11 +24,8 @@ struct duration {
 
 /**
  * duration_of_ns - three digits and the unit that suits them: "491 ms", "12.3 us", "2 min 05 s".
- * @ns: what is not above 0 is "0 s". Pure.
+ * @ns: at most 0: "0 s". Pure.
  */
 struct duration duration_of_ns(double ns);
-
-/** duration_decimals - how many @value, from 0 to 999, has for three digits in all. Pure. */
-int duration_decimals(double value);
 
 #endif

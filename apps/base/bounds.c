@@ -12,12 +12,12 @@
 #include "apps/base/quantity.h"
 
 #define LEAST_MS   1u
-#define MOST_MS    86400000u /* a day: who waits longer means "off" */
+#define MOST_MS    86400000u /* a day */
 #define TRIES_MOST 1000u
 
 static const struct {
     const char *name;
-    size_t at; /* of the field */
+    size_t at; /* offset of the field */
 } rows[] = {
 #define ROW(field, name, ms, what) {name, offsetof(struct emu_bounds, field##_ms)},
     EMU_BOUNDS(ROW)
@@ -47,7 +47,7 @@ static bool read_tries(const char *text, uint64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && *ret && *ret <= TRIES_MOST;
 }
 
-/* One of the list; @name ends at its '='. */
+/* Parse one bound of the list; @name ends at its '='. */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)
 {
@@ -120,8 +120,6 @@ void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds
     else if (bounds->retries)
         profile->retry_limit = (uint32_t)bounds->retries;
 }
-
-/* --- as JSON ------------------------------------------------------------------------ */
 
 static void add(struct json_object *to, const char *field, uint64_t value)
 {

@@ -12,8 +12,8 @@
 #include "emu/packet/profile.h"
 
 /**
- * bounds_read - take "NAME=TIME", "NAME=off", or several with commas between them.
- * Returns false on a wrong one, with what would be right in @right, a static text.
+ * bounds_read - parse "NAME=TIME" or "NAME=off", or several separated by commas. False: @text is
+ * invalid; @right is a static text that describes a valid one.
  */
 bool bounds_read(struct emu_bounds *bounds, const char *text, const char **right);
 
@@ -21,18 +21,16 @@ struct bounds_text {
     char text[16];
 };
 
-/** bounds_text - "5s", "300ms", "off"; of 0 "profile's". Pure. */
+/** bounds_text - "5s", "300ms", "off"; for 0 "profile's". Pure. */
 struct bounds_text bounds_text(uint64_t ms);
 
-/** bounds_profile - what the bounds say in the place of the profile's own numbers. Pure. */
+/** bounds_profile - replace the profile's numbers by the bounds that are set. Pure. */
 void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds);
 
-/** bounds_library - those that a process's library is told: {"silence_ms":N, …}; off is null. */
+/** bounds_library - the bounds for a process's library: {"silence_ms":N, …}; off is null. */
 struct json_object *bounds_library(const struct emu_bounds *bounds);
 
-/**
- * bounds_all - all of them. @profile: as it runs, where the bounds leave its numbers as they are.
- */
+/** bounds_all - all bounds. @profile: the running one, with the values of unset bounds. */
 struct json_object *bounds_all(const struct emu_bounds *bounds, const struct emu_profile *profile);
 
 #endif

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * command.c - the COMMAND of `fabemu run`: found, started with its environment.
+ * command.c - the COMMAND of `fabemu run`, and the environment that makes a program use a fabric.
+ *
+ * Uses only documented interfaces: libfabric's provider path, and MCA parameters. Debian's
+ * openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, so both are allowed here.
+ *
+ * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
+ * set stays. A line on stderr names each value that keeps programs off the fabric. An empty value
+ * counts as not set.
+ *
+ * Rejected: OMPI_MCA_mca_base_env_list, to bring variables to other hosts. mpirun refuses it
+ * together with its option -x, even if -x is in a file (--tune).
  */
 #include "apps/base/command.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +25,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/base/env.h"
+#include "apps/base/procs.h"
 #include "apps/base/message.h"
+#include "emu/util/plugin.h"
+
+#define PROVIDER  "libfabemu-fi.so"
+#define COMPONENT "mca_coll_fabemu.so"
+
+#define PROVIDER_BUILT  "nic/ofi" /* relative to the folder of a command that is not installed */
+#define COMPONENT_BUILT "apps/ompi"
+
+/* Open MPI's name for its default folders of components. */
+#define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
+
+/* The start of our launch agent (set_agent()). */
+#define AGENT_BEGINS "env FABEMU_SOCKET="
+
+/* --- finding the command ---------------------------------------------------------------- */
 
 static bool is_file(const char *path)
 {
@@ -23,7 +50,7 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* 0 found, EACCES found but not executable, ENOENT. */
+/* Returns 0, EACCES (found but not executable) or ENOENT. */
 static int look_in_path(const char *name)
 {
     const char *path = getenv("PATH");
@@ -85,6 +112,238 @@ int command_check(const char *name)
     return 0;
 }
 
+/* --- the environment --------------------------------------------------------------------- */
+
+static const struct setting {
+    const char *name;
+    const char *value; /* NULL: only the user's value is checked */
+    const char *needs; /* what the user's list of components must allow; NULL: no check */
+    /* not set if the user has set one of these, because Open MPI refuses both together */
+    const char *conflicts[3];
+} settings[] = {
+    {"OMPI_MCA_pml", "cm", "cm", {0}},
+    {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
+    {"OMPI_MCA_btl", "self", NULL, {0}},
+    /* leaves sm and, in Open MPI 4.1, pt2pt. Open MPI 5 has no pt2pt, and aborts if it is named */
+    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}},
+    {"OMPI_MCA_mtl_ofi_provider_include",
+     "fabemu",
+     "fabemu",
+     {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
+      "OMPI_MCA_opal_common_ofi_provider_exclude"}},
+    {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
+    {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
+};
+
+struct walk {
+    void (*each)(void *context, const char *name, const char *value);
+    void *context;
+};
+
+/* The user's value; NULL: not set, or empty. */
+static const char *users(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* Does "a,b" name @component, or "^a,b" not name it? */
+static bool list_allows(const char *list, const char *component)
+{
+    bool excludes = *list == '^', named = false;
+    size_t length;
+
+    for (const char *at = list + excludes; *at; at += length + (at[length] == ',')) {
+        length = strcspn(at, ",");
+        named = named || (length == strlen(component) && memcmp(at, component, length) == 0);
+    }
+    return named != excludes;
+}
+
+static void check_list(const char *name, const char *needs)
+{
+    const char *value = users(name);
+
+    if (value && !list_allows(value, needs))
+        print_message(
+            "%s=%s, which you have set, keeps programs off the fabric: it has to allow %s; unset "
+            "it, or set it to %s",
+            name, value, needs, needs);
+}
+
+static void set_unless_users(const struct walk *walk, const char *name, const char *value)
+{
+    if (!users(name))
+        walk->each(walk->context, name, value);
+}
+
+static void apply(const struct walk *walk, const struct setting *setting)
+{
+    bool conflict = false;
+
+    for (size_t i = 0; i < sizeof setting->conflicts / sizeof setting->conflicts[0]; i++)
+        conflict = conflict || (setting->conflicts[i] && users(setting->conflicts[i]));
+    if (setting->needs)
+        check_list(setting->name, setting->needs);
+    if (setting->value && !conflict)
+        set_unless_users(walk, setting->name, setting->value);
+}
+
+/* Write "@dir:LIST" to @ret. LIST is the user's value, or else @otherwise, with @dir removed. */
+static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *dir,
+                    const char *otherwise)
+{
+    const char *had = users(name) ? users(name) : otherwise;
+    size_t bytes = strlen(dir), length;
+
+    if (bytes + strlen(had) + 2 > ret_bytes)
+        return false;
+    strcpy(ret, dir);
+    for (; *had; had += length + (had[length] == ':')) {
+        /* an earlier `fabemu env` may have put @dir there */
+        length = strcspn(had, ":");
+        if (length == strlen(dir) && memcmp(had, dir, length) == 0)
+            continue;
+        ret[bytes++] = ':';
+        memcpy(ret + bytes, had, length);
+        bytes += length;
+        ret[bytes] = '\0';
+    }
+    return true;
+}
+
+/* The capital of i in the locale that the environment names. */
+static char capital_i(void)
+{
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    int capital = locale ? toupper_l('i', locale) : 'I';
+
+    if (locale)
+        freelocale(locale);
+    return (char)capital;
+}
+
+/*
+ * libfabric makes the names of its variables with toupper(), which depends on the program's locale.
+ * In Turkish and Azeri the capital of i has a dot. UTF-8 has no single byte for that letter, so
+ * toupper() leaves the i; ISO 8859-9 has one. A program may choose its locale itself, so the name
+ * with i is always set. The name with that byte is set only if the environment selects such a
+ * locale: in other locales the byte is not a character, and some programs end when a name contains
+ * it.
+ */
+static void set_in_each_locale(const struct walk *walk, const char *suffix, const char *value)
+{
+    const char letters[] = {'I', 'i', capital_i()};
+    char name[32];
+
+    for (size_t i = 0; i < sizeof letters; i++) {
+        snprintf(name, sizeof name, "FI_PROV%cDER%s", letters[i], suffix);
+        walk->each(walk->context, name, value);
+    }
+}
+
+/* The user's launch agent, without the part that an earlier `fabemu env` has put before it. */
+static const char *users_agent(void)
+{
+    const char *agent = users("OMPI_MCA_orte_launch_agent");
+
+    if (!agent)
+        return "orted";
+    if (strncmp(agent, AGENT_BEGINS, strlen(AGENT_BEGINS)) != 0)
+        return agent;
+    for (agent += strlen("env "); strchr(agent, ' '); agent = strchr(agent, ' ') + 1)
+        if (!memchr(agent, '=', strcspn(agent, " ")))
+            break;
+    return agent;
+}
+
+/*
+ * mpirun carries MCA parameters to other hosts by itself. Other variables are set there by the
+ * command that starts its daemon. That command passes through a shell, and is split at spaces.
+ */
+static void set_agent(const struct walk *walk, const char *socket_path, const char *provider,
+                      const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-:,%+@=";
+    const char *values[] = {socket_path, provider, path};
+    char agent[16384];
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (!values[i][strspn(values[i], plain)])
+            continue;
+        print_message(
+            "mpirun cannot pass '%s' to the other hosts, since it has characters other than "
+            "letters, digits and /._-:,%%+@=; run mpirun -x FABEMU_SOCKET -x FI_PROVIDER "
+            "-x FI_PROVIDER_PATH",
+            values[i]);
+        return;
+    }
+    if ((size_t)snprintf(agent, sizeof agent,
+                         AGENT_BEGINS "%s FI_PROVIDER=%s FI_PROViDER=%s FI_PROVIDER_PATH=%s "
+                                      "FI_PROViDER_PATH=%s %s",
+                         socket_path, provider, provider, path, path, users_agent()) < sizeof agent)
+        walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
+}
+
+/* Set libfabric's variables; on several hosts also the launch agent that sets them there. */
+static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
+{
+    const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : "fabemu";
+    char path[4096];
+
+    check_list("FI_PROVIDER", "fabemu");
+    if (!prepend(path, sizeof path, "FI_PROVIDER_PATH", dir, "")) {
+        print_message(
+            "FI_PROVIDER_PATH is longer than %zu bytes, which keeps programs off the fabric: "
+            "shorten it",
+            sizeof path);
+        return;
+    }
+    set_in_each_locale(walk, "", provider);
+    set_in_each_locale(walk, "_PATH", path);
+    if (strstr(socket_path, "%h")) /* see hosts_socket_anywhere() */
+        set_agent(walk, socket_path, provider, path);
+}
+
+int env_each(const char *socket_path,
+             void (*each)(void *context, const char *name, const char *value), void *context,
+             char *error, size_t error_bytes)
+{
+    const struct walk walk = {each, context};
+    char dir[600], path[4096];
+    int err = procs_check(error, error_bytes); /* /proc is needed to find the plug-ins */
+
+    if (err)
+        return err;
+    each(context, "FABEMU_SOCKET", socket_path);
+    each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun passes it to other hosts */
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        apply(&walk, &settings[i]);
+    if (geteuid() == 0) {
+        set_unless_users(&walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+        set_unless_users(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    if (!emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
+        print_message("%s is not built: collectives will not run in the switches; build it with "
+                      "scripts/build",
+                      COMPONENT);
+    else if (prepend(path, sizeof path, "OMPI_MCA_mca_base_component_path", dir,
+                     COMPONENTS_DEFAULT))
+        each(context, "OMPI_MCA_mca_base_component_path", path);
+    if (!emu_plugin_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
+        return fail(-ENOENT, error, error_bytes,
+                    "%s is not beside the fabemu command: programs "
+                    "that use libfabric or MPI cannot reach the fabric; build it with "
+                    "scripts/build",
+                    PROVIDER);
+    set_provider(&walk, socket_path, dir);
+    return 0;
+}
+
+/* --- starting the command ---------------------------------------------------------------- */
+
 static void set(void *context, const char *name, const char *value)
 {
     (void)context;
@@ -122,7 +381,7 @@ pid_t command_start(char **argv, const struct command_signals *signals)
         return pid < 0 ? -errno : pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != supervisor)
-        _exit(EXIT_FAILURE); /* it died before we could ask to be told */
+        _exit(EXIT_FAILURE); /* it died before the prctl() */
     sigaction(SIGPIPE, &signals->pipe, NULL);
     sigaction(SIGXFSZ, &signals->file_size, NULL);
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * command.h - the COMMAND of `fabemu run`: found, started with its environment.
+ * command.h - the COMMAND of `fabemu run`, and the environment that makes a program use a fabric.
  */
 #ifndef APPS_BASE_COMMAND_H
 #define APPS_BASE_COMMAND_H
@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define COMMAND_MARK "FABEMU_RUN" /* environment variable that tells a run's processes */
+#define COMMAND_MARK "FABEMU_RUN" /* environment variable of the processes of a run */
 
-/** command_check - is @name there and executable? Says what is not; returns 0 or an exit status. */
+/** command_check - can @name be executed? Returns 0, or an exit status after printing why. */
 int command_check(const char *name);
 
 /** command_is_launcher - is it mpirun, or an alias of mpirun? @name: with or without a folder. */
@@ -20,13 +20,25 @@ bool command_is_launcher(const char *name);
 
 /**
  * command_environment - set this process's environment for the fabric at @socket_path.
- * @argv: the command. @mark: tells the processes of this run. @scratch: folder for temporary files.
+ * @argv: the command. @mark: value of COMMAND_MARK. @scratch: folder for temporary files.
  * Errors: as env_each().
  */
 int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
                         char *error, size_t error_bytes);
 
-/* What a supervisor changes about signals, and the command gets back. */
+/**
+ * env_each - call @each with the name and the value of every variable that a command needs to find
+ * the fabric whose socket is @socket_path. Values that the user has set stay: the variable is
+ * skipped, or our part is put before the user's. A name may contain a byte that shells do not
+ * accept in names (libfabric's, in Turkish). Prints a line for each of the user's values that keeps
+ * programs off the fabric.
+ * Errors: -ENOENT with one line in @error: the provider or /proc is missing.
+ */
+int env_each(const char *socket_path,
+             void (*each)(void *context, const char *name, const char *value), void *context,
+             char *error, size_t error_bytes);
+
+/* Signal settings that a supervisor changes for itself, and restores for the command. */
 struct command_signals {
     sigset_t mask;
     struct sigaction pipe;
@@ -34,8 +46,8 @@ struct command_signals {
 };
 
 /**
- * command_start - fork and execute @argv with @signals as they were.
- * It ends with SIGTERM when the supervisor (the calling thread) dies. Returns the pid or -errno.
+ * command_start - fork, restore @signals and execute @argv. The kernel sends it SIGTERM when the
+ * supervisor (the calling thread) dies. Returns the pid or -errno.
  */
 pid_t command_start(char **argv, const struct command_signals *signals);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lines.c - lines written into a file as they come, which is never waited for.
+ * lines.c - an output file of lines that never blocks.
  *
- * What there is no room for waits here, WAITING_MAX at most; further lines are left out, whole, and
- * counted. The next one that is taken has a line before it that says how many are missing; the last
- * are said when the file is closed. A line that comes when nothing waits is always taken: so a
- * snapshot may be as long as it must.
+ * Lines that the file does not take wait here, up to WAITING_MAX; further lines are dropped and
+ * counted. A line with that count goes before the next line that is taken, or is the last one. A
+ * line is always taken if none waits, so a snapshot may be longer than WAITING_MAX.
  */
 #include "apps/base/lines.h"
 
@@ -21,7 +20,7 @@
 #include "emu/util/now.h"
 
 #define WAITING_MAX ((size_t)1 << 18) /* bytes */
-#define LAST_MS     500               /* for the reader to take what is left */
+#define LAST_MS     500               /* time for the reader at the end */
 
 void lines_open(struct lines *file, int fd, int epoll, const char *what)
 {
@@ -30,7 +29,7 @@ void lines_open(struct lines *file, int fd, int epoll, const char *what)
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* Only while something waits. Files of a disk are not looked at so; they always have room. */
+/* Register while lines wait. epoll refuses regular files, whose writes do not block. */
 static void file_watch(struct lines *file, bool wanted)
 {
     struct epoll_event event = {.events = EPOLLOUT, .data.ptr = file};
@@ -41,10 +40,7 @@ static void file_watch(struct lines *file, bool wanted)
         file->watched = wanted;
 }
 
-/*
- * A part of a line is useless, so nothing more is written. A reader that closed its pipe is no
- * failure.
- */
+/* A write has failed. The line may be incomplete, so nothing more is written. */
 static void file_fails(struct lines *file, int err)
 {
     file->failed = err != -EPIPE;
@@ -66,7 +62,7 @@ void lines_flush(struct lines *file)
         file_watch(file, file->out.bytes);
 }
 
-/* How many are missing here. */
+/* Queue a line with the number of lines dropped here. */
 static int put_left_out(struct lines *file)
 {
     char line[64];
@@ -115,7 +111,7 @@ void lines_drain(struct lines *file)
     }
 }
 
-/* Of what still waits the first line is written in part, maybe, and the others are not. */
+/* Number of lines that were not written, or only in part. */
 static uint64_t count_waiting(const struct lines *file)
 {
     uint64_t lines = 0;
@@ -132,8 +128,8 @@ void lines_close(struct lines *file)
     lines_drain(file);
     file->all_left_out += count_waiting(file);
     if (file->all_left_out)
-        print_message("%s: %" PRIu64 " lines were left out; who reads them was too slow",
-                      file->what, file->all_left_out);
+        print_message("%s: %" PRIu64 " lines were left out; the reader was too slow", file->what,
+                      file->all_left_out);
     if (file->fd >= 0)
         file_watch(file, false);
     emu_json_free(&file->out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lines.h - a file that lines are written into as they come (--events, --record). It may be a pipe
- * whose reader has stopped: who writes never waits for it. One thread's.
+ * lines.h - an output file of lines (--events, --record). Writing never blocks, since the file may
+ * be a pipe whose reader has stopped. Owned by one thread.
  */
 #ifndef APPS_BASE_LINES_H
 #define APPS_BASE_LINES_H
@@ -13,40 +13,40 @@
 #include "emu/util/json.h"
 
 struct lines {
-    int fd;                  /* -1: there is none, or it cannot be written any more */
-    int epoll;               /* shows this structure when there is room again */
-    const char *what;        /* that are written there */
-    struct emu_json_buf out; /* whole lines that wait for room, but for the first one's beginning */
-    bool watched;            /* epoll looks for room */
-    bool failed;             /* a write failed, but not because a pipe's reader closed it */
-    uint64_t left_out;       /* lines that found no room here since one did */
-    uint64_t all_left_out;   /* since the start; the caller adds those that it did not offer */
+    int fd;                  /* -1: no file, or a write has failed */
+    int epoll;               /* borrowed */
+    const char *what;        /* kind of the lines, for messages */
+    struct emu_json_buf out; /* waiting lines; the first one may be partly written */
+    bool watched;            /* registered in epoll */
+    bool failed;             /* a write failed, other than by a reader that closed its pipe */
+    uint64_t left_out;       /* lines that were dropped since the last one was taken */
+    uint64_t all_left_out;   /* all dropped lines, with those that the caller did not offer */
 };
 
 /**
- * lines_open - write to @fd from now on, which becomes non-blocking and stays the caller's to
- * close; -1: nowhere.
- * @epoll: where it is registered while something waits, with @file as data; lines_flush() then.
- * @what:  that are written there, for messages to the user.
+ * lines_open - write to @fd, which becomes non-blocking and is borrowed; -1: no file.
+ * @epoll: while lines wait, @fd is registered in it for EPOLLOUT with @file as data; call
+ *         lines_flush() then.
+ * @what:  kind of the lines, for messages to the user.
  */
 void lines_open(struct lines *file, int fd, int epoll, const char *what);
 
 /**
- * lines_put - one line, without its end. It is written, or waits, or is left out: whole, and
- * counted. That the file cannot be written is said, and fd is -1 from then on.
+ * lines_put - write a line, given without its newline; queue it; or drop and count it as a whole.
+ * After a write error a message is printed, and fd is -1.
  */
 void lines_put(struct lines *file, const char *line, size_t bytes);
 
-/** lines_flush - write what there is room for. */
+/** lines_flush - write as many waiting lines as the file takes. */
 void lines_flush(struct lines *file);
 
-/** lines_is_behind - does a line still wait for room? */
+/** lines_is_behind - do lines wait? */
 bool lines_is_behind(const struct lines *file);
 
-/** lines_drain - wait for that, half a second at most. */
+/** lines_drain - write all waiting lines, for at most 500 ms. */
 void lines_drain(struct lines *file);
 
-/** lines_close - the same, and say how many lines were left out. */
+/** lines_close - the same, then print how many lines were dropped. */
 void lines_close(struct lines *file);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.c - one line to the user.
+ * message.c - messages to the user, of one line.
  */
 #include "apps/base/message.h"
 
@@ -26,7 +26,7 @@ void print_message(const char *format, ...)
             *at = '?';
     line[end++] = '\n';
     if (write(STDERR_FILENO, line, end) < 0)
-        return; /* nobody left to tell */
+        return; /* there is no other way to report it */
 }
 
 int fail(int err, char *error, size_t error_bytes, const char *format, ...)

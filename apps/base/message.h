@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.h - one line to the user.
+ * message.h - messages to the user, of one line.
  */
 #ifndef APPS_BASE_MESSAGE_H
 #define APPS_BASE_MESSAGE_H
 
 #include <stddef.h>
 
-/* Exit codes that scripts can trust. */
+/* Exit codes that scripts can rely on. */
 #define EXIT_USAGE      2   /* the command line is wrong */
-#define EXIT_STANDSTILL 124 /* COMMAND stood still; timeout(1) uses 124, too */
-#define EXIT_CANNOT_RUN 126 /* COMMAND is there and cannot be executed */
-#define EXIT_NOT_FOUND  127 /* COMMAND is not there */
+#define EXIT_STANDSTILL 124 /* COMMAND stood still; the code of timeout(1) */
+#define EXIT_CANNOT_RUN 126 /* COMMAND exists and cannot be executed */
+#define EXIT_NOT_FOUND  127 /* COMMAND does not exist */
 
 /**
- * say - "fabemu: what is wrong; what to do" to stderr, in one write. What a terminal would obey is
- * shown as '?': some of it was in a file of somebody else's.
+ * say - print "fabemu: what is wrong; what to do" to stderr, in one write. Control characters are
+ * shown as '?', since some text comes from files of others.
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** fail - put one line into @error and return @err, so that a caller can say it in its place. */
+/** fail - write one line to @error, which a caller prints, and return @err. */
 int fail(int err, char *error, size_t error_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

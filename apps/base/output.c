@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * output.c - see output.h.
+ * output.c - an output file of a command.
  */
 #include "apps/base/output.h"
 
@@ -14,7 +14,7 @@
 
 #include "emu/util/now.h"
 
-#define LOOK_MS 10 /* between looks whether somebody reads a pipe */
+#define LOOK_MS 10 /* between two tries to open a pipe without a reader */
 
 static bool is_pipe(const char *path)
 {
@@ -26,7 +26,7 @@ static bool is_pipe(const char *path)
 /* Returns a descriptor, or a negative errno. */
 static int open_pipe(const char *path, int64_t until_ms)
 {
-    int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* it waits in open() */
+    int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* 0: open() waits */
     int fd = open(path, O_WRONLY | O_CLOEXEC | wait);
 
     while (fd < 0 && errno == ENXIO && emu_now_ms() < until_ms) {
@@ -39,13 +39,13 @@ static int open_pipe(const char *path, int64_t until_ms)
     return fd;
 }
 
-/* Returns a descriptor, or a negative errno. @made: was it not there? */
+/* Returns a descriptor, or a negative errno. @made: the file was created. */
 static int open_file(const char *path, bool *made)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
     *made = fd >= 0;
-    if (fd < 0 && errno == EEXIST) /* O_CREAT: of a link to what is not there */
+    if (fd < 0 && errno == EEXIST) /* O_CREAT: it may be a dangling link */
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd < 0 ? -errno : fd;
 }
@@ -68,7 +68,7 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
         return err;
     }
     if (fstat(ret->fd, &st) == 0 && S_ISREG(st.st_mode) && flock(ret->fd, LOCK_EX | LOCK_NB) &&
-        errno == EWOULDBLOCK) { /* some file systems have no locks: then there is none */
+        errno == EWOULDBLOCK) { /* other errors: this file system has no locks */
         close(ret->fd);
         *ret = OUTPUT_NONE;
         return -EWOULDBLOCK;
@@ -78,8 +78,8 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
 
 const char *output_why(int err)
 {
-    return err == -EWOULDBLOCK ? "somebody else writes it"
-           : err == -ENXIO     ? "nobody reads it"
+    return err == -EWOULDBLOCK ? "another process writes it"
+           : err == -ENXIO     ? "no process reads it"
                                : strerror(-err);
 }
 
@@ -88,11 +88,11 @@ int output_begin(int fd)
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
-        return 0; /* with the shell's >> the contents of the file stay */
+        return 0; /* O_APPEND, from the shell's >>: the old contents stay */
     return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
 }
 
-/* Has the name been the file's all the time? */
+/* Does the path still name the open file? */
 static bool is_there(const struct output *output)
 {
     struct stat ours, there;

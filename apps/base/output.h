@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * output.h - a file that a command is to write.
+ * output.h - an output file of a command.
  *
- * It is opened before the command begins, so that a name that cannot be written is told early. What
- * it held stays until the command begins: one that is refused leaves all as it was. One at a time
- * writes a regular file: who opens it holds an advisory lock (flock()), and so do the processes
- * that inherit the descriptor.
+ * The file is opened before the command's work begins, so that errors show early. It is truncated
+ * when the work begins; if the command is refused, it stays as it was. Only one process at a time
+ * may write a regular file: it and those that inherit the descriptor hold an advisory lock
+ * (flock()).
  */
 #ifndef APPS_BASE_OUTPUT_H
 #define APPS_BASE_OUTPUT_H
@@ -15,31 +15,31 @@
 
 struct output {
     const char *path; /* borrowed */
-    int fd;           /* -1: it is not open */
-    bool made;        /* it was not there before */
+    int fd;           /* -1: not open */
+    bool made;        /* output_open() created the file */
 };
 
 #define OUTPUT_NONE ((struct output){.fd = -1})
 
 /**
  * output_open - open @path for writing, and lock it; "-" is standard output, which is not locked.
- * For a pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without limit.
- * Errors: -EWOULDBLOCK, somebody else writes it; -ENXIO, nobody reads the pipe; as open().
+ * For a pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without limit. Errors:
+ * -EWOULDBLOCK, another process writes it; -ENXIO, no process reads the pipe; as open().
  */
 int output_open(struct output *ret, const char *path, int64_t until_ms);
 
-/** output_why - what to say of an error of output_open(). */
+/** output_why - describe an error of output_open() for the user. */
 const char *output_why(int err);
 
 /**
- * output_begin - what the file held is gone; what was written to @fd since it was opened stays.
- * Nothing happens to what is no regular file, and with @fd -1. Errors: as ftruncate().
+ * output_begin - truncate the file behind the bytes that were written since it was opened. Does
+ * nothing if @fd is -1 or not a regular file. Errors: as ftruncate().
  */
 int output_begin(int fd);
 
 /**
- * output_end - close it; it may be closed. @refused: if it was not there before and nothing was
- * written to it since, it is removed.
+ * output_end - close the file if it is open. @refused: the command did not run, so remove the file
+ * if output_open() created it and it is empty.
  */
 void output_end(struct output *output, bool refused);
 

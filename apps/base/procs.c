@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * procs.c - looking at processes and ending them.
+ * procs.c - observe, stop and end processes.
  */
 #include "apps/base/procs.h"
 
@@ -34,7 +34,7 @@ struct proc {
     pid_t pid;
     pid_t parent;
     char state;
-    int exit_code; /* as wait() has it; of a zombie */
+    int exit_code; /* of a zombie: status as of wait() */
     bool below;    /* a descendant of the root */
 };
 
@@ -50,7 +50,7 @@ static bool read_stat(pid_t pid, struct proc *ret)
     size_t bytes = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[bytes] = '\0';
-    char *at = strrchr(line, ')'); /* a name may hold anything */
+    char *at = strrchr(line, ')'); /* the name before it may have any byte */
     if (!at || sscanf(at + 1, " %c %d", &ret->state, &ret->parent) != 2)
         return false;
     char *last = strrchr(line, ' ');
@@ -67,7 +67,11 @@ bool procs_is_stopped(pid_t pid)
     return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
 }
 
-uint64_t procs_switches(pid_t pid)
+/*
+ * Context switches of the main thread of @pid, which grow whenever it runs after a stop. 0: not
+ * visible.
+ */
+static uint64_t switches_of(pid_t pid)
 {
     uint64_t sum = 0;
     char text[128];
@@ -88,7 +92,7 @@ uint64_t procs_switches(pid_t pid)
 
 bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns)
 {
-    uint64_t now = emu_now_ns(), switches = procs_switches(pid);
+    uint64_t now = emu_now_ns(), switches = switches_of(pid);
 
     if (!procs_is_stopped(pid)) {
         stop->since_ns = 0;
@@ -112,25 +116,23 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
         return;
     if (fgets(name, (int)name_bytes, file))
         name[strcspn(name, "\n")] = '\0';
-    emu_printable(name); /* a process may call itself anything */
+    emu_printable(name); /* a process can set its name to any bytes */
     fclose(file);
 }
 
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes)
 {
+    const char *exited = exits ? "exited without detaching" : NULL;
     struct pollfd end = {pidfd, POLLIN, 0};
     struct proc proc;
 
     if (pidfd >= 0 && poll(&end, 1, 0) == 0) {
-        snprintf(how, how_bytes,
-                 exits ? "exited without detaching" /* but has not ended yet */
-                       : "closed its connection without detaching");
+        snprintf(how, how_bytes, "%s", exited ? exited : "closed its connection without detaching");
         return false;
     }
-    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
-        snprintf(how, how_bytes,
-                 exits ? "exited without detaching"
-                       : "ended without detaching: it was killed, or called _exit()");
+    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has the status */
+        snprintf(how, how_bytes, "%s",
+                 exited ? exited : "ended without detaching: it was killed, or called _exit()");
     else if (WIFSIGNALED(proc.exit_code))
         snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
     else
@@ -239,13 +241,13 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
         struct proc proc;
         kill(pids[i], signal);
         if (read_stat(pids[i], &proc) && proc.state == 'T')
-            kill(pids[i], SIGCONT); /* a stopped process would not hear it */
+            kill(pids[i], SIGCONT); /* a stopped process does not handle signals */
     }
 }
 
-/* --- stopped by a fault --- */
+/* --- processes that faults stop --------------------------------------------------------- */
 
-/* Those that have ended are not listed any more. */
+/* Remove processes that have ended. */
 static void frozen_sweep(struct procs_frozen *frozen)
 {
     for (uint32_t i = frozen->count; i--;) {
@@ -290,7 +292,9 @@ void procs_thaw(struct procs_frozen *frozen)
     frozen->at = NULL;
 }
 
-/* Is @mark one of the NUL-separated strings of the process's first environment? */
+/* --- processes of a run ----------------------------------------------------------------- */
+
+/* Is @mark one of the NUL-separated strings of the process's initial environment? */
 static bool has_mark(pid_t pid, const char *mark)
 {
     char path[64];
@@ -322,7 +326,7 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
     return found;
 }
 
-/* Wait until one of them ends, or @timeout_ms. */
+/* Wait until one of them ends, at most @timeout_ms. */
 static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
 {
     struct pollfd *ends = calloc(count, sizeof *ends);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity.c - parse times, sizes and shares written by people.
+ * quantity.c - parse times, sizes and shares.
  */
 #include "apps/base/quantity.h"
 
 #include <string.h>
 
-#define DIGITS_MAX   UINT64_C(1000000000000000000) /* a decimal has fewer digits than this number */
+#define DIGITS_MAX   UINT64_C(1000000000000000000) /* further digits are dropped */
 #define EXPONENT_MAX 1000
 
 const struct quantity_unit quantity_times[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity.h - parse times, sizes and shares written by people. Exact: no floating point, no
- * rounding.
+ * quantity.h - parse times, sizes and shares. Exact: no floating point, no rounding.
  */
 #ifndef APPS_BASE_QUANTITY_H
 #define APPS_BASE_QUANTITY_H
@@ -21,12 +20,12 @@ enum quantity_verdict {
 
 struct quantity_unit {
     const char *name;
-    uint64_t factor; /* how many stored units it is */
+    uint64_t factor; /* stored units of one such unit */
 };
 
 /* How a quantity is written. */
 struct quantity_form {
-    const struct quantity_unit *units; /* ended by a row without a name; NULL: no units */
+    const struct quantity_unit *units; /* the last row has no name; NULL: no units */
     uint64_t bare; /* factor of a number without a unit; 0: only the number 0 needs no unit */
     uint64_t least, most; /* in stored units */
 };
@@ -39,7 +38,7 @@ struct quantity_form {
 extern const struct quantity_unit quantity_times[];
 
 /*
- * As GNU programs have them, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers of 1024;
+ * Units of GNU programs, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers of 1024;
  * kB, MB and GB (and KB) are powers of 1000.
  */
 extern const struct quantity_unit quantity_sizes[];
@@ -49,7 +48,7 @@ extern const struct quantity_unit quantity_shares[];
 #define QUANTITY_SHARE_ONE UINT64_C(1000000000)
 
 /**
- * quantity_scan - read a number and its unit at *@at, which moves behind them: "12.5e-3ms".
+ * quantity_scan - read a number and its unit, "12.5e-3ms", at *@at, and move *@at behind them.
  * @ret: in stored units; unchanged unless QUANTITY_OK is returned. Pure.
  */
 enum quantity_verdict quantity_scan(const char **at, const struct quantity_form *form,
@@ -58,9 +57,7 @@ enum quantity_verdict quantity_scan(const char **at, const struct quantity_form 
 /** quantity_read - the same for all of @text. False: @text does not have this form. */
 bool quantity_read(const char *text, const struct quantity_form *form, uint64_t *ret);
 
-/**
- * quantity_digits - read digits at *@at, and move *@at behind them. False: none, or above @most.
- */
+/** quantity_digits - read an integer at *@at and move *@at behind it. False: none, or > @most. */
 bool quantity_digits(const char **at, uint64_t most, uint64_t *ret);
 
 #endif

@@ -2,15 +2,15 @@
 /*
  * schedstat.c - how long threads waited for a core, as the kernel counted it.
  *
- * The kernel counts for each thread how long it stood in a run queue (sched_info.run_delay), always
- * and for nothing; here it is read, a small file a thread. Counts go with their thread, so each
- * one's last is kept, and a look adds what is new.
+ * The kernel always counts for each thread how long it was in a run queue (sched_info.run_delay). A
+ * sample reads one small file per thread, and adds the difference from the thread's last count.
  *
  * The kernel adds a wait to its count when the wait ends. If a thread is runnable now and has not
  * run since the last sample, it has waited all that time. That time is counted at once, and
  * subtracted when the kernel counts the wait. A stopped process is not runnable.
- * Rejected: taskstats, which has whole processes with their ended threads, but only for
- * CAP_NET_ADMIN. Rejected: /proc/PID/schedstat, which is the first thread's.
+ *
+ * Rejected: taskstats, which includes ended threads but needs CAP_NET_ADMIN; /proc/PID/schedstat,
+ * which has only the first thread.
  */
 #include "apps/base/schedstat.h"
 
@@ -23,24 +23,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_LEAST_NS 20000000u /* several scheduler ticks: a thread that runs is seen to run */
+#define WAITING_LEAST_NS 20000000u /* several scheduler ticks, which update a running thread */
 
 struct thread {
     pid_t tid;
     /* The kernel's counts at the last sample. */
     uint64_t ran_ns;
     uint64_t wait_ns;
-    uint64_t slices;     /* times that it got a core */
+    uint64_t slices;     /* times that the thread got a core */
     uint64_t assumed_ns; /* counted here for a wait that has not ended */
 };
 
 struct waits {
-    int tasks; /* the folder /proc/PID/task */
+    int tasks; /* descriptor of /proc/PID/task */
     size_t count;
-    struct thread *thread; /* as of the last look */
+    struct thread *thread; /* as of the last sample */
 };
 
-/* Read a small file of thread @tid as text. Errors: -ESRCH, it has ended; -errno of openat. */
+/* Read file @name of thread @tid as text. Errors: -ESRCH, it has ended; -errno of openat(). */
 static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_t text_bytes)
 {
     char path[64];
@@ -85,9 +85,7 @@ static bool thread_is_runnable(int tasks, pid_t tid)
     return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/*
- * Thread @tid at the last sample; NULL: it is new. Most threads have the same index, @at, as then.
- */
+/* Thread @tid at the last sample, usually at the same index @at. NULL: it is new. */
 static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
 {
     if (at < waits->count && waits->thread[at].tid == tid)
@@ -99,8 +97,8 @@ static const struct thread *thread_before(const struct waits *waits, size_t at, 
 }
 
 /*
- * How long thread @now has waited since @since_ns ago, when its counts were @before. If its total
- * is smaller than then, it is another thread with the same number.
+ * How long thread @now has waited in the last @since_ns; its counts were @before. If its count has
+ * fallen, this is another thread with the same number.
  */
 static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
                               uint64_t since_ns)
@@ -119,9 +117,7 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
-/*
- * The part of a wait of @ns that exceeds WAITS_SHARED_NS for each time that the thread got a core.
- */
+/* The wait of @ns, less WAITS_SHARED_NS for each time that the thread got a core. */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {
     uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
@@ -129,13 +125,13 @@ static uint64_t beyond_sharing(const struct thread *now, const struct thread *be
     return ns / WAITS_SHARED_NS > slices ? ns - slices * WAITS_SHARED_NS : 0;
 }
 
-#define THREADS_STEP 16u /* threads for which room is made at once */
+#define THREADS_STEP 16u /* threads by which the array grows */
 
 /* The threads that exist now. */
 struct threads {
-    struct thread *thread; /* an array to free, of whole THREADS_STEPs */
+    struct thread *thread; /* the caller frees it; space for a multiple of THREADS_STEP */
     size_t count;
-    bool accounted; /* by this kernel */
+    bool accounted; /* this kernel counts waits */
 };
 
 /* Add thread @tid as it is now. Errors: as of thread_read(); -ENOMEM. */
@@ -158,7 +154,7 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
     return 0;
 }
 
-/* All of them or, on failure, none. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
+/* Read all threads. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
 static int threads_now(struct threads *now, const struct waits *waits)
 {
     int again = openat(waits->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -234,7 +230,7 @@ int waits_open_at(struct waits **ret, int tasks)
     if (!waits)
         goto close_tasks;
     waits->tasks = tasks;
-    err = threads_now(&now, waits); /* the first look */
+    err = threads_now(&now, waits);
     if (err)
         goto free_waits;
     waits_renew(waits, &now);

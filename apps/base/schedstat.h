@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.h - how long the threads of a process were ready to run and did not, by the kernel's
- * own accounting: /proc/PID/task/TID/schedstat.
+ * schedstat.h - how long the threads of a process waited for a core, as the kernel counts it in
+ * /proc/PID/task/TID/schedstat.
  */
 #ifndef APPS_BASE_SCHEDSTAT_H
 #define APPS_BASE_SCHEDSTAT_H
@@ -12,17 +12,13 @@
 struct waits;
 
 /**
- * waits_open - look at process @pid from now on. Takes one descriptor, bound to this process: a
- * later one of the same number is not taken for it.
- * Errors: -ESRCH, there is none (perhaps it is in a pid namespace that is not seen from here);
- * -ENOTSUP, the kernel does not account for it; -EACCES, -EMFILE, -ENOMEM.
+ * waits_open - start sampling process @pid. Takes one descriptor, which stays bound to this process
+ * if its number is reused. Errors: -ESRCH, no such process, or it is in another pid namespace;
+ * -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
  */
 int waits_open(struct waits **ret, pid_t pid);
 
-/**
- * waits_open_at - the same for @tasks, an open folder with the contents of /proc/PID/task. Takes
- * over the descriptor, also on failure.
- */
+/** waits_open_at - the same for a descriptor of /proc/PID/task, taken over also on failure. */
 int waits_open_at(struct waits **ret, int tasks);
 
 void waits_close(struct waits *waits);
@@ -30,8 +26,8 @@ void waits_close(struct waits *waits);
 #define WAITS_SHARED_NS UINT64_C(10000000) /* a few time slices of other threads */
 
 struct waits_delta {
-    uint64_t ns;      /* waited by all of its threads together since the last look */
-    uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
+    uint64_t ns;      /* sum of the waits of all threads since the last sample */
+    uint64_t over_ns; /* the part of ns before the last sample */
     /*
      * The longest wait of one thread, less WAITS_SHARED_NS for each time that it got a core:
      * threads that share a core wait that long for each other.
@@ -40,11 +36,10 @@ struct waits_delta {
 };
 
 /**
- * waits_sample - what has come since the last look, or since it was opened.
- * @since_ns: how long ago that was. A wait that has not ended counts if it is as old as the last
- * look. A thread that has ended since the last look is not seen.
- * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it
- * all.
+ * waits_sample - the waits since the last sample, or since waits_open(), @since_ns ago. A wait that
+ * has not ended counts if it began before the last sample. A thread that has ended since then does
+ * not count. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: the next sample includes this
+ * one.
  */
 int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret);
 

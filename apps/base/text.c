@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text.c - text that grows.
+ * text.c - a growing buffer for JSON and metrics.
  */
 #include "apps/base/text.h"
 
@@ -53,7 +53,7 @@ void text_puts(struct text_buf *text, const char *string)
     text_put(text, string, strlen(string));
 }
 
-/* Two digits a division. Returns where the digits end, NUMBER_BYTES behind @to at most. */
+/* Write @number with two digits per division. Returns the end, at most @to + NUMBER_BYTES. */
 static char *digits(char *to, uint64_t number)
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text.h - text that grows: a line of JSON, or a page of metrics, written number by number.
+ * text.h - a growing buffer for a line of JSON or a page of metrics. Owned by one thread.
  *
- * A snapshot of a large fabric has tens of thousands of numbers; an object for each would cost
- * more than all the rest of it. Owned by one thread.
+ * A snapshot of a large fabric has tens of thousands of numbers. Allocating a JSON object for each
+ * would take most of its time, so the text is written directly.
  */
 #ifndef APPS_BASE_TEXT_H
 #define APPS_BASE_TEXT_H
@@ -15,51 +15,51 @@
 struct json_object;
 
 struct text_buf {
-    char *at; /* not ended by a 0 */
+    char *at; /* without a final NUL */
     size_t bytes;
-    size_t capacity;
-    bool failed; /* there was no memory: what is there is not whole */
+    size_t capacity; /* allocated bytes */
+    bool failed;     /* no memory: the text is incomplete */
 };
 
-/** text_buf_free - what it holds; it is empty then. */
+/** text_buf_free - free the memory; the text is empty then. */
 void text_buf_free(struct text_buf *text);
 
-/** text_buf_clear - it is empty, and keeps its memory. */
+/** text_buf_clear - make it empty, and keep the memory. */
 static inline void text_buf_clear(struct text_buf *text)
 {
     text->bytes = 0;
     text->failed = false;
 }
 
-/** text_buf_reserve - room for so many bytes more, or NULL: there is no memory. */
+/** text_buf_reserve - space for @bytes behind the text. NULL: no memory. */
 char *text_buf_reserve(struct text_buf *text, size_t bytes);
 
-/** text_put - bytes as they are. text_puts() - the same of a string. */
+/** text_put - append bytes. text_puts() - append a string. */
 void text_put(struct text_buf *text, const char *at, size_t bytes);
 void text_puts(struct text_buf *text, const char *string);
 
-/** text_number - a number, in decimal digits. */
+/** text_number - append a decimal number. */
 void text_number(struct text_buf *text, uint64_t number);
 
-/** text_string - @string in quotes, as JSON has it; what is not ASCII is shown as '?'. */
+/** text_string - append @string as a JSON string; bytes other than printable ASCII as '?'. */
 void text_string(struct text_buf *text, const char *string);
 
-/** text_json - a JSON value, on one line. */
+/** text_json - append a JSON value, on one line. */
 void text_json(struct text_buf *text, struct json_object *value);
 
-/** text_comma - a comma, but not behind what begins a list or an object. */
+/** text_comma - append a comma, unless the text ends with a comma, '[' or '{'. */
 void text_comma(struct text_buf *text);
 
-/** text_row - [A,B,…]: an element of a list of lists of numbers. */
+/** text_row - append the next list [A,B,…] of a list of lists of numbers. */
 void text_row(struct text_buf *text, const int64_t *numbers, size_t count);
 
-/** text_field - ,"name": of an object, with a comma where one is wanted. */
+/** text_field - append "name":, with text_comma() before it. */
 void text_field(struct text_buf *text, const char *name);
 
-/** text_field_number - "name":NUMBER, as text_field(). */
+/** text_field_number - append "name":NUMBER likewise. */
 void text_field_number(struct text_buf *text, const char *name, uint64_t number);
 
-/** text_field_string - "name":"STRING", as text_field(). */
+/** text_field_string - append "name":"STRING" likewise. */
 void text_field_string(struct text_buf *text, const char *name, const char *string);
 
 #endif

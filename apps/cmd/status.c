@@ -16,7 +16,7 @@
 #include "apps/base/amount.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/launch.h"
-#include "apps/base/env.h"
+#include "apps/base/command.h"
 #include "apps/control/paths.h"
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"

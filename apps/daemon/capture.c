@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - captures of a running fabric: by whoever asks on the control socket, who gets the
- * rings and empties them; or by the daemon itself from its start (--capture).
+ * capture.c - captures of a running fabric: for a client of the control socket, which gets the
+ * capture rings and empties them itself; or by the daemon from its start (--capture).
  */
 #include <errno.h>
 #include <string.h>
@@ -13,25 +13,24 @@
 
 static void refuse(struct daemon *daemon, struct client *client, int err)
 {
-    char line[160];
-
-    if (client->remote) /* descriptors do not pass to another host */
-        fail(err, line, sizeof line,
-             "only cables of host %s, which governs, can be captured: "
-             "call \"fabemu capture\" there",
-             daemon->config->hosts->name[0]);
+    if (client->remote) /* descriptors cannot be sent to another host */
+        daemon_reply_error(daemon, client, err,
+                           "only cables of host %s, the coordinator, can be captured: run "
+                           "\"fabemu capture\" there",
+                           daemon->config->hosts->name[0]);
     else if (err == -EBUSY)
-        fail(err, line, sizeof line, "somebody captures already, and one does at a time");
+        daemon_reply_error(daemon, client, err,
+                           "another connection captures already; only one capture runs at a time");
     else if (err == -ENODEV)
-        fail(err, line, sizeof line, "no cable that the filter names has an end on this host");
+        daemon_reply_error(daemon, client, err,
+                           "none of the cables that the filter selects ends on this host");
     else
-        fail(err, line, sizeof line, "cannot capture: %s", strerror(-err));
-    daemon_reply_error(daemon, client, err, line);
+        daemon_reply_error(daemon, client, err, "cannot capture: %s", strerror(-err));
 }
 
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    const struct topo_graph *graph = daemon->config->fabric->graph;
+    const struct topo_graph *graph = daemon->graph;
     int64_t snap = emu_json_number(request, "snaplen", CAPTURE_SNAP_MOST);
     char error[CAPTURE_ERROR_BYTES];
     struct capture_filter filter;
@@ -46,7 +45,7 @@ void daemon_capture(struct daemon *daemon, struct client *client, struct json_ob
     err = capture_filter_read(&filter, emu_json_text(request, "filter", ""), (uint32_t)snap,
                               daemon->fabric, graph, error, sizeof error);
     if (err) {
-        daemon_reply_error(daemon, client, err, error);
+        daemon_reply_error(daemon, client, err, "%s", error);
         return;
     }
     err = fabric_capture_start(daemon->fabric,
@@ -73,7 +72,7 @@ void daemon_capture_stop(struct daemon *daemon, struct client *client, struct js
 {
     (void)request;
     if (!client->captures) {
-        daemon_reply_error(daemon, client, -ENOENT, "this connection captures nothing");
+        daemon_reply_error(daemon, client, -ENOENT, "this connection has no capture");
         return;
     }
     daemon_capture_left(daemon, client);
@@ -87,9 +86,8 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
     if (!plan || !plan->files)
         return 0;
     if (daemon->config->hosts)
-        print_message("the capture has the cables of this host alone");
-    return capture_begin(&daemon->capture, daemon->fabric, daemon->config->fabric->graph, plan,
-                         error, error_bytes);
+        print_message("the capture has only the cables of this host");
+    return capture_begin(&daemon->capture, daemon->fabric, daemon->graph, plan, error, error_bytes);
 }
 
 void daemon_capture_close(struct daemon *daemon)

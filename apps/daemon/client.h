@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client.h - what the daemon's loop and its requests share. Not for others.
+ * client.h - internal to the daemon: its state, its connections, and what its files offer each
+ * other. Everything here belongs to the daemon's one thread, the fabric's manager.
  */
 #ifndef APPS_DAEMON_CLIENT_H
 #define APPS_DAEMON_CLIENT_H
@@ -15,113 +16,113 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-/* A connection. Owned by the daemon's one thread. */
+/* A connection. */
 struct client {
     struct conn conn;
-    struct emu_list link;               /* in daemon->clients, then in daemon->dying */
-    pid_t pid;                          /* SO_PEERCRED, or far's */
-    struct coordinator_process *remote; /* on another host; NULL: on this one */
-    int64_t node;                       /* that it attached to, -1 none */
-    uint64_t incarnation;               /* counts the processes of that node, from 1 */
-    int64_t rank;                       /* of the process in its job, as it says; -1: it has none */
-    struct standstill_sample
-        *sample;         /* what it has pending: standstill.c's; NULL: nothing is known */
-    char command[16];    /* name of an attached process */
-    struct waits *waits; /* its waits for cores; NULL: they cannot be seen */
-    uint64_t waited_ns;
-    uint32_t events; /* epoll events asked for */
-    bool more;       /* lines may be left over from its last turn */
-    bool at_end;     /* nothing comes any more: closes once those are answered */
-    bool closing;    /* close when all replies are out */
-    bool gone;       /* freed after this round of events */
-    bool unread;     /* gone because it did not read what it was told */
-    size_t excess;   /* of its buffers, as counted in daemon->excess */
-    uint32_t groups; /* that are charged to it */
-    bool subscribed; /* it is told all events */
+    struct emu_list link; /* in daemon->clients, then in daemon->dying */
+    pid_t pid;            /* from SO_PEERCRED, or from the process's host */
+    struct coordinator_process
+        *remote;                      /* the process if it is on another host; NULL: on this one */
+    int64_t node;                     /* node that the process is attached to; -1: none */
+    uint64_t incarnation;             /* number of this process among the node's, from 1 */
+    int64_t rank;                     /* in its MPI job, as the process says; -1: none */
+    struct standstill_sample *sample; /* its pending operations (standstill.c); NULL: unknown */
+    char command[16];                 /* name of an attached process */
+    struct waits *waits;              /* its waits for cores; NULL: they cannot be read */
+    uint64_t waited_ns;               /* sum of these waits */
+    uint32_t events;                  /* epoll events that it is registered for */
+    bool has_lines;                   /* received lines may still wait to be handled */
+    bool at_end;                      /* the peer sends no more: close when has_lines is false */
+    bool closing;                     /* close when all replies are sent */
+    bool gone;                        /* closed at the end of this round of events */
+    bool unread;                      /* gone because it did not read its events */
+    size_t excess;                    /* conn_excess(), as included in daemon->excess */
+    uint32_t groups;                  /* number of groups that are charged to it */
+    bool subscribed;                  /* it gets all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;              /* gone because that was too long */
-    bool frozen;               /* a fault has stopped it, and has not let it go on */
-    bool captures;             /* the fabric's capture is its */
-    bool exits;                /* it has said that it ends, by itself and without detaching */
-    bool outside;              /* its MPI messages do not pass the fabric: counted once */
-    struct daemon_query *asks; /* that its last request waits for; NULL: none */
-    /* That one: request.c's. */
-    const struct request *request;
-    uint64_t asked; /* number of the query that it waits for */
+    bool stopped;                /* gone because it was stopped for too long */
+    bool frozen;                 /* a fault has stopped the process, and has not resumed it yet */
+    bool captures;               /* it owns the fabric's capture */
+    bool exits;                  /* the process has announced its exit, without detaching */
+    bool outside;                /* its MPI messages use another transport: counted once */
+    struct daemon_query *asks;   /* query that its last request waits for; NULL: none */
+    const struct request *request; /* the row of request.c for that request */
+    uint64_t asked;              /* number of that query */
 
-    /* Of one that died, daemon/death.c's. */
-    int64_t died;      /* node that it was attached to, -1: did not die */
-    int pidfd;         /* pidfd, -1 none */
-    int64_t how_by_ms; /* until then it may show how it ended */
+    /* Only after the process has died (death.c). */
+    int64_t died;      /* node that it was attached to; -1: it did not die */
+    int pidfd;         /* pidfd; -1: none */
+    int64_t how_by_ms; /* until this time the cause of death may still become known */
 };
 
 /*
- * What other hosts are asked for requests of clients, and nobody but these waits for. Who asks
- * while one is under way waits for the next, so that each answer is of a time after its question.
+ * A query to all other hosts for the requests of clients; nothing else waits for it. A request that
+ * arrives during a query waits for the next one, so that each answer is newer than its request.
  */
 struct daemon_query {
-    uint64_t number; /* of the last one, from 1 */
-    bool waits;      /* it is under way */
+    uint64_t number; /* of the last query, from 1 */
+    bool waits;      /* it is in progress */
 };
 
-#define DAEMON_SAMPLES 256u /* one a second */
+#define DAEMON_SAMPLES 256u /* samples, one a second */
 
 struct daemon {
     struct fabric *fabric;
     const struct daemon_config *config;
+    const struct topo_graph *graph; /* the fabric's */
     int epoll;
-    int timer;                  /* once a second while somebody is attached */
+    int timer;                  /* once a second while a process is attached */
     bool ticking;               /* the timer is armed */
-    struct admission admission; /* its connections are all that there are */
+    struct admission admission; /* admits connections */
     uint32_t hop_limit;         /* switches on the longest route */
-    char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
-    bool shutdown;      /* asked for */
+    char fabric_id[17];         /* random: distinguishes fabrics of the same name */
+    bool shutdown;              /* requested */
     bool owner_gone;
-    bool busy;   /* some client has more */
-    bool stands; /* the supervisor was told that nothing moves */
+    bool busy;   /* a client has lines that can be handled now */
+    bool stands; /* the supervisor was notified of a standstill */
     struct {
         uint64_t at_ns;          /* 0: none yet */
         uint64_t starved_ns;     /* fabric_starved_ns() at that time */
-    } sample[DAEMON_SAMPLES];    /* a ring of the last samples of daemon/standstill.c */
+    } sample[DAEMON_SAMPLES];    /* ring of the last samples of standstill.c */
     uint32_t samples;            /* number of samples so far */
-    uint64_t mismatch_group;     /* 1 + the last group whose members were said to disagree */
+    uint64_t mismatch_group;     /* 1 + the last group whose members were reported to disagree */
     struct emu_list clients;     /* all connections, the newest first */
-    size_t excess;               /* memory of their buffers, beyond what each may have */
-    struct daemon_group *groups; /* all that processes have made */
-    struct emu_list exiting; /* connections of those who died, and it is not known how: in order */
-    struct client *owner;    /* NULL when gone */
-    struct client **by_node; /* nodes of them: who is attached, or NULL */
-    int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
+    size_t excess;               /* bytes of their buffers, beyond EMU_JSON_KEEP each */
+    struct daemon_group *groups; /* all groups that processes have created */
+    struct emu_list exiting;     /* clients that died from a cause not known yet, in order */
+    struct client *owner;        /* the supervisor; NULL when its connection has ended */
+    struct client **by_node;     /* by node: the attached process, or NULL */
+    int64_t *last_rank;          /* by node: rank of the last process; -1: none */
     struct daemon_record record;
-    struct procs_frozen frozen;        /* by faults, at any time, on this host */
-    struct daemon_faults *faults;      /* daemon/faults.c's; NULL: none was ever asked for */
-    struct telemetry_serve *telemetry; /* NULL: nobody ever asked for it */
-    struct timeline_serve *timeline;   /* NULL: none */
-    uint64_t began_ps;                 /* by the host's clock */
+    struct procs_frozen frozen;        /* processes of this host that faults stop at any time */
+    struct daemon_faults *faults;      /* faults.c; NULL: no fault was requested so far */
+    struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed so far */
+    struct timeline_serve *timeline;   /* timeline.c; NULL: none */
+    uint64_t began_ps;                 /* start of the fabric, daemon_now_ps() */
     bool unwritten;                    /* a file other than the next two could not be written */
-    struct lines events;               /* all events go there, too */
-    struct lines snapshots;            /* the same, and snapshots */
-    struct capture_thread *capture;    /* its own, of --capture; NULL: none */
-    struct coordinator *coordinator;   /* others that it governs; NULL: none */
+    struct lines events;               /* file of all events */
+    struct lines snapshots;            /* file of all events and snapshots */
+    struct capture_thread *capture;    /* of --capture; NULL: none */
+    struct coordinator *coordinator;   /* the agents of this coordinator; NULL: none */
     struct daemon_query query[COORDINATOR_QUERIES];
-    struct fabric_audit *audit; /* of COORDINATOR_AUDIT: parts that have come; NULL: no memory */
-    uint64_t audit_ns;          /* emu_now_ns() when it began */
+    struct fabric_audit *audit; /* sum of COORDINATOR_AUDIT so far; NULL: no memory */
+    uint64_t audit_ns;          /* emu_now_ns() at its start */
     struct {
-        bool *lost;    /* by cable between hosts: it leads nowhere; NULL: there are none */
-        bool *mended;  /* and since then it does again, which is yet to be seen to */
-        bool *now;     /* those of one loss, while it is noted */
-        bool news;     /* some have been lost, and nothing was done yet */
-        bool heals;    /* some have been mended, and nothing was done yet */
-        bool severed;  /* some are lost that nothing can be sent around */
-        uint64_t gone; /* by host, bits: it was lost, and what was combined there is yet to fail; */
-        uint64_t back; /* it is back, and has not been let in; */
-        uint64_t joins; /* it has, and some of its links are not up yet */
-    } remote;           /* daemon/far.c's */
+        bool *lost;     /* by cable between hosts: it is down; NULL: this is the only host */
+        bool *mended;   /* by cable: it was lost and works again, which settle_mended() handles */
+        bool *now;      /* scratch: the cables of one loss */
+        bool news;      /* `lost` has changed and was not handled yet */
+        bool heals;     /* `mended` has changed and was not handled yet */
+        bool severed;   /* a cable is lost, and the profile cannot send around it */
+        uint64_t gone;  /* bit per host: lost, and its collectives have not been failed yet; */
+        uint64_t back;  /* restarted, and waiting to be admitted; */
+        uint64_t joins; /* admitted, and some of its links are not up yet */
+    } remote;           /* far.c */
 
-    /* Waits for cores since the last sample. Owner: daemon/waits.c. */
+    /* Waits for cores since the last sample. Owner: waits.c. */
     struct {
-        struct waits *fabric; /* this process's; NULL: they cannot be seen */
+        struct waits *fabric; /* this process's; NULL: they cannot be read */
         uint64_t sample_ns;   /* when the last sample was taken */
         uint64_t next_ns;     /* no sample before this time, since one takes time */
         uint64_t ns;          /* of processes that have left since then */
@@ -130,60 +131,159 @@ struct daemon {
     } waits;
 };
 
-/** daemon_client_free - it is closed. */
+/* --- client.c: connections ------------------------------------------------------------- */
+
+/** daemon_accept - accept one connection, or reject it with a reason. */
+void daemon_accept(struct daemon *daemon);
+
+/** daemon_client_new - a client on @fd. NULL: no memory; the caller keeps @fd. */
+struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
+
+/**
+ * daemon_client_gone - mark @client; it is closed at the end of the round, when no caller uses it.
+ * daemon_client_close() - close its connection. daemon_client_free() - free it after that.
+ */
+void daemon_client_gone(struct daemon *daemon, struct client *client);
+void daemon_client_close(struct daemon *daemon, struct client *client);
 void daemon_client_free(struct client *client);
 
-/** daemon_signal - send @signal to the client's process. False: it is gone. */
+/** daemon_client_events - register the epoll events that @client's state needs. */
+void daemon_client_events(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_client_count - update the sum of the memory of all buffers. Above CONN_EXCESS_MAX, close
+ * the clients that have most of it: they do not read.
+ */
+void daemon_client_count(struct daemon *daemon, struct client *client);
+
+/** daemon_client_flush - send queued bytes, as many as the socket takes. */
+void daemon_client_flush(struct daemon *daemon, struct client *client);
+
+/** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
+uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
+
+/** daemon_send - queue @message, put it, and send what the socket takes. */
+void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
+
+/** daemon_send_line - the same for a line of telemetry, conn_put_line(). */
+void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
+
+/** daemon_send_with - the same with descriptors, which pass to the client: conn_put_with(). */
+void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
+                      const int pass[EMU_JSON_FDS]);
+
+/** daemon_reply_error - answer {"ok":false,…} with one line for the user. */
+void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
+
+/** daemon_signal - send @signal to the client's process. False: it has ended. */
 bool daemon_signal(const struct client *client, int signal);
 
 /**
- * daemon_freeze - the client's process stands still, or goes on, for a fault; the supervisor is
- * told the first time, and has it go on when this process is no more. False: it is gone, or could
- * not be listed.
+ * daemon_freeze - a fault stops the client's process (@stands), or resumes it. The supervisor is
+ * notified the first time, and resumes the process if this one dies. False: the process has ended,
+ * or there is no memory or descriptor to list it.
  */
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
 
-/** daemon_host_of - the name of the host that @node is on; NULL: there is one host. */
-const char *daemon_host_of(const struct daemon *daemon, uint32_t node);
+/** daemon_subscribe - a request for all events. */
+void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/** daemon_host_add - the same as a field of @one. */
-void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one);
+/** daemon_notify_owner - send @event to the supervisor if it still runs, and put it. */
+void daemon_notify_owner(struct daemon *daemon, struct json_object *event);
 
-/** daemon_hosts_report - all hosts and their links, in @report; of one host alone nothing. */
-void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
+/** daemon_publish - send @event to all subscribers, write it to the files, and put it. */
+void daemon_publish(struct daemon *daemon, struct json_object *event);
 
-/** daemon_connections_of - connections of process @pid on @host. @ctx: the daemon. */
-uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
+/** daemon_event - an event at @at_ps (daemon_now_ps()); "s": seconds since the fabric's start. */
+struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
 
-/** daemon_accept - take one connection, or tell the caller why not. */
-void daemon_accept(struct daemon *daemon);
+/** daemon_has_subscribers - does daemon_publish() reach a subscriber or a file? */
+bool daemon_has_subscribers(const struct daemon *daemon);
 
-/** daemon_client_new - a client on @fd. NULL: no memory; @fd is still the caller's. */
-struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
+/** daemon_now_ps - the host's monotonic clock. */
+static inline uint64_t daemon_now_ps(void)
+{
+    return emu_now_ns() * 1000u;
+}
 
-/* daemon/groups.c: what a member of a group does, answered. */
+/* --- daemon.c: the loop ----------------------------------------------------------------- */
+
+/** daemon_watch - wake the loop when @fd is readable; @what: address that identifies it. -errno. */
+int daemon_watch(struct daemon *daemon, int fd, const void *what);
+
+/**
+ * daemon_timer_open - create a timer that wakes the loop. Returns its descriptor or -errno.
+ * daemon_timer_set() - let it expire once at @at_ns of emu_now_ns(); EMU_NEVER: disarm it.
+ */
+int daemon_timer_open(struct daemon *daemon, const void *what);
+void daemon_timer_set(int timer, uint64_t at_ns);
+
+/** daemon_tick_when - arm the tick while a process is attached or the door is deaf. */
+void daemon_tick_when(struct daemon *daemon);
+
+/** daemon_least_ms - the shorter of two time limits; -1: none. Pure. */
+static inline int daemon_least_ms(int a, int b)
+{
+    return b >= 0 && (a < 0 || b < a) ? b : a;
+}
+
+/** daemon_cut_off - the process at @node does not receive: notify it and the supervisor. */
+void daemon_cut_off(struct daemon *daemon, uint32_t node);
+
+/**
+ * daemon_reap - handle all deaths that were noticed and not handled yet; then their nodes are free.
+ * At the end of a round, and before a process attaches.
+ */
+void daemon_reap(struct daemon *daemon);
+
+/* --- request.c -------------------------------------------------------------------------- */
+
+/**
+ * daemon_request - answer one request of @client. If the answer needs other hosts, query them; no
+ * more of the client's requests are read until they have answered.
+ */
+void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/**
+ * daemon_queries_settle - at the end of a round: answer the requests whose queries are complete.
+ * daemon_queries_wait_ms() - how long the loop may sleep for them; -1: no query is in progress.
+ * daemon_queries_end() - answer all with an error, because the fabric ends.
+ */
+void daemon_queries_settle(struct daemon *daemon);
+int daemon_queries_wait_ms(struct daemon *daemon);
+void daemon_queries_end(struct daemon *daemon);
+
+/** daemon_report - the report so far. The caller puts it. */
+struct json_object *daemon_report(struct daemon *daemon);
+
+/** daemon_node_free - detach @client from its node and free the node. @dead: the process ended. */
+void daemon_node_free(struct daemon *daemon, struct client *client, bool dead);
+
+/* --- groups.c ---------------------------------------------------------------------------- */
+
+/* Requests of a group's members. */
 void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /**
- * daemon_group_fail - nothing of group @id can end any more: its members are told @why, a line that
- * names the switch or the cable.
+ * daemon_group_fail - no operation of group @id can complete any more: notify its members. @why: a
+ * line that names the switch or the cable.
  */
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
- * daemon_groups_quit - @client goes, and with it whatever group it has not left.
- * Returns by node the numbers of those that its process is or was to be a member of, too; NULL:
- * none. The array is the caller's to free, and the lists in it to put.
+ * daemon_groups_quit - remove @client from all of its groups, which breaks them. Returns, by node,
+ * a list of the broken groups that the node's process is a member of or invited to; NULL: none. The
+ * caller frees the array and puts the lists.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_groups_break_unreachable - groups with members that do not reach each other are broken, if
- * they were not before. Returns the same of them.
- */
+ * daemon_groups_break_unreachable - break the groups with members that cannot reach each other;
+ * likewise. */
 struct json_object **daemon_groups_break_unreachable(struct daemon *daemon);
 
 /** daemon_groups_each - call @each for every group, with the members that have joined it. */
@@ -192,13 +292,65 @@ void daemon_groups_each(struct daemon *daemon,
                                      uint32_t count),
                         void *context);
 
-/** daemon_groups_free - forget all; the fabric's groups stay. */
+/** daemon_groups_free - free the list of groups. The groups in the fabric stay. */
 void daemon_groups_free(struct daemon *daemon);
 
+/* --- death.c ----------------------------------------------------------------------------- */
+
+/** daemon_left - @client detaches: free its node and break the groups that it did not leave. */
+void daemon_left(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_died - @client, which is gone, had not detached: free its node and notify all others. A
+ * send may find further clients that are gone; daemon_reap() handles them.
+ */
+void daemon_died(struct daemon *daemon, struct client *client);
+
+/** daemon_notify_broken - @by left the groups in @lists: notify their members. Frees @lists. */
+void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
+
+/**
+ * daemon_notify_unreachable - notify processes of the nodes they cannot reach and of groups broken
+ * by that. */
+void daemon_notify_unreachable(struct daemon *daemon);
+
+/** daemon_exiting_add - take over @client, which died and is closed, until the cause is known. */
+void daemon_exiting_add(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_exiting_report - record, report and free, in order, the dead whose cause is known. @all:
+ * also the others. Never waits.
+ */
+void daemon_exiting_report(struct daemon *daemon, bool all);
+
+/** daemon_exiting_wait_ms - how long the loop may sleep for them; -1: there are none. */
+int daemon_exiting_wait_ms(const struct daemon *daemon);
+
+/* --- far.c ------------------------------------------------------------------------------- */
+
+/**
+ * daemon_remote_open - connect to the hosts of daemon->config->hosts, as their coordinator. Errors:
+ * as coordinator_open(). daemon_remote_settle() - at the end of a round: handle lost and resynced
+ * hosts and links. daemon_remote_tick() - once a second: report processes that cannot reach each
+ * other.
+ * daemon_remote_close() - shut the other hosts down: coordinator_close().
+ */
+int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
+void daemon_remote_settle(struct daemon *daemon);
+void daemon_remote_tick(struct daemon *daemon);
+void daemon_remote_close(struct daemon *daemon, const char *why);
+
+/** daemon_host_add - add to @one the name of the host of @node, if there are several hosts. */
+void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one);
+
+/** daemon_hosts_report - add all hosts and their links to @report, if there are several. */
+void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
+
+/* --- capture.c --------------------------------------------------------------------------- */
+
 /*
- * daemon/capture.c: requests to begin and to end a capture; @client is closed, and its
- * capture ends; the capture of daemon->config, from the start to the end. Errors: as
- * capture_begin().
+ * Requests to start and to stop a capture; _left: @client closes, which ends its capture; _open and
+ * _close: the capture of daemon->config, for the fabric's lifetime. Errors: as capture_begin().
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -206,168 +358,45 @@ void daemon_capture_left(struct daemon *daemon, struct client *client);
 int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_capture_close(struct daemon *daemon);
 
-/** daemon_subscribe - the request of whoever wants all events. */
-void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
+/* --- waits.c ----------------------------------------------------------------------------- */
 
-/** daemon_notify_owner - @event goes to the supervisor, if it is still there; it is put. */
-void daemon_notify_owner(struct daemon *daemon, struct json_object *event);
-
-/** daemon_publish - @event goes to all who have subscribed, and into the file; it is put. */
-void daemon_publish(struct daemon *daemon, struct json_object *event);
-
-/** daemon_event - one of @at_ps, which is said in seconds since the fabric's start: "s". */
-struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
-
-/** daemon_now_ps - by the host's clock, as began_ps. */
-static inline uint64_t daemon_now_ps(void)
-{
-    return emu_now_ns() * 1000u;
-}
-
-/** daemon_has_subscribers - is there anybody to tell? */
-bool daemon_has_subscribers(const struct daemon *daemon);
-
-/** daemon_report - the report so far. The caller's to put. */
-struct json_object *daemon_report(struct daemon *daemon);
-
-/**
- * daemon_request - answer one request of @client, or, where other hosts have a part in the answer,
- * have them asked; until it is there no more of its requests are read.
- */
-void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
-
-/** daemon_least_ms - the shorter of two times to sleep at most; -1: without limit. Pure. */
-static inline int daemon_least_ms(int a, int b)
-{
-    return b >= 0 && (a < 0 || b < a) ? b : a;
-}
-
-/**
- * daemon_queries_settle - answer those who waited for other hosts that have all answered, at the
- * end of a round. daemon_queries_wait_ms() - to sleep for them at most; -1: nobody waits.
- * daemon_queries_end() - they are told that the fabric ends.
- */
-void daemon_queries_settle(struct daemon *daemon);
-int daemon_queries_wait_ms(struct daemon *daemon);
-void daemon_queries_end(struct daemon *daemon);
-
-/** daemon_reply_error - answer with {"ok":false,…}; @error is one line for the user. */
-void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error);
-
-/** daemon_send - queue @message and send what the socket takes. */
-void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
-
-/** daemon_send_line - the same of a line that is JSON already, without its end. */
-void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
-
-/** daemon_send_with - the same, with descriptors that pass to the client: see conn_put_with(). */
-void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
-                      const int pass[EMU_JSON_FDS]);
-
-/**
- * daemon_node_free - @client is no longer attached: free its node. @dead: its process has ended.
- */
-void daemon_node_free(struct daemon *daemon, struct client *client, bool dead);
-
-/**
- * daemon_notify - what others are to know: everybody, that the process of @dead died; and those who
- * are in @lists, as daemon_groups_quit() gives them, that these groups are broken. Frees @lists.
- */
-void daemon_notify(struct daemon *daemon, const struct client *dead, struct json_object **lists);
-
-/** daemon_notify_broken - the same of groups that the process of node @by is in no more. */
-void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
-
-/**
- * daemon_notify_unreachable - tell all attached with whom no way joins them any more
- * (fabric_reaches()), and which of their groups are broken for that.
- */
-void daemon_notify_unreachable(struct daemon *daemon);
-
-/** daemon_cut_off - the process at @node does not take its segments: it and others are told. */
-void daemon_cut_off(struct daemon *daemon, uint32_t node);
-
-/**
- * daemon_remote_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
- * coordinator_open(). daemon_remote_settle() - do what is to be done for hosts and host links that
- * were lost, at the end of a round. daemon_remote_tick() - once a second: the same of what was
- * posted since. daemon_remote_close() - make the other hosts end: coordinator_close().
- */
-int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
-void daemon_remote_settle(struct daemon *daemon);
-void daemon_remote_tick(struct daemon *daemon);
-void daemon_remote_close(struct daemon *daemon, const char *why);
-
-/**
- * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
- * Telling may find that others are gone; their turn comes after, in the loop of daemon.c.
- */
-void daemon_died(struct daemon *daemon, struct client *client);
-
-/**
- * daemon_reap - all that have died and were not seen to yet: their nodes are free when this
- * returns. At the end of a round; and when a node is asked for that a dead one may still have.
- */
-void daemon_reap(struct daemon *daemon);
-
-/** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
-void daemon_left(struct daemon *daemon, struct client *client);
-
-/** daemon_exiting_add - take over @client, which died and is closed, until it is known how. */
-void daemon_exiting_add(struct daemon *daemon, struct client *client);
-
-/**
- * daemon_exiting_report - for each process whose end is known, in order: record it, tell the owner,
- * and free it.
- * @all: as well as it is known. Never waits.
- */
-void daemon_exiting_report(struct daemon *daemon, bool all);
-
-/** daemon_exiting_wait_ms - how long to sleep for them at most; -1 when there are none. */
-int daemon_exiting_wait_ms(const struct daemon *daemon);
-
-/**
- * daemon_waits_open, daemon_waits_close - begin and end sampling the waits of the fabric's own
- * threads.
- */
+/** daemon_waits_open, daemon_waits_close - start and stop sampling the fabric's own threads. */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
-/** daemon_waits_attach - sample @client's process from now on. It has its node. */
-void daemon_waits_attach(struct daemon *daemon, struct client *client);
-
 /**
- * daemon_waits_detach - for the last time. @client still has its node. @dead: it has no more to
- * show.
+ * daemon_waits_attach - start sampling @client's process. daemon_waits_detach() - take the last
+ * sample. @dead: its counters cannot be read any more. @client has its node in both.
  */
+void daemon_waits_attach(struct daemon *daemon, struct client *client);
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
 
 /**
- * daemon_waits_tick - look at all, unless the last time took so long that it cannot be afforded
- * yet.
+ * daemon_waits_sample - sample all processes, so that the record is current. daemon_waits_tick() -
+ * the same, unless the last sample took so long that it is too early for another.
  */
+void daemon_waits_sample(struct daemon *daemon);
 void daemon_waits_tick(struct daemon *daemon);
 
-/** daemon_waits_sample - look at all, for the record to be as of now. */
-void daemon_waits_sample(struct daemon *daemon);
+/* --- standstill.c ------------------------------------------------------------------------ */
 
 /**
- * daemon_standstill_attach, daemon_standstill_detach - what @client's process has pending is looked
- * at between the two; the last time in the second. It has its node.
+ * daemon_standstill_attach - start sampling the pending operations of @client's process.
+ * daemon_standstill_detach() - take the last sample. @client has its node in both.
  */
 void daemon_standstill_attach(struct daemon *daemon, struct client *client);
 void daemon_standstill_detach(struct daemon *daemon, struct client *client);
 
-/** daemon_standstill_tick - look at all; tell the supervisor when nothing moves. */
+/** daemon_standstill_tick - sample all processes; notify the supervisor if nothing moves. */
 void daemon_standstill_tick(struct daemon *daemon);
 
-/** daemon_standstill_client - add to @one what @client is known to have pending. */
+/** daemon_process_build - an object with node, host, pid and command of an attached process. */
+struct json_object *daemon_process_build(const struct daemon *daemon, const struct client *client);
+
+/** daemon_standstill_client - add to @one the pending operations of @client, as sampled last. */
 void daemon_standstill_client(const struct client *client, struct json_object *one);
 
-/** daemon_standstill_add - look at all, and add to @reply what waits for what ("standstill"). */
+/** daemon_standstill_add - sample all processes, and add "standstill" to @reply. */
 void daemon_standstill_add(struct daemon *daemon, struct json_object *reply);
-
-/** daemon_tick_when - arm the timer while somebody is attached or the daemon deaf. */
-void daemon_tick_when(struct daemon *daemon);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - the collectives that wait: who has come, who is missing, who does something else.
+ * collectives.c - the waiting collectives: which members have entered, are missing or differ.
  *
- * Collectives of a group are numbered the same at every member. The one that has waited longest is
- * what it is for most of those who are in it; a member with a lower number has not entered it, one
- * with a higher number is through. What the network has of contributions is looked up there and
- * stands above what a process says of itself. What an absent process said last may not be so any
- * more: that it waits counts only where nobody else does, and somebody is surely missing.
+ * The collectives of a group have the same numbers at every member. For each group, the oldest
+ * collective with a waiting member is listed, as described by most of the members in it. A member
+ * with a lower number has not entered it; one with a higher number has completed it. The network's
+ * own record of contributions takes precedence over the report of a process. The last report of an
+ * absent process may be outdated, so its wait counts only if no other member waits, and only if a
+ * contribution is surely missing.
  */
 #include <stdlib.h>
 
@@ -18,10 +19,10 @@
 #include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 
-#define GAPS_MAX        16u /* partial results of one that are listed */
-#define COLLECTIVES_MAX 16u /* that are listed */
+#define GAPS_MAX        16u /* listed partial results of one collective */
+#define COLLECTIVES_MAX 16u /* listed collectives */
 
-/* --- what a collective is ----------------------------------------------------------- */
+/* --- description of a collective ------------------------------------------------------ */
 
 static const char *const op_names[EMU_OPS] = {
     [EMU_SUM] = "sum",          [EMU_MIN] = "minimum",      [EMU_MAX] = "maximum",
@@ -66,7 +67,8 @@ static bool same_what(const struct emu_pending_what *a, const struct emu_pending
            a->root == b->root;
 }
 
-const struct emu_pending_group *standstill_group(const struct client *client, uint32_t id)
+/* The process's report on group @id, or NULL. */
+static const struct emu_pending_group *reported_group(const struct client *client, uint32_t id)
 {
     const struct emu_pending *pending = client && client->sample ? &client->sample->pending : NULL;
 
@@ -76,22 +78,23 @@ const struct emu_pending_group *standstill_group(const struct client *client, ui
     return NULL;
 }
 
-/* --- a group's members, side by side ------------------------------------------------ */
+/* --- comparison of a group's members --------------------------------------------------- */
 
 struct member_look {
     uint32_t node;
-    const struct emu_pending_group *says;   /* NULL: it says nothing of this group */
-    const struct fabric_contribution *part; /* of the network; NULL: nothing is known there */
-    bool absent;                            /* it says nothing any more */
+    const struct emu_pending_group *says;   /* report on this group; NULL: none */
+    const struct fabric_contribution *part; /* the network's record; NULL: none */
+    bool absent;                            /* struct standstill_sample */
 };
 
-/* A group whose oldest collective waits. */
+/* The oldest waiting collective of a group. */
 struct group_look {
     uint32_t id, count;
     struct member_look *member;
-    const struct emu_pending_group *waits; /* of the member that has waited longest for it */
-    bool heard;                            /* somebody who is not absent waits for it */
-    const struct emu_mismatch *mismatch;   /* of contributions in the network; NULL: none */
+    const struct emu_pending_group *waits; /* the collective, as a member reports it */
+    bool heard;                            /* a member that is not absent waits for it */
+    /* mismatch of contributions in switches; NULL: none */
+    const struct emu_mismatch *mismatch;
     uint64_t now_ns;
 };
 
@@ -100,7 +103,7 @@ static bool is_in(const struct member_look *member, const struct emu_pending_gro
     return member->says && member->says->since_ns && member->says->number == it->number;
 }
 
-/* The oldest collective that a member waits in, of those that are @absent or of the others. */
+/* The oldest collective that an @absent member, or else one that is not absent, waits in. */
 static const struct emu_pending_group *oldest_of(const struct group_look *group, bool absent)
 {
     const struct emu_pending_group *oldest = NULL;
@@ -116,7 +119,7 @@ static const struct emu_pending_group *oldest_of(const struct group_look *group,
     return oldest;
 }
 
-/* The oldest collective that somebody waits in, as most who are in it say it is. False: none is. */
+/* Find the oldest waiting collective, as described by most of its members. False: none waits. */
 static bool group_find(struct group_look *group)
 {
     uint32_t most = 0;
@@ -155,15 +158,14 @@ static uint64_t group_age(const struct group_look *group)
     return age_ns;
 }
 
-/* Does the network have to see something of the member, before the collective can end? */
+/* Does the collective need a contribution of this member that a switch or adapter combines? */
 static bool contributes(const struct group_look *group, const struct member_look *member)
 {
     const struct emu_pending_what *what = &group->waits->what;
-
     const struct emu_kind_traits *kind = emu_kind_traits(what->kind);
 
     if (!kind->folds)
-        return false; /* no switch counts these */
+        return false;
     return kind->root != EMU_ROOT_RECEIVES || what->root != member->node;
 }
 
@@ -173,8 +175,8 @@ static bool has_entered(const struct group_look *group, const struct member_look
 }
 
 /*
- * Entered, and its part is where it belongs. Where parts do not agree, whose come too late are
- * dropped, and it is not they who are missing.
+ * Has the member entered, and has its contribution arrived? After a mismatch later contributions
+ * are dropped; then entering is enough, since those members are not missing.
  */
 static bool has_come(const struct group_look *group, const struct member_look *member)
 {
@@ -210,7 +212,7 @@ static struct json_object *missing_build(const struct topo_graph *graph,
     return one;
 }
 
-/* A contribution, as the network has it. */
+/* One of two mismatching contributions. */
 static struct json_object *mismatch_side(const struct daemon *daemon, const struct emu_hdr *hdr)
 {
     struct emu_pending_what what = {.bytes = hdr->len,
@@ -220,7 +222,7 @@ static struct json_object *mismatch_side(const struct daemon *daemon, const stru
                                     .type = hdr->type};
     struct json_object *one = json_object_new_object();
 
-    if (hdr->src < daemon->config->fabric->graph->nodes)
+    if (hdr->src < daemon->graph->nodes)
         json_add_number(one, "node", hdr->src);
     if (hdr->kind < EMU_KINDS &&
         (!emu_kind_traits(hdr->kind)->has_op || emu_combine_ok(hdr->op, hdr->type)))
@@ -241,7 +243,7 @@ static void add_mismatch(const struct daemon *daemon, const struct emu_mismatch 
     json_object_object_add(to, "mismatch", list);
 }
 
-/* Between which hosts it is, if it is. */
+/* Add the two hosts if a partial result crosses between hosts. */
 static void add_crossing(const struct daemon *daemon, const struct fabric_gap *gap,
                          struct json_object *to)
 {
@@ -255,7 +257,7 @@ static void add_crossing(const struct daemon *daemon, const struct fabric_gap *g
     json_add_text(to, "host", hosts->name[at]);
 }
 
-/* Partial results that are on their way between two switches, for too long. Returns how many. */
+/* Add partial results that are in flight between two switches for too long. Returns how many. */
 static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *group,
                          struct json_object *to)
 {
@@ -266,7 +268,7 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
     for (uint32_t i = 0; i < count && i < GAPS_MAX; i++) {
         struct json_object *one = json_add_number(json_object_new_object(), "from", gap[i].from);
 
-        json_add_switch(one, daemon->config->fabric->graph, gap[i].sw);
+        json_add_switch(one, daemon->graph, gap[i].sw);
         json_object_array_add(list, json_add_number(one, "port", gap[i].port));
         add_crossing(daemon, &gap[i], one);
     }
@@ -275,15 +277,15 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
 }
 
 /*
- * Is it sure that it is missing? That it has not entered is what an absent one said before it may
- * have; what the network has not got of it, is not there.
+ * Is the member surely missing? An absent member may have entered after its last report, so for it
+ * only the network's record counts.
  */
 static bool is_surely_missing(const struct group_look *group, const struct member_look *member)
 {
     return !member->absent || (contributes(group, member) && member->part && member->part->known);
 }
 
-/* Not if absent members alone say that it waits, and nothing is surely missing: it may be over. */
+/* List the collective, unless only absent members wait and none is surely missing. */
 static void collective_add(const struct daemon *daemon, const struct group_look *group,
                            struct json_object *list)
 {
@@ -310,8 +312,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
         } else if (has_come(group, member)) {
             json_object_array_add(arrived, json_object_new_int64(member->node));
         } else {
-            json_object_array_add(missing,
-                                  missing_build(daemon->config->fabric->graph, group, member));
+            json_object_array_add(missing, missing_build(daemon->graph, group, member));
             lacks += is_surely_missing(group, member);
         }
     }
@@ -326,15 +327,13 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
         json_object_put(ret);
 }
 
-/* --- all groups --------------------------------------------------------------------- */
-
 struct collectives {
     struct daemon *daemon;
     struct json_object *list;
     uint64_t now_ns;
 };
 
-/* What the network has of the collective, beside each member. */
+/* Look up the network's record of each member's contribution. */
 static void parts_look(const struct daemon *daemon, struct group_look *group,
                        struct fabric_contribution *part)
 {
@@ -359,7 +358,7 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
             const struct client *client = all->daemon->by_node[nodes[i]];
 
             group.member[i].node = nodes[i];
-            group.member[i].says = standstill_group(client, id);
+            group.member[i].says = reported_group(client, id);
             group.member[i].absent = client && client->sample && client->sample->absent;
         }
         if (group_find(&group)) {

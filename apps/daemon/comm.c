@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.c - the profile of a program's communication: as JSON, and as a few lines.
+ * comm.c - the communication of programs, as JSON and as a summary of a few lines.
  */
-#include "apps/daemon/comm.h"
+#include "apps/daemon/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-#define LINES_MOST     8u /* of collectives, for people */
-#define HEAVY_MOST     3u /* of pairs */
+#define LINES_MOST     8u /* kinds and sizes of collectives in the summary */
+#define HEAVY_MOST     3u /* pairs of nodes in the summary */
 
-/* @kind: as struct fabric_comm counts them, from 0. */
+/* @kind: index in struct fabric_comm. */
 static const char *kind_name(uint32_t kind)
 {
     return emu_kind_traits(EMU_MULTICAST + kind)->collective;
@@ -24,7 +24,7 @@ static const char *kind_name(uint32_t kind)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Where contributions are combined, and results copied. */
+/* The devices that combine contributions and copy results. */
 static const char *network_name(const struct emu_profile *profile, uint32_t kind)
 {
     bool adapters = !emu_profile_switches_combine(profile) && kind != KIND(EMU_MULTICAST) &&
@@ -33,7 +33,7 @@ static const char *network_name(const struct emu_profile *profile, uint32_t kind
     return adapters ? "adapters" : "switches";
 }
 
-/* A time of each call: its sum, over all; the mean; the longest one that was seen. */
+/* The sum, mean and maximum of a time of calls. */
 static struct json_object *times(double sum_ns, double calls, uint64_t longest_ns)
 {
     struct json_object *ret = json_object_new_object();
@@ -43,7 +43,7 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
     return json_add_number(ret, "longest", longest_ns);
 }
 
-/* What all members told of some says how the time of all is split. */
+/* Split the time of all calls in the proportion of the sampled calls. */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
                       const struct fabric_comm_sum *sum)
 {
@@ -146,7 +146,7 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
-/* The names of the listed pairs' nodes in the network's file, by number. */
+/* The names that the network's file gives to the nodes of the listed pairs, by node number. */
 static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
                                        const struct topo_graph *graph)
 {
@@ -214,7 +214,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
     return ret;
 }
 
-/* --- for people --------------------------------------------------------------------- */
+/* --- as text -------------------------------------------------------------------------- */
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
@@ -262,7 +262,7 @@ static int longer(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* Those that took most of all members' time. */
+/* Print the collectives that took most time, summed over members. */
 static void print_collectives(FILE *out, struct json_object *all)
 {
     size_t count = emu_json_count(all);
@@ -299,7 +299,7 @@ static void print_node(FILE *out, struct json_object *names, uint64_t node)
         fprintf(out, " (%s)", json_object_get_string(member(names, number)));
 }
 
-/* The heaviest pairs, without sorting what a large fabric has. */
+/* Print the pairs with most bytes; insertion into a short list avoids sorting all of them. */
 static void print_heaviest(FILE *out, struct json_object *matrix, struct json_object *names)
 {
     struct json_object *heavy[HEAVY_MOST + 1] = {NULL};

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon.c - serves a running fabric's control socket: the loop.
+ * daemon.c - serves a running fabric's control socket: the loop, its timer, start and end.
  *
- * One thread, the fabric's manager, in epoll. No client can hold it up: reads
- * take what is there, some lines of it are answered in turn, and a reply that
- * the socket does not take waits in the client's own buffer. Until it is out no
- * more of that client's requests are read, so who reads nothing has one reply
- * waiting, and what it is told unasked; when all that waits is too much, who
- * has most of it is closed. Nothing wakes an idle fabric: the timer runs only
- * while somebody is attached. Who is let in stands in daemon/door/, what a
- * request does in daemon/request.c and daemon/groups.c, what follows from a
- * death in daemon/death.c.
+ * One thread, the fabric's manager, waits in epoll. No client can block it: a read takes the bytes
+ * that are there, at most LINES_A_TURN requests of a client are answered before the next client,
+ * and no more requests are read from a client until its reply is sent. Nothing wakes an idle
+ * fabric: the timer runs only while a process is attached.
  */
 #include "apps/daemon/daemon.h"
 
@@ -37,132 +32,11 @@
 #include "emu/util/now.h"
 
 #define EVENTS_A_ROUND 64
-#define LINES_A_TURN   16 /* that a client is answered before the next one is */
+#define LINES_A_TURN   16 /* requests of a client that are answered before the next client */
 #define TICK_MS        1000u
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
 
-/* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
-static void client_gone(struct daemon *daemon, struct client *client)
-{
-    client->gone = true;
-    if (client == daemon->owner) {
-        daemon->owner = NULL;
-        daemon->owner_gone = true;
-    }
-}
-
-static void client_events(struct daemon *daemon, struct client *client)
-{
-    struct epoll_event event = {.data.ptr = client};
-
-    event.events = client->conn.out.bytes           ? EPOLLOUT
-                   : client->at_end || client->asks ? 0u
-                                                    : EPOLLIN;
-    if (event.events == client->events)
-        return;
-    client->events = event.events;
-    epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->conn.fd, &event);
-}
-
-/* Who has most waiting; of several the oldest connection. Not the supervisor: it does read. */
-static struct client *largest_client(const struct daemon *daemon)
-{
-    struct client *largest = NULL;
-
-    emu_each_listed (struct client, client, &daemon->clients, link)
-        if (client != daemon->owner && !client->gone && client->excess &&
-            (!largest || client->excess >= largest->excess))
-            largest = client;
-    return largest;
-}
-
-static void count_excess(struct daemon *daemon, struct client *client, size_t excess)
-{
-    daemon->excess += excess - client->excess;
-    client->excess = excess;
-}
-
-/* Count what @client's buffers take now. Too much in all: somebody does not read. */
-static void client_count(struct daemon *daemon, struct client *client)
-{
-    struct client *largest;
-
-    count_excess(daemon, client, conn_excess(&client->conn));
-    while (daemon->excess > CONN_EXCESS_MAX && (largest = largest_client(daemon))) {
-        largest->unread = true;
-        count_excess(daemon, largest, 0); /* it is freed after this round */
-        client_gone(daemon, largest);
-    }
-}
-
-static void client_flush(struct daemon *daemon, struct client *client)
-{
-    int err = conn_flush(&client->conn);
-
-    client_count(daemon, client);
-    if (client->gone)
-        return;
-    if (err ? err != -EAGAIN : client->closing)
-        client_gone(daemon, client);
-    else
-        client_events(daemon, client);
-    daemon->busy = daemon->busy || (client->more && !err);
-}
-
-/* It did not read what it was told, and there is no end to that. */
-static void client_unread(struct daemon *daemon, struct client *client)
-{
-    client->unread = true;
-    client_gone(daemon, client);
-}
-
-void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message)
-{
-    if (client->gone)
-        json_object_put(message);
-    else if (conn_put(&client->conn, message))
-        client_unread(daemon, client);
-    else
-        client_flush(daemon, client);
-}
-
-void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes)
-{
-    if (client->gone)
-        return;
-    if (conn_put_line(&client->conn, line, bytes))
-        client_unread(daemon, client);
-    else
-        client_flush(daemon, client);
-}
-
-void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
-                      const int pass[EMU_JSON_FDS])
-{
-    if (conn_put_with(&client->conn, message, pass))
-        client_unread(daemon, client);
-    else
-        client_flush(daemon, client);
-}
-
-void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error)
-{
-    daemon_send(daemon, client, conn_error(err, error));
-}
-
-static void client_close(struct daemon *daemon, struct client *client)
-{
-    emu_list_del(&client->link);
-    daemon_capture_left(daemon, client);
-    telemetry_serve_left(client);
-    conn_close(&client->conn); /* leaves epoll with it */
-    free(client->sample);
-    client->sample = NULL;
-    count_excess(daemon, client, 0);
-    daemon->admission.connections--;
-}
-
-/* The next who died: each tells all others, and may find more that are gone. */
+/* Search from the start each time: handling a death may find more clients that are gone. */
 static struct client *next_dead(const struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
@@ -186,7 +60,7 @@ static void free_gone(struct daemon *daemon)
         next = at->next;
         if (!client->gone)
             continue;
-        client_close(daemon, client);
+        daemon_client_close(daemon, client);
         if (client->died >= 0)
             daemon_exiting_add(daemon, client);
         else
@@ -195,42 +69,65 @@ static void free_gone(struct daemon *daemon)
     daemon_exiting_report(daemon, false);
 }
 
-static int watch(struct daemon *daemon, int fd, const void *what)
+int daemon_watch(struct daemon *daemon, int fd, const void *what)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what};
 
     return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-/* What came before the end is still answered: a client may send and shut down its side. */
+int daemon_timer_open(struct daemon *daemon, const void *what)
+{
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int err = timer < 0 ? -errno : daemon_watch(daemon, timer, what);
+
+    if (err && timer >= 0)
+        close(timer);
+    return err ? err : timer;
+}
+
+void daemon_timer_set(int timer, uint64_t at_ns)
+{
+    struct itimerspec when = {0};
+
+    if (at_ns != EMU_NEVER) /* 0 would disarm the timer */
+        when.it_value =
+            (struct timespec){(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u) + !at_ns};
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/*
+ * The client has shut down its side. Requests that it sent before are still answered, except if it
+ * is attached: then its process is dead.
+ */
 static void client_end(struct daemon *daemon, struct client *client)
 {
-    if (client->node >= 0 || !client->conn.out.bytes) { /* an attached one is dead */
-        client_gone(daemon, client);
+    if (client->node >= 0 || !client->conn.out.bytes) {
+        daemon_client_gone(daemon, client);
         return;
     }
     client->closing = true;
-    client_events(daemon, client);
+    daemon_client_events(daemon, client);
 }
 
-/* May its next request be read? Not before it has the reply to the last one. */
+/* May the next request be read? Only when the reply to the last one is sent. */
 static bool client_listens(const struct client *client)
 {
     return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
 }
 
-/* Its lines in turn: what is left from the last one first, then what one read gets. */
+/* Answer some requests: those that are left from the last time, or those of one read. */
 static void client_turn(struct daemon *daemon, struct client *client)
 {
     struct json_object *request;
     int lines = 0;
     int got = 0;
 
-    if (client->closing) { /* it has its answer */
-        client_gone(daemon, client);
+    if (client->closing) { /* the reply is sent */
+        daemon_client_gone(daemon, client);
         return;
     }
-    if (!client->more && conn_fill(&client->conn))
+    if (!client->has_lines && conn_fill(&client->conn))
         client->at_end = true;
     for (; lines < LINES_A_TURN && client_listens(client); lines++) {
         got = conn_next(&client->conn, &request);
@@ -248,24 +145,24 @@ static void client_turn(struct daemon *daemon, struct client *client)
         daemon_reply_error(daemon, client, -EMSGSIZE, CONN_LONG_LINE);
     }
     if (!client->gone)
-        client_count(daemon, client);
-    client->more = (lines == LINES_A_TURN || client->conn.out.bytes || client->asks) &&
-                   !client->gone && !client->closing;
+        daemon_client_count(daemon, client);
+    client->has_lines = (lines == LINES_A_TURN || client->conn.out.bytes || client->asks) &&
+                        !client->gone && !client->closing;
     if (client->asks && !client->gone)
-        client_events(daemon, client);
-    daemon->busy = daemon->busy || (client->more && client_listens(client));
-    if (client->at_end && !client->more)
+        daemon_client_events(daemon, client);
+    daemon->busy = daemon->busy || (client->has_lines && client_listens(client));
+    if (client->at_end && !client->has_lines)
         client_end(daemon, client);
 }
 
-/* Those who have lines left from their last turn. */
+/* Serve the clients that have requests left from the last round. */
 static void serve_left(struct daemon *daemon)
 {
     if (!daemon->busy)
         return;
     daemon->busy = false;
     emu_each_listed (struct client, client, &daemon->clients, link)
-        if (client->more && client_listens(client))
+        if (client->has_lines && client_listens(client))
             client_turn(daemon, client);
 }
 
@@ -279,7 +176,7 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
-/* Somebody is stopped, in a debugger or by a signal: it counts as dead if that lasts too long. */
+/* A process that a debugger or a signal has stopped for too long counts as dead. */
 static void tick_stopped(struct daemon *daemon)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.stopped_ms);
@@ -294,7 +191,7 @@ static void tick_stopped(struct daemon *daemon)
         if (!client->stopped)
             continue;
         daemon_send(daemon, client, conn_event("stopped"));
-        client_gone(daemon, client);
+        daemon_client_gone(daemon, client);
     }
 }
 
@@ -320,7 +217,7 @@ static void tick(struct daemon *daemon)
     tick_stopped(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
-    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* nobody says which */
+    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* more nodes than the array holds */
     for (uint32_t i = 0; i < count && i < 64; i++)
         daemon_cut_off(daemon, nodes[i]);
     daemon_remote_tick(daemon);
@@ -330,7 +227,7 @@ static void tick(struct daemon *daemon)
     }
 }
 
-/* @most_ms: to wait for something to serve; -1: without limit. */
+/* One pass of the loop. @most_ms: longest wait for an event; -1: without limit. */
 static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_A_ROUND];
@@ -361,10 +258,10 @@ static void serve_round(struct daemon *daemon, int most_ms)
             coordinator_serve(daemon->coordinator);
         } else if (what != &daemon->exiting && !client->gone) {
             if (client->conn.out.bytes)
-                client_flush(daemon, client);
+                daemon_client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
-                client_gone(daemon, client); /* it does not wait for its answer */
-            if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
+                daemon_client_gone(daemon, client); /* it no longer waits for the answer */
+            if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_turn(daemon, client);
         }
     }
@@ -383,29 +280,9 @@ static int make_id(char *ret, size_t ret_bytes)
     return 0;
 }
 
-bool daemon_signal(const struct client *client, int signal)
-{
-    return client->remote ? coordinator_process_signal(client->remote, signal)
-                          : kill(client->pid, signal) == 0;
-}
-
-bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
-{
-    /* one on another host is listed there */
-    int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
-    bool is_done;
-
-    if (listed > 0)
-        daemon_notify_owner(daemon, conn_frozen(client->pid));
-    is_done = listed >= 0 && daemon_signal(client, stands ? SIGSTOP : SIGCONT);
-    if (is_done)
-        client->frozen = stands;
-    return is_done;
-}
-
 static int daemon_open(struct daemon *daemon)
 {
-    const struct topo_graph *graph = daemon->config->fabric->graph;
+    const struct topo_graph *graph = daemon->graph;
     int err = 0;
 
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
@@ -414,9 +291,10 @@ static int daemon_open(struct daemon *daemon)
     emu_list_init(&daemon->exiting);
     if (!daemon->by_node || !daemon->last_rank)
         err = -ENOMEM;
-    else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
-             (daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
+    else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
         err = -errno;
+    if (!err && (daemon->timer = daemon_timer_open(daemon, &daemon->timer)) < 0)
+        err = daemon->timer;
     if (!err)
         err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
     if (!err) {
@@ -424,9 +302,7 @@ static int daemon_open(struct daemon *daemon)
         err = admission_open(&daemon->admission);
     }
     if (!err)
-        err = watch(daemon, daemon->config->signal_fd, &daemon->config->signal_fd);
-    if (!err)
-        err = watch(daemon, daemon->timer, &daemon->timer);
+        err = daemon_watch(daemon, daemon->config->signal_fd, &daemon->config->signal_fd);
     if (!err) {
         daemon->owner = daemon_client_new(daemon, daemon->config->owner_fd, daemon->config->owner);
         err = daemon->owner ? 0 : -ENOMEM;
@@ -436,19 +312,19 @@ static int daemon_open(struct daemon *daemon)
     return err;
 }
 
-/* @why: why the fabric has failed; NULL: it ends in order. */
+/* @why: why the fabric has failed; NULL: it was shut down. */
 static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_exiting_report(daemon, true);
     telemetry_serve_close(daemon);
     timeline_serve_close(daemon);
     daemon_faults_close(daemon);
-    procs_thaw(&daemon->frozen); /* those, too, that have no node any more */
+    procs_thaw(&daemon->frozen); /* also processes that are no longer attached */
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {
         struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
 
-        client_close(daemon, client);
+        daemon_client_close(daemon, client);
         daemon_client_free(client);
     }
     daemon_capture_close(daemon);
@@ -475,9 +351,9 @@ static bool is_far_attached(const struct daemon *daemon)
 }
 
 /*
- * Of processes on other hosts the supervisor knows nothing: a launcher that has ended may have left
- * some that are about to, and what they did last may still be on its way here. They have as long
- * as what it started on this host has (--bound term), and half of what the fabric itself has.
+ * Wait for processes on other hosts to detach. The supervisor does not see these processes, so the
+ * launcher may have ended before them, and their last requests may not have arrived yet. They get
+ * as much time as the processes of this host (--bound term), and at most half of --bound stop.
  */
 static void await_far(struct daemon *daemon)
 {
@@ -490,7 +366,7 @@ static void await_far(struct daemon *daemon)
         serve_round(daemon, (int)left_ms);
 }
 
-/* Tell everybody, and hand the final report to the supervisor. */
+/* Announce the shutdown, and send the final report to the supervisor. */
 static void say_goodbye(struct daemon *daemon)
 {
     struct json_object *ended = conn_event("ended"), *report;
@@ -509,7 +385,7 @@ static void say_goodbye(struct daemon *daemon)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
 
-/* Nothing that is asked for is refused any more: what the files held goes. */
+/* The run can no longer be refused, so truncate the output files. */
 static int files_begin(const struct daemon_config *config, char *error, size_t error_bytes)
 {
     int err = output_begin(config->events_fd);
@@ -521,10 +397,7 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
-/*
- * Write the origin as the first line of the file of events. The file of snapshots has it in its
- * shape.
- */
+/* Write the origin to the file of events. The other file has it in the shape record. */
 static void events_begin(struct daemon *daemon)
 {
     struct json_object *event = conn_event("origin");
@@ -537,7 +410,7 @@ static void events_begin(struct daemon *daemon)
     json_object_put(event);
 }
 
-/* Why the fabric has failed, for the other hosts; NULL: it ends in order. */
+/* Why the fabric has failed, for the other hosts; NULL: it was shut down. */
 static const char *why_ends(const struct daemon *daemon, int err, const char *error)
 {
     if (err)
@@ -550,6 +423,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
 {
     struct daemon daemon = {.fabric = fabric,
                             .config = config,
+                            .graph = config->fabric->graph,
                             .epoll = -1,
                             .timer = -1,
                             .admission = {.listen_fd = &config->listen_fd,
@@ -582,13 +456,13 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
             serve_round(&daemon, -1);
         if (!daemon.owner_gone)
             say_goodbye(&daemon);
-    } else if (daemon.owner && *error) { /* while there is a line to it */
+    } else if (daemon.owner && *error) {
         daemon_send(&daemon, daemon.owner, json_add_text(conn_event("failed"), "error", error));
         if (daemon.owner)
             conn_drain(&daemon.owner->conn, LAST_FLUSH_MS);
     }
     if (err && daemon.owner)
-        daemon.owner->conn.fd = -1; /* it is the caller's still, who says why over it */
+        daemon.owner->conn.fd = -1; /* the caller keeps it, and reports the error over it */
     daemon_close(&daemon, why_ends(&daemon, err, error));
     if (err)
         return err;

@@ -15,75 +15,74 @@
 #include "apps/fault/fault.h"
 #include "apps/cluster/coordinator/coordinator.h"
 
-#define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
+#define DAEMON_DEATHS_MAX 64 /* deaths that a report lists */
 
-/* A process that went without detaching. */
+/* A process that ended without detaching. */
 struct daemon_death {
     uint32_t node;
     pid_t pid;
-    char command[16]; /* its name, as the kernel has it */
+    char command[16]; /* the kernel's name of the process */
     char how[96];     /* "killed by signal 9", "ended without detaching", … */
 };
 
 /*
- * Clock real: how much of the time while processes were attached may not have been the network's,
- * because the host's cores were taken (daemon/waits.c, docs/manual.md).
+ * On clock real: an upper bound of the time that programs lost because the host's cores were busy
+ * (daemon/waits.c, docs/manual.md).
  */
 struct daemon_waits {
-    uint64_t attached_ns; /* somebody was attached */
-    uint64_t late_ns;     /* of that, at most: a thread waited for a core, or an edge was full */
-    uint64_t programs_ns; /* waited by all threads of attached processes together */
-    uint64_t fabric_ns;   /* the same of the fabric's */
+    uint64_t attached_ns; /* time with attached processes */
+    uint64_t late_ns;     /* upper bound of the part in which a thread or a full ring waited */
+    uint64_t programs_ns; /* sum of the waits of all threads of attached processes */
+    uint64_t fabric_ns;   /* sum of the waits of the fabric's threads */
     uint64_t full_ns;     /* fabric_full_ns() */
-    uint64_t longest_ns;  /* waited by the threads of the process that waited most: */
-    pid_t longest_pid;    /* 0: none did */
+    uint64_t longest_ns;  /* sum of the waits of the process that waited most */
+    pid_t longest_pid;    /* that process; 0: none waited */
     uint32_t longest_node;
     char longest_command[16];
-    uint32_t unseen; /* processes of which it is not known */
+    uint32_t unseen; /* processes whose waits are unknown */
 };
 
-/* What the control socket saw since the start. */
+/* Counts of the control socket since the start. */
 struct daemon_record {
     struct daemon_waits waits;
-    uint64_t attaches;     /* that were granted */
-    uint64_t refused;      /* because every node was taken */
-    uint64_t outside;      /* processes whose MPI messages do not pass the fabric */
-    char outside_why[200]; /* the reason that the first of them gave */
-    uint64_t cut_off;      /* processes that did not take their segments */
-    /* goodbyes of leaving processes that were not complete in time */
-    uint64_t goodbyes_late;
-    uint32_t peak;                                /* nodes attached at the same time, at most */
-    uint32_t died;                                /* processes that died */
-    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */
+    uint64_t attaches;      /* granted requests */
+    uint64_t refused;       /* requests when every node was in use */
+    uint64_t outside;       /* processes whose MPI messages use another transport */
+    char outside_why[200];  /* the reason given by the first one */
+    uint64_t cut_off;       /* processes that did not take their segments */
+    uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
+    uint32_t peak;          /* most nodes attached at the same time */
+    uint32_t died;          /* processes that ended without detaching */
+    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first ones */
 };
 
 struct daemon_config {
-    const struct fabric_config *fabric;     /* what the fabric was started with */
-    int listen_fd;                          /* listening control socket; the caller's to close */
-    int signal_fd;                          /* readable when the fabric is to end; the caller's */
+    const struct fabric_config *fabric;     /* configuration of the fabric */
+    int listen_fd;                          /* listening control socket; borrowed */
+    int signal_fd;                          /* readable when the fabric has to end; borrowed */
     int owner_fd;                           /* connection of the supervisor: taken over */
     pid_t owner;                            /* the supervisor */
-    const struct fault_schedule *faults;    /* from the start; NULL: none */
-    const struct capture_plan *capture;     /* from the start; NULL: none */
-    int events_fd;                          /* where events are written, too; -1 */
-    int record_fd;                          /* where these and snapshots are written; -1 */
-    const struct timeline_plan *timeline;   /* from the start; NULL: none */
-    const struct coordinator_config *hosts; /* that this one governs, without `ops`; NULL: none */
+    const struct fault_schedule *faults;    /* --fault; NULL: none */
+    const struct capture_plan *capture;     /* --capture; NULL: none */
+    int events_fd;                          /* file for events; -1: none */
+    int record_fd;                          /* file for events and snapshots; -1: none */
+    const struct timeline_plan *timeline;   /* --timeline; NULL: none */
+    const struct coordinator_config *hosts; /* the agents, without `ops`; NULL: none */
 };
 
 enum daemon_end {
-    DAEMON_SHUTDOWN,   /* asked to, by request or signal */
+    DAEMON_SHUTDOWN,   /* by request or signal */
     DAEMON_OWNER_GONE, /* the supervisor has died */
-    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN, but a file could not be written; a line said so */
+    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN, but a file could not be written; it was reported */
 };
 
 /**
- * daemon_serve - serve until somebody asks for the end, or the owner dies.
+ * daemon_serve - serve until a shutdown is requested, or the supervisor dies.
  *
- * The owner's connection is a client like the others that gets the events
- * "ready", "node_died", "refused", "outside", "cut_off", "frozen" and, last, "ended" with the
- * report. Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's;
- * @error has a line if the schedule of faults cannot be injected. Thread: the fabric's manager.
+ * The supervisor's connection is a client that also gets the events "ready", "node_died",
+ * "refused", "outside", "cut_off", "frozen" and, last, "ended" with the report. Returns enum
+ * daemon_end or a negative errno; on errors the caller keeps owner_fd, and @error may have a line
+ * for the user. Thread: the fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes);

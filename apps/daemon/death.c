@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * death.c - what follows when a process goes: with or without detaching.
+ * death.c - notifications when a process detaches or dies, or when nodes cannot reach each other.
  *
- * One that detaches has said goodbye to those that it knew (nic/host/api/leave.c); only groups
- * that it did not leave are broken. Of a death everybody attached hears, once its node is free. How
- * it ended shows only a moment after it closed its connection: until then it waits among the dying,
- * in order, and is told to the owner and recorded from there.
+ * A process that detaches has disconnected from its peers (nic/host/api/leave.c), so only the
+ * groups that it did not leave are broken. A death is reported to all attached processes as soon as
+ * its node is free. The cause of death becomes known a moment after the connection closed. Until
+ * then the client stays in the list of the dying; after that, the death is recorded and reported to
+ * the supervisor and to subscribers, in order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,17 +20,17 @@
 #include "apps/base/procs.h"
 #include "emu/util/now.h"
 
-#define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
+#define LAST_BREATH_MS 200 /* longest time from the close of a process's files to its end */
 
-/* --- at once ------------------------------------------------------------------------ */
-
-void daemon_notify(struct daemon *daemon, const struct client *dead, struct json_object **lists)
+/* Notify all processes that @dead died, with the groups in @lists that this broke. Frees @lists. */
+static void report_death(struct daemon *daemon, const struct client *dead,
+                         struct json_object **lists)
 {
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
+    uint32_t nodes = daemon->graph->nodes;
     char why[160];
 
     if (dead->remote)
-        snprintf(why, sizeof why, "the process at node %lld is gone: %s", (long long)dead->died,
+        snprintf(why, sizeof why, "the process at node %lld has died: %s", (long long)dead->died,
                  coordinator_process_info(dead->remote)->how);
     for (uint32_t node = 0; node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
@@ -52,7 +53,7 @@ void daemon_notify(struct daemon *daemon, const struct client *dead, struct json
 
 void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists)
 {
-    for (uint32_t node = 0; lists && node < daemon->config->fabric->graph->nodes; node++) {
+    for (uint32_t node = 0; lists && node < daemon->graph->nodes; node++) {
         struct client *peer = daemon->by_node[node];
         struct json_object *event;
 
@@ -73,7 +74,7 @@ void daemon_died(struct daemon *daemon, struct client *client)
 
     client->died = client->node;
     daemon_node_free(daemon, client, true);
-    daemon_notify(daemon, client, shared);
+    report_death(daemon, client, shared);
 }
 
 void daemon_left(struct daemon *daemon, struct client *client)
@@ -85,12 +86,12 @@ void daemon_left(struct daemon *daemon, struct client *client)
     daemon_notify_broken(daemon, node, shared);
 }
 
-/* Those attached whom node @node does not reach, or who do not reach it; NULL: all is well. */
+/* Attached nodes without a route to or from @node; NULL: none. */
 static struct json_object *parted_from(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *nodes = NULL;
 
-    for (uint32_t n = 0; n < daemon->config->fabric->graph->nodes; n++) {
+    for (uint32_t n = 0; n < daemon->graph->nodes; n++) {
         if (!daemon->by_node[n] ||
             (fabric_reaches(daemon->fabric, node, n) && fabric_reaches(daemon->fabric, n, node)))
             continue;
@@ -101,19 +102,22 @@ static struct json_object *parted_from(const struct daemon *daemon, uint32_t nod
     return nodes;
 }
 
-/* Two nodes that no way joins, for who is with both in a group, and reaches all of it itself. */
+/*
+ * Why a group is broken, for a member that itself reaches all nodes: the first pair of nodes
+ * without a route.
+ */
 static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
 {
-    const struct topo_graph *graph = daemon->config->fabric->graph;
+    const struct topo_graph *graph = daemon->graph;
     char from[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
     uint32_t nodes = graph->nodes;
 
-    snprintf(why, bytes, "a link between hosts is lost that the group cannot do without");
+    snprintf(why, bytes, "a link between hosts that the group needs is down");
     for (uint32_t a = 0; a < nodes; a++)
         for (uint32_t b = 0; daemon->by_node[a] && b < nodes; b++)
             if (daemon->by_node[b] && !fabric_reaches(daemon->fabric, a, b)) {
-                snprintf(why, bytes, "no way leads from %s to %s", topo_show_node(graph, a, from),
-                         topo_show_node(graph, b, to));
+                snprintf(why, bytes, "there is no route from %s to %s",
+                         topo_show_node(graph, a, from), topo_show_node(graph, b, to));
                 return;
             }
 }
@@ -121,9 +125,9 @@ static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
 void daemon_notify_unreachable(struct daemon *daemon)
 {
     struct json_object **lists = daemon_groups_break_unreachable(daemon);
-    char why[32 + 2 * TOPO_SHOWN_BYTES];
+    char why[64 + 2 * TOPO_SHOWN_BYTES];
 
-    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+    for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
         struct json_object *groups = lists ? lists[node] : NULL;
         struct json_object *nodes = client ? parted_from(daemon, node) : NULL;
@@ -145,7 +149,7 @@ void daemon_notify_unreachable(struct daemon *daemon)
     free(lists);
 }
 
-/* --- when it is known how ----------------------------------------------------------- */
+/* --- the cause of death ---------------------------------------------------------------- */
 
 void daemon_exiting_add(struct daemon *daemon, struct client *client)
 {
@@ -153,7 +157,7 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
 
     client->pidfd = client->remote ? -1 : pidfd_open(client->pid, 0);
     client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
-    if (client->pidfd >= 0) /* if it cannot be watched, the limit is what wakes us */
+    if (client->pidfd >= 0) /* otherwise the loop wakes at how_by_ms */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);
     emu_list_add(&daemon->exiting, &client->link);
 }
@@ -161,7 +165,7 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
     struct json_object *event = json_add_node(daemon_event(daemon, "node_died", daemon_now_ps()),
-                                              daemon->config->fabric->graph, death->node);
+                                              daemon->graph, death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;
@@ -179,7 +183,7 @@ static struct client *first_dying(const struct daemon *daemon)
     return emu_list_entry(daemon->exiting.next, struct client, link);
 }
 
-/* As well as can be seen; false: it is not known yet. */
+/* Describe the cause of death as far as it is known. False: it may become known later. */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
     const struct coordinator_process_info *remote;
@@ -187,7 +191,7 @@ static bool how_it_ended(const struct client *client, char *how, size_t how_byte
     if (!client->remote)
         return procs_exit_reason(client->pid, client->pidfd, client->exits, how, how_bytes);
     remote = coordinator_process_info(client->remote);
-    snprintf(how, how_bytes, "%s", *remote->how ? remote->how : "not known how");
+    snprintf(how, how_bytes, "%s", *remote->how ? remote->how : "cause unknown");
     return *remote->how;
 }
 
@@ -198,7 +202,7 @@ void daemon_exiting_report(struct daemon *daemon, bool all)
         struct daemon_death death = {.node = (uint32_t)client->died, .pid = client->pid};
         bool known = how_it_ended(client, death.how, sizeof death.how);
         if (client->unread)
-            snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
+            snprintf(death.how, sizeof death.how, "did not read the fabric's messages");
         else if (client->stopped)
             snprintf(death.how, sizeof death.how, "was stopped for too long (--bound stopped)");
         else if (!known && !all && emu_now_ms() < client->how_by_ms)

@@ -1,32 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses.c - what is lost for good is told to who waits for it: to both processes of a pair of
- * which a segment is missing, to all members of a group that has failed.
+ * losses.c - notifies processes of unrecoverable drops: of a lost segment, and of groups that have
+ * failed.
  */
-#include "apps/daemon/drops.h"
-#include "apps/fabric/links.h"
+#include "apps/daemon/faults.h"
 
 #include <stdio.h>
 
-#include "apps/daemon/faults.h"
+#include "apps/fabric/links.h"
 #include "emu/util/now.h"
 
-#define LOOK_MS 100u
+#define LOOK_MS 100u /* between two checks, at most */
 
 /*
- * So many lines are told after a look, to all processes together; the rest waits for the next one,
- * so that who serves everybody is not held up by faults that hit thousands of pairs at once.
+ * Limit of the lines sent in one check, to all processes together. The rest waits for the next
+ * check, so that faults that hit thousands of pairs do not block the daemon.
  */
 #define LINES_A_LOOK 8192u
 
-/* Whose something was. */
+/* A process, described for an error message. */
 struct whose {
-    char text[48 + TOPO_SHOWN_BYTES];
+    char text[64 + TOPO_SHOWN_BYTES];
 };
 
-/*
- * Process @incarnation of a node; the node alone while that process is there. @s: "'s", or nothing.
- */
+/* Process @incarnation of a node; only the node while that process is attached. @s: "'s" or "". */
 static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
                              const char *s)
 {
@@ -34,23 +31,23 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
     char shown[TOPO_SHOWN_BYTES];
     struct whose whose;
 
-    topo_show_node(daemon->config->fabric->graph, node, shown);
+    topo_show_node(daemon->graph, node, shown);
     if (!incarnation || (client && client->incarnation == incarnation))
         snprintf(whose.text, sizeof whose.text, "%s%s", shown, s);
     else
-        snprintf(whose.text, sizeof whose.text, "process %llu of %s (now gone)",
+        snprintf(whose.text, sizeof whose.text, "process %llu of %s (no longer attached)",
                  (unsigned long long)incarnation, shown);
     return whose;
 }
 
-/* What has happened, for errors of programs; @of: of whom, where it is of a segment. */
+/* The reason, for the error messages of programs. @of: the sender and receiver of a segment. */
 static void why_text(struct daemon *daemon, const struct fabric_drop *loss, const char *of,
                      char *text, size_t bytes)
 {
     char cable[DAEMON_CABLE_BYTES], sw[TOPO_SHOWN_BYTES] = "";
 
     if (loss->what >= FABRIC_UNIT_DAMAGED && loss->what != FABRIC_LEFT_GAVE_UP)
-        topo_show_switch(daemon->config->fabric->graph, loss->sw, sw);
+        topo_show_switch(daemon->graph, loss->sw, sw);
     switch (loss->what) {
     case FABRIC_LOST_SEGMENT:
     case FABRIC_LOST_OF_GROUP:
@@ -63,22 +60,21 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *loss, cons
                  sw);
         break;
     case FABRIC_UNIT_GAVE_UP:
-        snprintf(text, bytes, "the combine unit of %s gave up what it sent", sw);
+        snprintf(text, bytes, "the combine unit of %s gave up a packet that it had sent", sw);
         break;
     case FABRIC_LEFT_GAVE_UP:
-        snprintf(text, bytes, "what %s had sent before it left was given up",
+        snprintf(text, bytes, "a packet that %s had sent before it left the group was given up",
                  whose_of(daemon, loss->from, loss->from_incarnation, "").text);
         break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
     case FABRIC_UNIT_BACK:
-        snprintf(text, bytes, "the combine unit of %s stood still and was taken out of service",
-                 sw);
+        snprintf(text, bytes, "the combine unit of %s was stuck and was taken out of service", sw);
         break;
     }
 }
 
-/* Whose segment it was: nodes, and their processes where that is known. */
+/* Add the sender and receiver of a segment: nodes and, if known, processes. */
 static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *loss)
 {
     json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
@@ -89,10 +85,10 @@ static struct json_object *pair_add(struct json_object *event, const struct fabr
     return event;
 }
 
-/* To all: who is with one of the two may wait for what it does with the other. */
+/* Notify all processes: any of them may wait for one of the two, which waits for the other. */
 static void lost_tell(struct daemon *daemon, const struct fabric_drop *loss, const char *why)
 {
-    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+    for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
         struct json_object *event;
 
@@ -141,7 +137,7 @@ static void loss_take(struct daemon *daemon, struct daemon_drops *drops,
     drops->out += loss->what == FABRIC_UNIT_OUT;
     drops->back += loss->what == FABRIC_UNIT_BACK;
     drops->moved += loss->moved;
-    json_add_switch(event, daemon->config->fabric->graph, loss->sw);
+    json_add_switch(event, daemon->graph, loss->sw);
     json_add_text(event, "state", loss->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
     json_add_number(event, "groups_moved", loss->moved);
     daemon_publish(daemon, event);
@@ -151,7 +147,7 @@ void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
     uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
-    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* for each loss, at most */
+    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* per drop, at most */
     struct fabric_drop loss;
 
     if (now_ps < drops->scan_ps)

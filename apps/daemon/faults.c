@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - faults on a running fabric: asked for, carried out at their times, told and reported.
+ * faults.c - faults on a running fabric: requests, their steps in time, events and the report.
  *
- * Times are the host's, from the fabric's start. A timer is armed for whatever is due next; while
- * faults are at work it also looks what they have hit, ten times a second.
+ * Times are the host's, from the fabric's start. A timer expires at the next due step. While faults
+ * are active, their hits are collected ten times a second.
  */
 #include "apps/daemon/faults.h"
 #include "apps/fabric/links.h"
@@ -13,11 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "apps/daemon/drops.h"
 #include "apps/inject/inject.h"
 #include "apps/daemon/report.h"
 #include "apps/base/message.h"
@@ -25,29 +22,24 @@
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
-#define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
-#define WATCH_PS      UINT64_C(1000000000)   /* the same, while a fault waits for something */
-#define WATCH_FAR_PS  UINT64_C(10000000000)  /* the same on several hosts, which are all asked, */
-#define STEP_FAR_PS   UINT64_C(1000000000)   /* and a step of a link's bring-up there */
-#define HITS_REPORTED 100u                   /* with their names, the first of them */
+#define LOOK_PS       UINT64_C(100000000000) /* between two collections of hits */
+#define WATCH_PS      UINT64_C(1000000000)   /* the same while a fault waits for a packet */
+#define WATCH_FAR_PS  UINT64_C(10000000000)  /* the same on several hosts: all are queried */
+#define STEP_FAR_PS   UINT64_C(1000000000)   /* a step of a link's bring-up on several hosts */
+#define HITS_REPORTED 100u                   /* hits listed in the report: the first ones */
 
 struct daemon_faults {
-    struct inject_remote remote; /* on several hosts */
-    struct manager *manager;     /* NULL: this fabric can do without no link */
+    struct inject_remote remote; /* used on several hosts */
+    struct manager *manager;     /* NULL: this fabric cannot reroute, so no link can go down */
     struct injector *injector;
     int timer;
-    uint64_t scan_ps; /* the next look at hits; EMU_NEVER */
+    uint64_t scan_ps; /* next collection of hits; EMU_NEVER: no fault is active */
     struct json_object *hits;
     uint64_t hits_seen;
     struct daemon_drops drops;
-    struct { /* what the manager has told */
-        uint64_t lost, up, swapped, failed, out, stuck, partitioned, tables, treeless, traps,
-            no_link;
-        uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
-    } links;
+    uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* number of the manager's events of each kind */
+    uint64_t recovery_ps, recovery_most_ps;    /* from a link's loss to new tables: sum, longest */
 };
-
-/* --- names -------------------------------------------------------------------------- */
 
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *direction,
                               char text[static DAEMON_CABLE_BYTES])
@@ -69,7 +61,7 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon)
     return daemon->faults ? daemon->faults->manager : NULL;
 }
 
-/* What the adapters say in a unicast segment. */
+/* The operation of the adapters that a unicast segment belongs to; NULL: unknown. */
 static const char *operation(const struct emu_fault_hit *hit)
 {
     static const char *const names[] = {[NIC_EAGER] = "eager message",
@@ -107,36 +99,25 @@ static void on_manager(void *ctx, const struct manager_event *event)
     };
     struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
-    uint64_t *const counts[] = {[MANAGER_EVENT_LOST] = &f->links.lost,
-                                [MANAGER_EVENT_UP] = &f->links.up,
-                                [MANAGER_EVENT_SWAPPED] = &f->links.swapped,
-                                [MANAGER_EVENT_FAILED] = &f->links.failed,
-                                [MANAGER_EVENT_OUT] = &f->links.out,
-                                [MANAGER_EVENT_TABLES] = &f->links.tables,
-                                [MANAGER_EVENT_TREELESS] = &f->links.treeless,
-                                [MANAGER_EVENT_TRAP] = &f->links.traps,
-                                [MANAGER_EVENT_PARTITIONED] = &f->links.partitioned,
-                                [MANAGER_EVENT_STUCK] = &f->links.stuck,
-                                [MANAGER_EVENT_NO_LINK] = &f->links.no_link};
     struct json_object *reported;
     char text[DAEMON_CABLE_BYTES];
 
-    ++*counts[event->what];
+    f->links[event->what]++;
     if (event->what == MANAGER_EVENT_STUCK)
         injector_taken_out(f->injector, event->cable, event->at_ps);
     if (event->what == MANAGER_EVENT_TABLES) {
         reported = daemon_event(daemon, "tables", event->at_ps);
-        f->links.recovery_ps += event->took_ps;
-        if (event->took_ps > f->links.recovery_most_ps)
-            f->links.recovery_most_ps = event->took_ps;
+        f->recovery_ps += event->took_ps;
+        if (event->took_ps > f->recovery_most_ps)
+            f->recovery_most_ps = event->took_ps;
         json_add_number(reported, "took_ns", event->took_ps / 1000);
         json_add_number(reported, "without_route", event->partitioned);
     } else if (event->what == MANAGER_EVENT_TREELESS) {
         reported =
             json_add_number(daemon_event(daemon, "no_tree", event->at_ps), "group", event->group);
     } else if (event->what == MANAGER_EVENT_TRAP) {
-        reported = json_add_switch(daemon_event(daemon, "trap", event->at_ps),
-                                   daemon->config->fabric->graph, event->sw);
+        reported =
+            json_add_switch(daemon_event(daemon, "trap", event->at_ps), daemon->graph, event->sw);
         json_add_number(reported, "to", event->to);
         json_add_number(reported, "packets", event->trapped);
         json_add_number(reported, "isolated", event->isolated);
@@ -145,8 +126,8 @@ static void on_manager(void *ctx, const struct manager_event *event)
         reported = json_add_number(daemon_event(daemon, "partitioned", event->at_ps),
                                    "without_route", event->partitioned);
     } else if (event->what == MANAGER_EVENT_NO_LINK) {
-        reported = json_add_node(daemon_event(daemon, "node_no_link", event->at_ps),
-                                 daemon->config->fabric->graph, event->node);
+        reported = json_add_node(daemon_event(daemon, "node_no_link", event->at_ps), daemon->graph,
+                                 event->node);
     } else {
         reported = daemon_event(daemon, "link", event->at_ps);
         json_add_text(reported, "state", names[event->what]);
@@ -177,7 +158,7 @@ static void on_fault(void *ctx, const struct inject_event *event)
     daemon_publish(daemon, reported);
 }
 
-/* The process attached to @node is signalled. */
+/* Kill, stop or resume the process attached to @node. False: there is none. */
 static bool on_process(void *ctx, uint32_t node, enum inject_process what)
 {
     struct daemon *daemon = ctx;
@@ -189,7 +170,7 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
                                : daemon_freeze(daemon, client, what == INJECT_FREEZE);
 }
 
-/* On clock raw the hit has the host's time; else that of its fabric's clock. */
+/* On clock raw a hit has the host's time, else the fabric's clock. */
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
@@ -199,15 +180,13 @@ static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *
 
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
 {
-    static const char *const whats[] = {[EMU_FAULT_LOSE] = "lost",
-                                        [EMU_FAULT_FLIP_ANY] = "damaged",
-                                        [EMU_FAULT_FLIP_HEADER] = "damaged",
-                                        [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
-                                        [EMU_FAULT_DOUBLE] = "doubled",
-                                        [EMU_FAULT_DELAY] = "held",
-                                        [EMU_FAULT_SLOW] = "slowed",
-                                        [EMU_FAULT_STICK] =
-                                            "kept waiting"}; /* of what is seen there is no hit */
+    static const char *const whats[] = {
+        /* watch-only faults have no hits */
+        [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
+        [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
+        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
+        [EMU_FAULT_SLOW] = "slowed",         [EMU_FAULT_STICK] = "kept waiting",
+    };
     struct json_object *reported = daemon_event(daemon, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
     char text[DAEMON_CABLE_BYTES];
@@ -252,7 +231,7 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
     daemon_publish(daemon, reported);
 }
 
-/* @counts: of other hosts, also what injector_at() is to count. */
+/* Collect hits. @counts: also get the counts for injector_at() from the other hosts. */
 static void hits_look(struct daemon *daemon, bool counts)
 {
     struct emu_fault_hit hit;
@@ -262,8 +241,6 @@ static void hits_look(struct daemon *daemon, bool counts)
     if (daemon->coordinator)
         coordinator_hits(daemon->coordinator, counts, hit_take, daemon);
 }
-
-/* --- times -------------------------------------------------------------------------- */
 
 static uint64_t due_ps(const struct daemon_faults *f)
 {
@@ -277,16 +254,12 @@ static uint64_t due_ps(const struct daemon_faults *f)
 
 static void timer_arm(const struct daemon_faults *f)
 {
-    uint64_t at_ns = due_ps(f) / 1000u;
-    struct itimerspec when = {
-        .it_value = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u) + !at_ns}};
+    uint64_t at_ps = due_ps(f);
 
-    if (due_ps(f) == EMU_NEVER)
-        memset(&when, 0, sizeof when);
-    timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    daemon_timer_set(f->timer, at_ps == EMU_NEVER ? EMU_NEVER : at_ps / 1000u);
 }
 
-/* What is due by now; then the timer is for what is next. */
+/* Take all steps that are due, and set the timer to the next one. */
 static void faults_step(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;
@@ -296,18 +269,17 @@ static void faults_step(struct daemon *daemon)
     if (injector_waits(f->injector))
         hits_look(daemon, false);
     err = injector_step(f->injector, at_ps);
-
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
     if (err)
-        print_message("a fault could not be carried out: %s", strerror(-err));
+        print_message("cannot apply a fault: %s", strerror(-err));
     daemon_drops_step(daemon, &f->drops, at_ps);
     if (at_ps >= f->scan_ps) {
         hits_look(daemon, false);
         f->scan_ps = at_ps + LOOK_PS;
     }
     if (!injector_is_active(f->injector))
-        f->scan_ps = EMU_NEVER; /* nothing is hit */
+        f->scan_ps = EMU_NEVER;
     else if (f->scan_ps == EMU_NEVER)
         f->scan_ps = at_ps + LOOK_PS;
     timer_arm(f);
@@ -321,7 +293,7 @@ void daemon_faults_run(struct daemon *daemon)
         faults_step(daemon);
 }
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------- */
 
 static uint64_t bound_ps(uint64_t ms)
 {
@@ -348,7 +320,6 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
                                    .event = on_fault,
                                    .process = on_process,
                                    .ctx = daemon};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
     int err = 0;
 
     manager.no_link_ps = bound_ps(fabric->bounds.no_link_ms);
@@ -362,15 +333,15 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
         manager.step_ps = STEP_FAR_PS;
         manager.in_flight_ps = STEP_FAR_PS;
     }
-    f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)
-        return -errno;
+    f->timer = daemon_timer_open(daemon, &daemon->faults);
+    if (f->timer < 0)
+        return f->timer;
     if (fabric_can_reroute(daemon->fabric))
         err = manager_create(&f->manager, daemon->fabric, &manager);
     return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
-/* The first fault that is asked for brings a manager. */
+/* Create the injector and the manager when the first fault is requested. */
 static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct daemon_faults *f;
@@ -380,7 +351,7 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
         return 0;
     f = calloc(1, sizeof *f);
     if (!f)
-        return fail(-ENOMEM, error, error_bytes, "there is no memory for faults");
+        return fail(-ENOMEM, error, error_bytes, "no memory for faults");
     daemon->faults = f;
     f->timer = -1;
     f->scan_ps = EMU_NEVER;
@@ -389,7 +360,7 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
     if (!err)
         return 0;
     daemon_faults_close(daemon);
-    return fail(err, error, error_bytes, "no faults can be made: %s", strerror(-err));
+    return fail(err, error, error_bytes, "cannot inject faults: %s", strerror(-err));
 }
 
 int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
@@ -418,7 +389,7 @@ int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, si
             continue;
         err = manager_sever(daemon->faults->manager, i, daemon_now_ps());
         if (err)
-            fail(err, error, error_bytes, "a cable cannot be taken out: %s", strerror(-err));
+            fail(err, error, error_bytes, "cannot take a cable out of service: %s", strerror(-err));
     }
     if (!err)
         faults_step(daemon);
@@ -465,7 +436,7 @@ void daemon_faults_close(struct daemon *daemon)
     if (!f)
         return;
     if (f->injector)
-        injector_clear_all(f->injector, daemon_now_ps()); /* frozen processes go on */
+        injector_clear_all(f->injector, daemon_now_ps()); /* this resumes frozen processes */
     injector_destroy(f->injector);
     manager_destroy(f->manager);
     json_object_put(f->hits);
@@ -555,7 +526,7 @@ void daemon_fault(struct daemon *daemon, struct client *client, struct json_obje
         err =
             injector_add(daemon->faults->injector, &fault, daemon_now_ps(), &id, text, sizeof text);
     if (err) {
-        daemon_reply_error(daemon, client, err, text);
+        daemon_reply_error(daemon, client, err, "%s", text);
         return;
     }
     faults_step(daemon);
@@ -572,7 +543,7 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 
     if (!daemon->faults || id < 0 || id > UINT32_MAX ||
         injector_clear(daemon->faults->injector, (uint32_t)id, daemon_now_ps())) {
-        daemon_reply_error(daemon, client, -ENOENT, "there is no fault of that number");
+        daemon_reply_error(daemon, client, -ENOENT, "there is no fault with that number");
         return;
     }
     faults_step(daemon);
@@ -580,8 +551,9 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 }
 
 /*
- * Describe a fault of one kind at a place: "why" is the reason if it cannot be injected, "note" a
- * remark if it can. Returns NULL if the kind does not take such a place; @text is the reason.
+ * Describe a fault of one kind at target @where: "why" is the reason if it cannot be injected,
+ * "note" a remark if it can. Returns NULL if the kind does not take such a target; @text is the
+ * reason.
  */
 static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
                                    const char *where, const char *lasts, char *text, size_t bytes)
@@ -607,7 +579,7 @@ void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct jso
     const struct fault_network network = network_of(daemon);
     const char *where = emu_json_text(request, "where", "");
     const char *lasts = emu_json_text(request, "for", "");
-    char text[FAULT_ERROR_BYTES] = "this place is too long";
+    char text[FAULT_ERROR_BYTES] = "this target is too long";
     struct json_object *kinds = json_object_new_array(), *reply;
 
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
@@ -618,7 +590,7 @@ void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct jso
     }
     if (!json_object_array_length(kinds)) { /* @text has the last error */
         json_object_put(kinds);
-        daemon_reply_error(daemon, client, -EINVAL, text);
+        daemon_reply_error(daemon, client, -EINVAL, "%s", text);
         return;
     }
     reply = conn_ok();
@@ -632,34 +604,32 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
     (void)request;
     if (daemon->faults && daemon->coordinator)
-        hits_look(daemon, true); /* what other hosts have counted */
+        hits_look(daemon, true);
     add_states(daemon, reply);
     daemon_send(daemon, client, reply);
 }
 
-/* --- the report --------------------------------------------------------------------- */
-
 static struct json_object *links_of(const struct daemon *daemon)
 {
     const struct daemon_faults *f = daemon->faults;
+    uint64_t tables = f->links[MANAGER_EVENT_TABLES];
     struct json_object *links = json_object_new_object();
 
-    json_add_number(links, "lost", f->links.lost);
-    json_add_number(links, "up_again", f->links.up);
-    json_add_number(links, "taken_out", f->links.out);
-    json_add_number(links, "stuck", f->links.stuck);
-    json_add_number(links, "tests_failed", f->links.failed);
-    json_add_number(links, "swapped", f->links.swapped);
+    json_add_number(links, "lost", f->links[MANAGER_EVENT_LOST]);
+    json_add_number(links, "up_again", f->links[MANAGER_EVENT_UP]);
+    json_add_number(links, "taken_out", f->links[MANAGER_EVENT_OUT]);
+    json_add_number(links, "stuck", f->links[MANAGER_EVENT_STUCK]);
+    json_add_number(links, "tests_failed", f->links[MANAGER_EVENT_FAILED]);
+    json_add_number(links, "swapped", f->links[MANAGER_EVENT_SWAPPED]);
     json_add_number(links, "out_now", manager_links_out(f->manager));
-    json_add_number(links, "new_tables", f->links.tables);
-    json_add_number(links, "groups_without_tree", f->links.treeless);
-    json_add_number(links, "traps", f->links.traps);
+    json_add_number(links, "new_tables", tables);
+    json_add_number(links, "groups_without_tree", f->links[MANAGER_EVENT_TREELESS]);
+    json_add_number(links, "traps", f->links[MANAGER_EVENT_TRAP]);
     json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
     json_add_number(links, "rerouted", manager_rerouted(f->manager));
     json_add_number(links, "partitioned", fabric_dropped_unreachable(daemon->fabric));
-    json_add_number(links, "recovery_mean_ns",
-                    f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
-    json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);
+    json_add_number(links, "recovery_mean_ns", tables ? f->recovery_ps / tables / 1000 : 0);
+    json_add_number(links, "recovery_longest_ns", f->recovery_most_ps / 1000);
     return links;
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups.c - groups of processes: who is invited, who has joined, when one is over.
+ * groups.c - groups of processes: creation, joining and leaving.
  *
- * A group is made for nodes that are all attached; each of their processes
- * joins it and leaves it. It is given back when nobody is left who has joined or
- * still may. A member that goes before it has left - dies, detaches, or declines
- * - breaks the group: no collective of it can ever be complete. Who has joined
- * is told, and leaves in its own time; who has not loses the invitation, and its
- * join fails. So no group waits for a process that knows nothing of it.
+ * A group is created for nodes that are all attached; each of their processes is invited, joins it
+ * and leaves it. The group is freed when no member is left that has joined or is still invited. A
+ * member that dies, detaches or declines before it has left breaks the group, because no collective
+ * of it can complete any more. Members that have joined are notified, and leave when they like; the
+ * others lose the invitation, and their join fails. So no group waits for a process that does not
+ * know of it.
  *
- * A group is charged to who made it, while that is attached, then to the first
- * member that is left; nobody gets more than a share (ADMISSION_SHARE).
+ * A group is charged to the process that created it; when that leaves, to the first member that is
+ * left. No process gets more than its share of the groups (ADMISSION_SHARE).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 enum standing {
     INVITED,
     JOINED,
-    GONE /* left, or lost the invitation */
+    GONE /* it has left, or lost the invitation */
 };
 
 struct member {
@@ -36,13 +36,13 @@ struct member {
 struct daemon_group {
     struct daemon_group *next;
     uint32_t id;
-    uint32_t holder; /* node of the client that it is charged to */
-    uint32_t left;   /* members that are not GONE: the fabric knows them as members */
-    bool failed;     /* its members were told that nothing of it can end */
+    uint32_t holder; /* node of the client that the group is charged to */
+    uint32_t left;   /* members that are not GONE; they are members in the fabric, too */
+    bool failed;     /* its members were notified that no operation can complete */
     uint32_t count;
-    bool partitioned; /* its members have been told that they cannot reach each other */
-    bool broken;      /* told so */
-    int64_t over_by;  /* node of the member for which nobody can join it any more; -1: not so */
+    bool partitioned; /* its members were notified that they cannot reach each other */
+    bool broken;      /* its members were notified that it is broken */
+    int64_t over_by;  /* node of the member that broke it, so that joins fail; -1: none */
     struct member member[];
 };
 
@@ -54,7 +54,7 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* The member of group @id that is @node; NULL: it is none, or none any more. */
+/* The member @node of group @id; NULL: it is not a member, or no longer. */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -68,7 +68,7 @@ static struct member *find_member(struct daemon *daemon, int64_t id, int64_t nod
     return member && member->standing != GONE ? member : NULL;
 }
 
-/* --- being charged ------------------------------------------------------------------ */
+/* --- charging ------------------------------------------------------------------------- */
 
 static void group_charge(struct daemon *daemon, struct daemon_group *group, uint32_t node)
 {
@@ -81,7 +81,7 @@ static void group_discharge(struct daemon *daemon, const struct daemon_group *gr
     daemon->by_node[group->holder]->groups--;
 }
 
-/* Its holder goes. */
+/* The holder leaves: charge the group to another member. */
 static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
 {
     uint32_t i = 0;
@@ -92,7 +92,7 @@ static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
     group_charge(daemon, group, group->member[i].node);
 }
 
-/* Nobody in it may have more than a share: one that does not leave keeps it from all. */
+/* Each member must hold less than its share: one that never leaves would keep groups from all. */
 static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint32_t count,
                        char *error, size_t error_bytes)
 {
@@ -102,17 +102,15 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
         uint32_t held = daemon->by_node[nodes[i]]->groups;
 
         if (held && held >= (uint64_t)left * ADMISSION_SHARE)
-            return fail(
-                -ENOSPC, error, error_bytes,
-                "node %u holds %u groups, and what is left, %u, is for others; it must leave some",
-                nodes[i], held, left);
+            return fail(-ENOSPC, error, error_bytes,
+                        "node %u holds %u groups, and the remaining %u are reserved for others; it "
+                        "must leave some",
+                        nodes[i], held, left);
     }
     return 0;
 }
 
-/* --- told of ------------------------------------------------------------------------ */
-
-/* To whoever watches. @by: the node that is why; -1: none is. @why: in words; empty: none are. */
+/* Send an event to subscribers. @by: the node that caused it; -1: none. @why: a reason, or "". */
 static void group_tell(struct daemon *daemon, const struct daemon_group *group, const char *state,
                        int64_t by, const char *why)
 {
@@ -139,10 +137,7 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/*
- * The group can no longer become complete: a member that has not joined never will. @by: node of
- * the member that is why; -1: none is, but @why.
- */
+/* Break the group: invitations end. @by: the member that caused it; -1: the reason is @why. */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {
@@ -156,7 +151,7 @@ static void group_break(struct daemon *daemon, struct daemon_group *group, int64
             member_drop(daemon, group, &group->member[i]);
 }
 
-/* Forget those that nobody is left in: the fabric has forgotten them. */
+/* Free the groups without members; the fabric has freed them already. */
 static void groups_sweep(struct daemon *daemon)
 {
     struct daemon_group **at = &daemon->groups;
@@ -175,25 +170,24 @@ static void groups_sweep(struct daemon *daemon)
     }
 }
 
-static void list_add(struct json_object **lists, uint32_t node, uint32_t group)
-{
-    if (!lists[node])
-        lists[node] = json_object_new_array();
-    json_object_array_add(lists[node], json_object_new_int64(group));
-}
-
-/* Add @group to the lists of those who are to know that it is broken. */
+/* Add @group to the lists of all its members except node @without, which get notified. */
 static void group_list(const struct daemon_group *group, int64_t without,
                        struct json_object **lists)
 {
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->member[i].standing != GONE && group->member[i].node != without)
-            list_add(lists, group->member[i].node, group->id);
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t node = group->member[i].node;
+
+        if (group->member[i].standing == GONE || node == without)
+            continue;
+        if (!lists[node])
+            lists[node] = json_object_new_array();
+        json_object_array_add(lists[node], json_object_new_int64(group->id));
+    }
 }
 
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client)
 {
-    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+    struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
@@ -211,7 +205,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
-/* Are there two who are in it, or may be, and do not reach each other? */
+/* Is there no route between two members, joined or invited? */
 static bool group_is_parted(const struct daemon *daemon, const struct daemon_group *group)
 {
     if (fabric_group_is_severed(daemon->fabric, group->id))
@@ -226,14 +220,14 @@ static bool group_is_parted(const struct daemon *daemon, const struct daemon_gro
 
 struct json_object **daemon_groups_break_unreachable(struct daemon *daemon)
 {
-    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+    struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
         if (group->partitioned || !group_is_parted(daemon, group))
             continue;
         group->partitioned = true;
         group_list(group, -1, lists);
-        group_break(daemon, group, -1, "two of its members do not reach each other");
+        group_break(daemon, group, -1, "two of its members cannot reach each other");
     }
     groups_sweep(daemon);
     return lists;
@@ -244,7 +238,7 @@ void daemon_groups_each(struct daemon *daemon,
                                      uint32_t count),
                         void *context)
 {
-    uint32_t *nodes = calloc(daemon->config->fabric->graph->nodes, sizeof *nodes);
+    uint32_t *nodes = calloc(daemon->graph->nodes, sizeof *nodes);
 
     for (struct daemon_group *group = daemon->groups; nodes && group; group = group->next) {
         uint32_t count = 0;
@@ -266,12 +260,12 @@ void daemon_groups_free(struct daemon *daemon)
 }
 
 /*
- * A member declines. The group is over: all others are told so, also those who were only invited.
- * The answer to its request tells the member itself.
+ * A member declines, which breaks the group. Notify all other members, joined or invited; the
+ * member itself gets a reply to its request.
  */
 static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
-    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+    struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
     if (lists)
         group_list(group, member->node, lists);
@@ -281,8 +275,8 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 }
 
 /*
- * Nothing of the group can end any more: all who are in it are told @why, or that node @by says so,
- * and leave when they want.
+ * No operation of the group can complete any more: notify all members of the reason @why or, if
+ * that is "", of the node @by that reported it. They leave when they like.
  */
 static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
                        int64_t by)
@@ -327,7 +321,7 @@ static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, 
                             char *error, size_t error_bytes)
 {
     struct json_object *list;
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
+    uint32_t nodes = daemon->graph->nodes;
 
     if (!json_object_object_get_ex(request, "nodes", &list) ||
         !json_object_is_type(list, json_type_array) || json_object_array_length(list) < 2 ||
@@ -350,7 +344,7 @@ static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, 
     return ret;
 }
 
-/* All of a group's members must be there to join and to leave it. */
+/* All members must be attached, so that they can join and leave, and the creator is one of them. */
 static int check_members(const struct daemon *daemon, const struct client *client,
                          const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
 {
@@ -359,9 +353,10 @@ static int check_members(const struct daemon *daemon, const struct client *clien
     for (uint32_t i = 0; i < count; i++) {
         const struct client *who = daemon->by_node[nodes[i]];
         if (!who || who->gone)
-            return fail(-EHOSTUNREACH, error, error_bytes,
-                        "nobody is attached to node %u; create the group when all members are",
-                        nodes[i]);
+            return fail(
+                -EHOSTUNREACH, error, error_bytes,
+                "no process is attached to node %u; create the group when all members are attached",
+                nodes[i]);
         member = member || who == client;
     }
     if (!member)
@@ -369,7 +364,7 @@ static int check_members(const struct daemon *daemon, const struct client *clien
     return check_share(daemon, nodes, count, error, error_bytes);
 }
 
-/* All are invited, the creator too. */
+/* Create a group and invite all members, the creator included. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                       uint32_t count, bool wide, uint32_t *ret, char *error, size_t error_bytes)
 {
@@ -418,47 +413,48 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
                          &group, error, sizeof error);
     free(nodes);
     if (err)
-        daemon_reply_error(daemon, client, err, error);
+        daemon_reply_error(daemon, client, err, "%s", error);
     else
         daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
-/* Why nobody may join it. */
-static void join_line(int64_t id, const struct daemon_group *group, char *line, size_t bytes)
+/* A process cannot join a group. @group: NULL: it does not exist. */
+static void refuse_join(struct daemon *daemon, struct client *client, int64_t id,
+                        const struct daemon_group *group)
 {
     if (group && group->over_by >= 0)
-        snprintf(line, bytes,
-                 "there is no group %" PRId64 " that this process may join (any more): its "
-                 "member on node %" PRId64 " was gone, or had declined, before all had joined",
-                 id, group->over_by);
+        daemon_reply_error(daemon, client, -ENOENT,
+                           "this process cannot join group %" PRId64 ": its member on node %" PRId64
+                           " left or declined before all members had joined",
+                           id, group->over_by);
     else
-        snprintf(line, bytes,
-                 "there is no group %" PRId64 " that this process may join (any more): a group is "
-                 "over when one of its members is gone before all have joined",
-                 id);
+        daemon_reply_error(daemon, client, -ENOENT,
+                           "this process cannot join group %" PRId64 ": the group does not exist, "
+                           "or not any more; it ends when a member leaves before all members have "
+                           "joined",
+                           id);
 }
 
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     int64_t id = emu_json_number(request, "group", -1), members;
-    char line[200];
     struct daemon_group *group;
     struct member *member = find_member(daemon, id, client->node, &group);
 
     if (!member) {
-        join_line(id, group, line, sizeof line);
-        daemon_reply_error(daemon, client, -ENOENT, line);
+        refuse_join(daemon, client, id, group);
         return;
     }
     members = emu_json_number(request, "members", group->count);
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
-    } else if (members != group->count) { /* it takes it for another group */
-        snprintf(line, sizeof line, "group %" PRId64 " has %u members, not %" PRId64, id,
-                 group->count, members);
+    } else if (members != group->count) { /* the process means another group */
+        uint32_t count = group->count;
+
         group_decline(daemon, group, member);
-        groups_sweep(daemon);
-        daemon_reply_error(daemon, client, -EINVAL, line);
+        groups_sweep(daemon); /* this may free the group */
+        daemon_reply_error(daemon, client, -EINVAL,
+                           "group %" PRId64 " has %u members, not %" PRId64, id, count, members);
     } else {
         member->standing = JOINED;
         daemon_send(daemon, client, json_add_number(conn_ok(), "members", group->count));
@@ -472,7 +468,7 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
         find_member(daemon, emu_json_number(request, "group", -1), client->node, &group);
 
     if (!member) {
-        daemon_reply_error(daemon, client, -ENOENT, "this node is no member of such a group");
+        daemon_reply_error(daemon, client, -ENOENT, "this node is not a member of that group");
         return;
     }
     if (member->standing == INVITED)
@@ -490,7 +486,7 @@ void daemon_group_break(struct daemon *daemon, struct client *client, struct jso
         find_member(daemon, emu_json_number(request, "group", -1), client->node, &group);
 
     if (!member || member->standing != JOINED) {
-        daemon_reply_error(daemon, client, -ENOENT, "this node has joined no such group");
+        daemon_reply_error(daemon, client, -ENOENT, "this node has not joined that group");
         return;
     }
     group_fail(daemon, group, "", member->node);

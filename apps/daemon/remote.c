@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * far.c - processes on other hosts, what follows when a host, or a link between two, is lost, and
- * how hosts are told of.
+ * far.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
  *
- * A host that is lost takes its processes with it: their connections end, and that is a death like
- * others (death.c). Its cables lead nowhere. So do those between two hosts that have lost each
- * other while both still hear the governor. Where packets are acknowledged the manager takes these
- * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by
- * one of them is told that no way leads there, again and again for what is posted meanwhile.
+ * A lost host takes its processes with it: their connections end, which death.c handles like any
+ * death. Its cables are down, and so are the cables between two hosts that have lost each other
+ * while the coordinator still reaches both. If packets are acknowledged, the manager takes these
+ * cables out of service (manager_sever()), and traffic is rerouted. Otherwise each process that may
+ * send over one of them is notified that there is no route, again each second, because it may have
+ * posted more messages.
  *
- * A host that is started again is let in with the state that all have (coordinator_admit()). Its
- * cables lead somewhere again when the host links below them do
- * (apps/cluster/coordinator/rejoin.c): from there on the manager brings them up as any others. So
- * do those between two hosts that find each other again.
+ * A restarted host is admitted with the current state of the fabric (coordinator_admit()). Its
+ * cables work again when the host links below them do (apps/cluster/coordinator/rejoin.c); from
+ * then on the manager brings them up like any others. The same holds for the cables between two
+ * hosts that reach each other again.
  *
- * All of that is noted where it is heard of, which may be in the middle of a call to other hosts,
- * and settled at the end of the round.
+ * The callbacks below only note what happened, because they may run in the middle of a call to
+ * other hosts. daemon_remote_settle() handles it at the end of the round.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
@@ -48,12 +47,11 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
     return 0;
 }
 
-/* Their cables by pair @number of @of pairs of ports, or all, lead nowhere. */
+/* The cables between hosts @a and @b over pair @number of @of pairs of ports are down. */
 static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
     uint32_t cables = fabric_cable_count(daemon->fabric);
-    bool *now =
-        daemon->remote.now; /* these alone: others that were lost may have been mended since */
+    bool *now = daemon->remote.now; /* the cables of this loss only */
 
     memset(now, 0, cables * sizeof *now);
     fabric_crossings_by(daemon->fabric, a, b, number, of, now);
@@ -70,7 +68,7 @@ static void on_lost(void *ctx, uint32_t host, const char *why)
     struct json_object *event;
 
     if (!daemon->coordinator)
-        return; /* not all have been met, or the end has come */
+        return; /* not all hosts are connected yet, or the fabric ends */
     event = json_add_number(conn_event("host_lost"), "host", host);
     cables_lost(daemon, host, TOPO_NONE, 0, 1);
     daemon->remote.gone |= UINT64_C(1) << host;
@@ -141,7 +139,7 @@ static void on_duplicate(void *ctx, uint32_t host, const char *why)
     notify_refused(ctx, "host_duplicate", host, why);
 }
 
-/* A host speaks of its own nodes alone. */
+/* Ignore a report on a node of another host. */
 static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
 {
     struct daemon *daemon = ctx;
@@ -154,15 +152,12 @@ static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
 int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct coordinator_config config = *daemon->config->hosts;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->coordinator};
+    size_t cables = fabric_cable_count(daemon->fabric) + 1u;
     int err;
 
-    daemon->remote.lost =
-        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.lost);
-    daemon->remote.mended =
-        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.mended);
-    daemon->remote.now =
-        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->remote.now);
+    daemon->remote.lost = calloc(cables, sizeof *daemon->remote.lost);
+    daemon->remote.mended = calloc(cables, sizeof *daemon->remote.mended);
+    daemon->remote.now = calloc(cables, sizeof *daemon->remote.now);
     if (!daemon->remote.lost || !daemon->remote.mended || !daemon->remote.now)
         return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config.count);
     config.fabric = daemon->fabric;
@@ -179,23 +174,22 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
                                           .sampled = on_sampled,
                                           .sampled_all = on_sampled_all,
                                           .ctx = daemon};
-    daemon_notify_owner(daemon, conn_event("handshake")); /* its wait for the start begins again */
+    daemon_notify_owner(daemon,
+                        conn_event("handshake")); /* restarts its time limit for the start */
     err = coordinator_open(&daemon->coordinator, &config, error, error_bytes);
     if (err)
         return err;
     fabric_mirror(daemon->fabric, coordinator_mirror(daemon->coordinator));
-    return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, coordinator_fd(daemon->coordinator), &event) < 0
-               ? -errno
-               : 0;
+    return daemon_watch(daemon, coordinator_fd(daemon->coordinator), &daemon->coordinator);
 }
 
-/* What adapters and units there had combined is lost, and the groups are over. */
+/* The lost host held partial results of these groups, so their collectives fail. */
 static void groups_over(struct daemon *daemon, uint32_t host)
 {
     uint32_t groups[64], count;
     char why[160];
 
-    snprintf(why, sizeof why, "what host %s had of it was lost with the host",
+    snprintf(why, sizeof why, "host %s was lost, and partial results of the group with it",
              daemon->config->hosts->name[host]);
     do {
         count = fabric_groups_through(daemon->fabric, host, groups, 64);
@@ -207,8 +201,9 @@ static void groups_over(struct daemon *daemon, uint32_t host)
 }
 
 /*
- * After its processes' deaths, of which their groups hear first. The ends of their connections may
- * be yet to be seen, and the host back already, which is to be given nothing of its former life.
+ * Handle the deaths of the host's processes first, so that their groups learn of the death and not
+ * of the lost host. The loop may not have seen the end of their connections yet; but the host may
+ * be back already, and must be admitted without state of its previous incarnation.
  */
 static void settle_gone(struct daemon *daemon)
 {
@@ -225,7 +220,7 @@ static void settle_gone(struct daemon *daemon)
         groups_over(daemon, host);
 }
 
-/* Is what a lost host had of it sent again, by other ways? */
+/* Does the profile send packets that a lost host held again, over other routes? */
 static bool goes_round(const struct daemon *daemon)
 {
     return fabric_has_links(daemon->fabric) && !fabric_can_reroute_in_flight(daemon->fabric);
@@ -239,13 +234,13 @@ static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
     if (goes_round(daemon))
         return daemon_faults_sever(daemon, daemon->remote.lost, error, error_bytes);
     err = fabric_sever(daemon->fabric, daemon->remote.lost);
-    snprintf(error, error_bytes, "no memory for cables that are lost");
+    snprintf(error, error_bytes, "no memory to mark the lost cables");
     daemon->remote.severed = !err;
     daemon_notify_unreachable(daemon);
     return err;
 }
 
-/* Nothing of its former life is left in the state that it is given. */
+/* settle_gone() has removed all state of the host's previous incarnation. */
 static void settle_back(struct daemon *daemon)
 {
     uint64_t back = daemon->remote.back;
@@ -254,8 +249,10 @@ static void settle_back(struct daemon *daemon)
     emu_each_bit (host, back) {
         int err = coordinator_admit(daemon->coordinator, host);
 
-        if (!err && daemon_faults_reapply(daemon, host)) /* what is lost again has said so */
-            coordinator_expel(daemon->coordinator, host, "faults cannot be made there");
+        if (!err &&
+            daemon_faults_reapply(daemon, host)) /* on @err the host is already lost again */
+            coordinator_expel(daemon->coordinator, host,
+                              "the active faults could not be applied there");
         if (!coordinator_is_lost(daemon->coordinator, host))
             daemon->remote.joins |= UINT64_C(1) << host;
     }
@@ -263,8 +260,8 @@ static void settle_back(struct daemon *daemon)
 }
 
 /*
- * They carry segments again. Where nothing is sent around what is lost, those who may have lost
- * something since they were told last are told once more, before it is taken for whole.
+ * Cables carry segments again. Without rerouting, processes that may have lost segments since the
+ * last notification are notified once more before the cables count as working.
  */
 static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
 {
@@ -282,14 +279,14 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
         daemon_faults_rejoin(daemon, mended);
     } else {
         err = fabric_sever(daemon->fabric, daemon->remote.lost);
-        snprintf(error, error_bytes, "no memory for cables that are lost");
+        snprintf(error, error_bytes, "no memory to mark the lost cables");
         daemon->remote.severed = any;
     }
     memset(mended, 0, fabric_cable_count(daemon->fabric) * sizeof *mended);
     return err;
 }
 
-/* Whose links are all up. */
+/* Report the hosts that have all links up. */
 static void settle_joins(struct daemon *daemon)
 {
     uint64_t joins = daemon->remote.joins;
@@ -310,22 +307,16 @@ static void settle_joins(struct daemon *daemon)
 void daemon_remote_settle(struct daemon *daemon)
 {
     char error[256];
-    int err = 0;
 
-    if (daemon->remote.news)
-        err = settle_lost(daemon, error, sizeof error);
-    if (err)
+    if (daemon->remote.news && settle_lost(daemon, error, sizeof error))
         print_message("%s", error);
-    err = 0;
     settle_gone(daemon);
     if (daemon->remote.back)
         settle_back(daemon);
-    if (daemon->remote.heals)
-        err = settle_mended(daemon, error, sizeof error);
+    if (daemon->remote.heals && settle_mended(daemon, error, sizeof error))
+        print_message("%s", error);
     if (daemon->remote.joins)
         settle_joins(daemon);
-    if (err)
-        print_message("%s", error);
 }
 
 void daemon_remote_tick(struct daemon *daemon)
@@ -345,21 +336,12 @@ void daemon_remote_close(struct daemon *daemon, const char *why)
     free(daemon->remote.now);
 }
 
-/* --- told of ------------------------------------------------------------------------- */
-
-const char *daemon_host_of(const struct daemon *daemon, uint32_t node)
+void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one)
 {
     const struct coordinator_config *hosts = daemon->config->hosts;
 
-    return hosts ? hosts->name[fabric_node_host(daemon->config->fabric, node)] : NULL;
-}
-
-void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one)
-{
-    const char *name = daemon_host_of(daemon, node);
-
-    if (name)
-        json_add_text(one, "host", name);
+    if (hosts)
+        json_add_text(one, "host", hosts->name[fabric_node_host(daemon->config->fabric, node)]);
 }
 
 static struct json_object *host_build(const struct daemon *daemon, uint32_t host)

@@ -2,7 +2,7 @@
 /*
  * report.c - the run report: built by the fabric, printed by the command.
  *
- * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ * The JSON fields are a stable interface (docs/manual.md): only add to them.
  */
 #include "apps/daemon/report.h"
 
@@ -17,12 +17,11 @@
 #include "apps/fabric/origin.h"
 #include "apps/base/message.h"
 #include "apps/control/conn.h"
-#include "apps/daemon/comm.h"
 #include "apps/telemetry/view.h"
 #include "apps/timeline/timeline.h"
 #include "nic/fabemu.h"
 
-static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives names them");
+static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives has a name for each");
 
 static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
@@ -32,7 +31,7 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_SLOWER] = "slower",
 };
 
-/* Who carries a collective out that the network does, and how. */
+/* How the network executes a collective. */
 struct mechanism {
     bool in_adapter; /* else in the switches */
     const char *name;
@@ -124,7 +123,7 @@ static struct json_object *transport(const struct fabric_transport *of)
     return object;
 }
 
-/* Without acknowledgments: the repair of faults on cables. */
+/* Link-level retry, for profiles without acknowledgments. */
 static struct json_object *link_retry(const struct switch_retries *of)
 {
     struct json_object *object = json_object_new_object();
@@ -144,12 +143,12 @@ static struct json_object *dropped(const struct fabric_totals *totals)
     return object;
 }
 
-/* --- was it the network's time? ----------------------------------------------------- */
+/* --- timing accuracy on clock real ---------------------------------------------------- */
 
-#define ON_TIME_SHARE  100  /* one part in so many may be late, */
-#define ON_TIME_FACTOR 0.99 /* and the fabric itself must have been on time */
+#define ON_TIME_SHARE  100  /* at most 1/ON_TIME_SHARE of the time may be late */
+#define ON_TIME_FACTOR 0.99 /* least real-time factor of the fabric itself */
 
-/* Of clock real; docs/manual.md says what the figures mean. NULL where it is not known. */
+/* The verdict, see docs/manual.md. NULL: unknown. */
 static struct json_object *on_time(const struct daemon_waits *waits, double factor)
 {
     if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
@@ -209,7 +208,7 @@ static struct json_object *report_clock(const struct fabric_config *config,
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
 }
 
-/* Where in the report the totals of counters.def are. */
+/* The object of the report that a counter of counters.def belongs to. */
 enum section { IN_REPORT, IN_SEGMENTS, IN_COMBINED };
 
 /* Add to @object the totals of one section. */
@@ -239,7 +238,7 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            add_totals(json_object_new_object(), IN_COMBINED, totals));
 }
 
-/* NULL: no process has said that its messages do not pass the fabric. */
+/* NULL: all processes send their MPI messages over the fabric. */
 static struct json_object *outside(const struct daemon_record *record)
 {
     if (!record->outside)
@@ -286,7 +285,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     return report;
 }
 
-/* --- for people --------------------------------------------------------------------- */
+/* --- as text -------------------------------------------------------------------------- */
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
@@ -379,11 +378,11 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
     if (number(processes, "goodbyes_late"))
-        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "goodbyes_late"));
+        fprintf(out, ", %lld disconnects not complete in time", number(processes, "goodbyes_late"));
     fputc('\n', out);
 }
 
-/* The one line for who measures: was that the network's time, and how far off is it at most? */
+/* Print whether programs measured the network's time, and the error at most. */
 static void print_programs(FILE *out, struct json_object *programs, double factor)
 {
     struct json_object *longest = member(programs, "longest");
@@ -398,7 +397,7 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
     fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
             late      ? "NOT on time"
             : verdict ? "on time"
-                      : "on time as far as can be seen",
+                      : "on time, as far as is known",
             duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
             100 * late_ns / attached_ns);
     if (late)
@@ -410,13 +409,15 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
                 json_show_node(longest, node), lasted(longest, "waited_ns").text,
                 text(longest, "command"), number(longest, "pid"));
     if (number(programs, "hostif_full_ns"))
-        fprintf(out, "               segments waited %s for room in processes' edges\n",
+        fprintf(out, "               segments waited %s for space in receive rings of processes\n",
                 lasted(programs, "hostif_full_ns").text);
     if (factor < ON_TIME_FACTOR)
         fputs("               the fabric itself was late: see the real-time factor\n", out);
     if (unseen)
-        fprintf(out, "               what %lld process%s waited cannot be seen from here\n", unseen,
-                unseen == 1 ? "" : "es");
+        fprintf(
+            out,
+            "               the waits of %lld process%s are unknown: not visible from this host\n",
+            unseen, unseen == 1 ? "" : "es");
 }
 
 static void print_outside(FILE *out, struct json_object *one)
@@ -453,10 +454,10 @@ static void print_transport(FILE *out, struct json_object *transport)
     if (number(transport, "lost"))
         fprintf(out, ", %lld segments given up", number(transport, "lost"));
     if (number(transport, "refused"))
-        fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+        fprintf(out, ", %lld segments refused", number(transport, "refused"));
     if (number(transport, "conditionals"))
         fprintf(out,
-                "\n  conditionals %s asked, %s answered false: some members had not entered yet",
+                "\n  conditionals %s sent, %s answered false: some members had not entered yet",
                 counted(transport, "conditionals").text, counted(transport, "unequal").text);
 }
 
@@ -464,28 +465,30 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 {
     if (!retry)
         return;
-    fprintf(out,
-            "\n  link retry   %lld segments sent again (asked %lld times, %lld without an answer)",
-            number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
+    fprintf(
+        out,
+        "\n  link retry   %lld segments sent again (requested %lld times, %lld without an answer)",
+        number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
     if (number(retry, "lost"))
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
 
-/* What was lost for good, if anything was. */
+/* Print unrecoverable drops, if there were any. */
 static void print_losses(FILE *out, struct json_object *drops)
 {
     if (number(drops, "units_out"))
-        fprintf(out,
-                "  units        %lld combine units taken out of service, %lld in it again; %lld "
-                "groups moved\n",
-                number(drops, "units_out"), number(drops, "units_back"),
-                number(drops, "groups_moved"));
+        fprintf(
+            out,
+            "  units        %lld combine units taken out of service, %lld back in service; %lld "
+            "groups moved\n",
+            number(drops, "units_out"), number(drops, "units_back"), number(drops, "groups_moved"));
     if (number(drops, "groups_failed") || number(drops, "pairs_reported"))
-        fprintf(out,
-                "  lost         %lld groups failed, %lld pairs told of lost segments; %lld parity "
-                "errors, %lld overruns\n",
-                number(drops, "groups_failed"), number(drops, "pairs_reported"),
-                number(drops, "states_damaged"), number(drops, "overruns"));
+        fprintf(
+            out,
+            "  lost         %lld groups failed, %lld pairs of processes lost segments; %lld parity "
+            "errors, %lld overruns\n",
+            number(drops, "groups_failed"), number(drops, "pairs_reported"),
+            number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
 /* Has a fault broken links of a network that had other routes for all pairs of nodes? */
@@ -527,7 +530,8 @@ static void print_faults(FILE *out, struct json_object *report)
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
     if (number(links, "trees_moved") || number(links, "rerouted"))
-        fprintf(out, "  moved        %lld trees; %lld segments carried round links that were out\n",
+        fprintf(out,
+                "  moved        %lld trees; %lld segments rerouted around links that were out\n",
                 number(links, "trees_moved"), number(links, "rerouted"));
 }
 
@@ -536,7 +540,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* at the end of a run nobody is there any more */
+    if (number(host, "attached")) /* 0 at the end of a run */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");
@@ -559,15 +563,7 @@ static void print_host(FILE *out, struct json_object *host)
     }
 }
 
-void report_print_hosts(FILE *out, struct json_object *report)
-{
-    struct json_object *hosts = member(report, "hosts");
-
-    for (size_t i = 0; i < emu_json_count(hosts); i++)
-        print_host(out, emu_json_at(hosts, i));
-}
-
-/* A fabric that is not right at the end of a run has an error of its own. */
+/* Print the violated invariants that the check at the end of a run has found. */
 static void print_check(FILE *out, struct json_object *check)
 {
     struct json_object *wrong = check ? member(check, "wrong") : NULL;
@@ -614,6 +610,8 @@ static void print_drops(FILE *out, struct json_object *report)
 
 void report_print(FILE *out, struct json_object *report)
 {
+    struct json_object *hosts = member(report, "hosts");
+
     fputs("fabemu: report\n", out);
     origin_print(out, member(report, "origin"), "  origin       ", "               ");
     if (member(report, "exit_status"))
@@ -639,12 +637,11 @@ void report_print(FILE *out, struct json_object *report)
     print_outside(out, member(report, "outside"));
     timeline_print(out, member(report, "timeline"));
     print_faults(out, report);
-    report_print_hosts(out, report);
+    for (size_t i = 0; i < emu_json_count(hosts); i++)
+        print_host(out, emu_json_at(hosts, i));
     print_deaths(out, report);
     print_check(out, member(report, "check"));
 }
-
-/* --- for programs ------------------------------------------------------------------- */
 
 int report_write(int fd, const char *path, struct json_object *report)
 {
@@ -656,7 +653,7 @@ int report_write(int fd, const char *path, struct json_object *report)
         dprintf(fd, "%s\n", text) >= 0)
         return 0;
     if (errno == EPIPE)
-        return 0; /* the pipe's reader has closed it, which is no failure */
+        return 0; /* the reader closed the pipe: no failure */
     int err = -errno;
     print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - what each request on the control socket does.
+ * request.c - the requests on the control socket.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,18 +27,18 @@ static void refuse_full(struct daemon *daemon, struct client *client)
     const struct fabric_config *config = daemon->config->fabric;
     char line[256], more[64] = "take a network with more nodes, or fewer processes";
 
-    if (!config->graph->label) /* the network of a file has the nodes of the file */
+    if (!config->graph->label) /* a network from a file has a fixed number of nodes */
         snprintf(more, sizeof more, "start it with more, for example --nodes %u",
                  config->graph->nodes * 2);
     snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s) are taken; %s",
              config->graph->nodes, config->name, config->graph->spec, more);
     daemon->record.refused++;
-    daemon_reply_error(daemon, client, -ENOSPC, line);
+    daemon_reply_error(daemon, client, -ENOSPC, "%s", line);
     if (daemon->record.refused == 1)
         daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
 }
 
-/* What the user can do about it. */
+/* Advice for the user. */
 static const char *remedy(int err)
 {
     switch (err) {
@@ -76,18 +76,18 @@ static void seat_taken(struct daemon *daemon, struct client *client,
     daemon_tick_when(daemon);
 }
 
-/* Notify the supervisor that a process has attached. @ranks: of its job; 0: not known. */
+/* Notify the supervisor that a process has attached. @ranks: size of its job; 0: unknown. */
 static void tell_attached(struct daemon *daemon, int64_t ranks)
 {
     struct json_object *event =
         json_add_number(conn_event("attached"), "attached", fabric_attached(daemon->fabric));
 
-    if (ranks > 0 && ranks <= daemon->config->fabric->graph->nodes)
+    if (ranks > 0 && ranks <= daemon->graph->nodes)
         json_add_number(event, "ranks", (uint64_t)ranks);
     daemon_notify_owner(daemon, event);
 }
 
-/* The node that it asks for, if that is on its host; else any there. */
+/* The requested node if it is on the process's host; -1: any node there. */
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
 {
@@ -104,21 +104,19 @@ static void request_attach(struct daemon *daemon, struct client *client,
     const struct fabric_config *config = daemon->config->fabric;
     struct fabric_attachment incarnation;
     int64_t version = emu_json_number(request, "version", 0);
-    char line[160];
 
     if (version != EMU_HOSTIF_VERSION) {
-        snprintf(line, sizeof line,
-                 "this process's library is of version %lld, and the fabric of %u: use the "
-                 "libfabemu that came with this fabemu",
-                 (long long)version, EMU_HOSTIF_VERSION);
-        daemon_reply_error(daemon, client, -EPROTO, line);
+        daemon_reply_error(daemon, client, -EPROTO,
+                           "this process's library has protocol version %lld, but the fabric has "
+                           "version %u: use the libfabemu that came with this fabemu",
+                           (long long)version, EMU_HOSTIF_VERSION);
         return;
     }
     if (client->node >= 0) {
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
-    daemon_reap(daemon); /* who ended before it asked, in this round */
+    daemon_reap(daemon); /* free the nodes of processes that died in this round */
     int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
     int err = client->remote ? fabric_attach_remote(daemon->fabric,
                                                     coordinator_process_info(client->remote)->host,
@@ -129,9 +127,8 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     if (err) {
-        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err),
-                 remedy(err));
-        daemon_reply_error(daemon, client, err, line);
+        daemon_reply_error(daemon, client, err, "cannot attach to the fabric: %s%s", strerror(-err),
+                           remedy(err));
         return;
     }
     client->rank = emu_json_number(request, "rank", -1);
@@ -151,7 +148,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    if (client->remote) /* its host has the descriptors */
+    if (client->remote) /* the descriptors are on its host */
         daemon_send(daemon, client, reply);
     else
         daemon_send_with(daemon, client, reply,
@@ -172,7 +169,7 @@ void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
     daemon->by_node[client->node] = NULL;
     client->node = -1;
     if (client->frozen && !dead)
-        daemon_freeze(daemon, client, false); /* its node's faults are not its own any more */
+        daemon_freeze(daemon, client, false); /* the fault is the node's, which it has left */
     client->frozen = false;
     daemon_tick_when(daemon);
 }
@@ -186,17 +183,14 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    if (goodbyes_late > 0 && goodbyes_late <= daemon->config->fabric->graph->nodes)
+    if (goodbyes_late > 0 && goodbyes_late <= daemon->graph->nodes)
         daemon->record.goodbyes_late += (uint64_t)goodbyes_late;
     daemon_left(daemon, client);
     client->closing = true;
     daemon_send(daemon, client, conn_ok());
 }
 
-/*
- * Sent by the library when the process exits (nic/host/api/attach.c). A process that says so
- * was not killed.
- */
+/* Sent by the library when the process exits (nic/host/api/attach.c), so it was not killed. */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;
@@ -204,7 +198,7 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
-/* Copy text from a process that will be printed. Bytes that are not printable become '?'. */
+/* Copy text from a process, with '?' for bytes that cannot be printed. */
 static void copy_printable(char *to, size_t bytes, const char *from)
 {
     snprintf(to, bytes, "%s", from);
@@ -231,20 +225,17 @@ static void request_outside(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/* An array: what each host has done of it all, and what has passed over its links. */
 struct json_object *daemon_report(struct daemon *daemon)
 {
     struct json_object *report;
 
     daemon_waits_sample(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
-    daemon_hosts_report(daemon, report); /* the parts of what was just added up */
+    daemon_hosts_report(daemon, report); /* the parts of the sums above */
     daemon_faults_report(daemon, report);
     timeline_serve_report(daemon, report);
     return report;
 }
-
-/* --- status, report, shutdown ------------------------------------------------------- */
 
 static void request_status(struct daemon *daemon, struct client *client,
                            struct json_object *request)
@@ -264,12 +255,9 @@ static void request_status(struct daemon *daemon, struct client *client,
         const struct client *who = daemon->by_node[node];
         if (!who)
             continue;
-        struct json_object *one = json_add_node(json_object_new_object(), config->graph, node);
-        daemon_host_add(daemon, node, one);
-        json_add_number(one, "pid", (uint64_t)who->pid);
+        struct json_object *one = daemon_process_build(daemon, who);
         if (who->waits && config->clock == EMU_CLOCK_REAL)
             json_add_number(one, "waited_ns", who->waited_ns);
-        json_add_text(one, "command", who->command);
         daemon_standstill_client(who, one);
         json_object_array_add(attached, one);
     }
@@ -289,7 +277,7 @@ static void request_report(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, reply);
 }
 
-/* What other hosts were asked for; NULL: one of them has no memory, or there is none here. */
+/* The result of the audit of all hosts; NULL: a host has no memory for it. */
 static struct json_object *audit_asked(struct daemon *daemon)
 {
     if (!daemon->audit || coordinator_query_error(daemon->coordinator, COORDINATOR_AUDIT))
@@ -306,7 +294,7 @@ static void request_check(struct daemon *daemon, struct client *client, struct j
 
     (void)request;
     if (!check) {
-        daemon_reply_error(daemon, client, -ENOMEM, "cannot check the fabric: there is no memory");
+        daemon_reply_error(daemon, client, -ENOMEM, "cannot check the fabric: out of memory");
         return;
     }
     reply = json_add_text(conn_ok(), "name", daemon->config->fabric->name);
@@ -324,14 +312,14 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 
 /* --- the table ---------------------------------------------------------------------- */
 
-/* What only looks at all hosts is answered when they are known to answer; else: at once. */
+/* The query to all hosts that must complete before the request is answered; AT_ONCE: none. */
 #define AT_ONCE COORDINATOR_QUERIES
 
 static const struct request {
     const char *command;
     void (*answer)(struct daemon *, struct client *, struct json_object *);
     enum coordinator_query_kind after;
-    /* clang-format off: a row a line */
+    /* clang-format off: one row per line */
 } requests[] = {
     {"attach", request_attach, AT_ONCE},
     {"detach", request_detach, AT_ONCE},
@@ -365,7 +353,7 @@ static const struct request *request_of(struct json_object *request)
     return NULL;
 }
 
-/* --- what other hosts are asked for them --------------------------------------------- */
+/* --- queries to other hosts ------------------------------------------------------------ */
 
 static void audit_begin(struct daemon *daemon)
 {
@@ -406,7 +394,7 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
         query_begin(daemon, of);
 }
 
-/* Those who waited for it have their answers; who has asked since waits for the next one. */
+/* Answer the requests of a complete query. Later requests start the next one. */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
@@ -454,24 +442,19 @@ void daemon_queries_end(struct daemon *daemon)
             continue;
         client->asks = NULL;
         daemon_reply_error(daemon, client, -ECANCELED,
-                           "the fabric ends, and not all of its hosts have answered");
+                           "the fabric is shutting down, and not all of its hosts have answered");
     }
 }
-
-/* --- the beginning ------------------------------------------------------------------- */
 
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     const struct request *row = request_of(request);
-    char line[160];
 
-    if (row && row->after != AT_ONCE && daemon->coordinator) {
+    if (!row)
+        daemon_reply_error(daemon, client, -ENOSYS, "no request \"%.40s\"; see docs/control.md",
+                           emu_json_text(request, "cmd", ""));
+    else if (row->after != AT_ONCE && daemon->coordinator)
         request_waits(daemon, client, row);
-    } else if (row) {
+    else
         row->answer(daemon, client, request);
-    } else {
-        snprintf(line, sizeof line, "no request \"%.40s\"; see docs/control.md",
-                 emu_json_text(request, "cmd", ""));
-        daemon_reply_error(daemon, client, -ENOSYS, line);
-    }
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.c - looks once a second at what processes have pending, and says when nothing moves.
+ * standstill.c - samples the pending operations of processes once a second, and reports a
+ * standstill.
  *
- * A run stands still while some process waits for the fabric and none has begun, moved or completed
- * anything. That is told to the supervisor each second, who says it when it has lasted, or when the
- * user interrupts the run: so nothing has to be asked of processes that are being ended. Processes
- * that only compute wait for nothing, so they are no standstill by themselves.
+ * A run stands still while a process waits for the fabric and no process has begun, moved or
+ * completed an operation. This is reported to the supervisor each second. The supervisor prints the
+ * last report when the standstill has lasted, or when the user interrupts the run; so it does not
+ * query processes while they are being ended. Processes that compute do not wait, so they alone are
+ * no standstill.
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/stalls.h"
@@ -17,22 +19,21 @@
 
 #include "emu/util/now.h"
 
-#define QUIET_NS 2000000000u /* nothing has moved for so long: that is told */
-#define SILENT_NS \
-    3500000000u       /* a process whose library has told nothing for so long is called silent */
-#define LINKS_MAX 32u /* links that are listed */
+#define QUIET_NS  2000000000u /* without movement, until a standstill is reported */
+#define SILENT_NS 3500000000u /* without a report of a process, until it counts as silent */
+#define LINKS_MAX 32u         /* listed links */
 
-/* --- looking ------------------------------------------------------------------------ */
+/* --- samples ---------------------------------------------------------------------------- */
 
 void daemon_standstill_attach(struct daemon *daemon, struct client *client)
 {
     daemon->last_rank[client->node] = client->rank;
-    client->sample = calloc(1, sizeof *client->sample); /* NULL: nothing will be known of it */
+    client->sample = calloc(1, sizeof *client->sample); /* NULL: its operations stay unknown */
     if (client->sample)
         client->sample->attached_ns = emu_now_ns();
 }
 
-/* A process has seen that others do something else than it does. */
+/* A mismatch that @client's process has found between its own call and another member's. */
 static struct json_object *mismatch_build(const struct client *client)
 {
     const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
@@ -51,20 +52,30 @@ static struct json_object *mismatch_build(const struct client *client)
     return one;
 }
 
-/* Who is @node, for a line of text? */
+struct json_object *daemon_process_build(const struct daemon *daemon, const struct client *client)
+{
+    uint32_t node = (uint32_t)client->node;
+    struct json_object *one = json_add_node(json_object_new_object(), daemon->graph, node);
+
+    daemon_host_add(daemon, node, one);
+    json_add_number(one, "pid", (uint64_t)client->pid);
+    return json_add_text(one, "command", client->command);
+}
+
+/* Identify @node for a line of text. */
 static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 {
-    const struct client *client = daemon->by_node[node];
-    struct json_object *who =
-        json_add_node(json_object_new_object(), daemon->config->fabric->graph, node);
+    struct json_object *who = NULL;
 
+    if (daemon->by_node[node]) {
+        who = daemon_process_build(daemon, daemon->by_node[node]);
+    } else {
+        who = json_add_node(json_object_new_object(), daemon->graph, node);
+        daemon_host_add(daemon, node, who);
+    }
     if (daemon->last_rank[node] >= 0)
         json_add_number(who, "rank", (uint64_t)daemon->last_rank[node]);
-    daemon_host_add(daemon, node, who);
-    if (!client) /* it has left meanwhile */
-        return who;
-    json_add_number(who, "pid", (uint64_t)client->pid);
-    return json_add_text(who, "command", client->command);
+    return who;
 }
 
 static bool has_mismatch(const struct client *client)
@@ -106,6 +117,13 @@ static void client_look(struct daemon *daemon, struct client *client)
     mismatch_tell(daemon, client);
 }
 
+static void clients_look(struct daemon *daemon)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link)
+        if (client->node >= 0)
+            client_look(daemon, client);
+}
+
 void daemon_standstill_detach(struct daemon *daemon, struct client *client)
 {
     client_look(daemon, client);
@@ -113,9 +131,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client)
     client->sample = NULL;
 }
 
-/* --- does anything move? ------------------------------------------------------------ */
-
-/* Has it something pending that is older than a look? */
+/* Is an operation pending that is older than the time between two samples? */
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
     const struct emu_pending *pending = &client->sample->pending;
@@ -152,7 +168,7 @@ static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
     return now_ns - then_ns;
 }
 
-/* Since when nothing has moved in any process; 0: somebody's look is wanting, or nobody waits. */
+/* Time since which nothing has moved in any process; 0: no process waits. */
 static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
 {
     uint64_t since_ns = 0;
@@ -171,7 +187,7 @@ static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
     return waits ? since_ns : 0;
 }
 
-/* --- said as JSON ------------------------------------------------------------------- */
+/* --- as JSON ---------------------------------------------------------------------------- */
 
 static const char *const kind_names[EMU_PENDING_KINDS] = {
     [EMU_PENDING_NOTHING] = "", [EMU_PENDING_SEND] = "send", [EMU_PENDING_RECEIVE] = "receive",
@@ -215,7 +231,7 @@ static void call_add(struct json_object *to, const struct emu_pending_call *call
     json_object_object_add(to, "call", one);
 }
 
-/* Stopped by a signal or a debugger? False, too, where that cannot be seen. */
+/* Stopped by a signal or a debugger? Always false for a process of another host. */
 static bool is_stopped(const struct client *client)
 {
     return !client->remote && procs_is_stopped(client->pid);
@@ -226,7 +242,7 @@ static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
     return standstill_age(now_ns, pending->written_ns) >= SILENT_NS;
 }
 
-/* Whose word counts only where nobody else waits? Asked once for all groups, before the hold. */
+/* Find the absent processes, for all groups, before fabric_pause(). */
 static void absent_look(struct daemon *daemon, uint64_t now_ns)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
@@ -266,16 +282,13 @@ static struct json_object *attached_build(const struct daemon *daemon)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+    for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         const struct client *client = daemon->by_node[node];
         struct json_object *one;
 
         if (!client)
             continue;
-        one = json_add_node(json_object_new_object(), daemon->config->fabric->graph, node);
-        daemon_host_add(daemon, node, one);
-        json_add_number(one, "pid", (uint64_t)client->pid);
-        json_add_text(one, "command", client->command);
+        one = daemon_process_build(daemon, client);
         daemon_standstill_client(client, one);
         json_object_array_add(list, one);
     }
@@ -292,7 +305,7 @@ static const char *const wait_names[] = {
 static struct json_object *links_build(struct daemon *daemon, uint64_t now_ns)
 {
     struct fabric_stall stall[LINKS_MAX];
-    const struct topo_graph *graph = daemon->config->fabric->graph;
+    const struct topo_graph *graph = daemon->graph;
     uint32_t count = fabric_stalls(daemon->fabric, now_ns, stall, LINKS_MAX);
     struct json_object *list = json_object_new_array();
 
@@ -321,7 +334,7 @@ static struct json_object *mismatches_build(const struct daemon *daemon)
 {
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+    for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         const struct client *client = daemon->by_node[node];
 
         if (client && client->sample && has_mismatch(client))
@@ -330,7 +343,7 @@ static struct json_object *mismatches_build(const struct daemon *daemon)
     return list;
 }
 
-/* How long nothing has moved, without the time in which processes had no core. */
+/* How long nothing has moved, minus the time in which processes had no core. */
 static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns, uint64_t now_ns)
 {
     return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));
@@ -345,7 +358,7 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
     json_add_number(ret, "for_ns", stands ? standstill_age(now_ns, quiet_ns) : 0);
     if (stands && quiet_starved_ns(daemon, quiet_ns))
         json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
-    if (quiet_ns) { /* else nobody waits, and the workers are not held up */
+    if (quiet_ns) { /* hold the workers only if a process waits */
         absent_look(daemon, now_ns);
         fabric_pause(daemon->fabric);
         collectives = standstill_collectives(daemon, now_ns);
@@ -360,15 +373,11 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
 
 void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
 {
-    emu_each_listed (struct client, client, &daemon->clients, link)
-        if (client->node >= 0)
-            client_look(daemon, client);
+    clients_look(daemon);
     json_object_object_add(reply, "standstill", standstill_build(daemon, emu_now_ns()));
 }
 
-/* --- once a second ------------------------------------------------------------------ */
-
-/* The supervisor, and who listens, are told how it stands; and once, that it stands no more. */
+/* Report a standstill to the supervisor and subscribers; its end is an event without fields. */
 static void standstill_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
 {
     struct json_object *event;
@@ -389,14 +398,12 @@ void daemon_standstill_tick(struct daemon *daemon)
 {
     uint64_t now_ns = emu_now_ns(), since_ns;
 
-    emu_each_listed (struct client, client, &daemon->clients, link)
-        if (client->node >= 0)
-            client_look(daemon, client);
+    clients_look(daemon);
     since_ns = quiet_since_ns(daemon, now_ns);
     daemon->sample[daemon->samples % DAEMON_SAMPLES].at_ns = now_ns;
     daemon->sample[daemon->samples++ % DAEMON_SAMPLES].starved_ns =
         fabric_starved_ns(daemon->fabric);
-    fabric_stalls_sample(daemon->fabric, now_ns); /* without memory no links are listed */
+    fabric_stalls_sample(daemon->fabric, now_ns); /* on -ENOMEM no links are listed */
     standstill_tell(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
                     now_ns);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * telemetry.c - snapshots for whoever has subscribed to them on the control socket, and what the
- * daemon knows of cables and processes for them.
+ * telemetry.c - snapshots for subscribers on the control socket and for --record, with the state of
+ * cables and processes that only the daemon has.
  */
 #include "apps/daemon/telemetry.h"
 
@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
@@ -23,29 +21,27 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-#define OPEN_READERS 32u /* each takes some MB at most */
+#define OPEN_READERS 32u /* readers with open blocks, each of which takes some MB at most */
 
-/* For other hosts to answer; and for all that they have counted so far, the first time. */
+/* Time for other hosts to answer; the first answer has all counters. */
 #define HOSTS_MS       50u
 #define HOSTS_FIRST_MS 2000u
 
-/* At the end: for all readers together, and no longer than one of them takes something. */
+/* At the end: time for all readers together, without progress of any reader, between two tries. */
 #define LAST_MS  500
 #define QUIET_MS 50
 #define LOOK_MS  5
 
 struct telemetry_serve {
-    struct telemetry *telemetry; /* NULL: nobody reads */
+    struct telemetry *telemetry; /* the sampler; NULL: no readers */
     struct text_buf line;
-    struct telemetry_reader file; /* --record's */
-    uint64_t origin_ns;
+    struct telemetry_reader file; /* of --record */
+    uint64_t origin_ns;           /* start of the fabric, emu_now_ns() */
     int timer;
-    bool asks; /* other hosts, for a snapshot that is due; the timer is for them */
+    bool asks; /* waiting for other hosts: a snapshot is due; the timer has their time limit */
 };
 
-/* --- what the daemon knows ------------------------------------------------------------ */
-
-/* --- what the daemon knows -------------------------------------------------------- */
+/* --- state of cables and processes ------------------------------------------------------ */
 
 static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cable *ret)
 {
@@ -97,7 +93,7 @@ static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending
                                      .since_ns = group->since_ns};
 }
 
-/* As it was told last: once a second. */
+/* The last report of the process, one second old at most. */
 static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_process *who,
                                  struct telemetry_wait *waits)
 {
@@ -119,14 +115,14 @@ static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_proc
         wait_of_group(waits, pending, &pending->group[g]);
 }
 
-/* --- who reads ---------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------- */
 
 static uint64_t now_ms(const struct telemetry_serve *serve)
 {
     return (emu_now_ns() - serve->origin_ns) / 1000000u;
 }
 
-/* The next multiple of the interval; so all who ask for the same have the same. */
+/* The next multiple of the interval, so that readers with equal intervals share samples. */
 static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
 {
     return (ms / every_ms + 1) * every_ms;
@@ -137,11 +133,11 @@ static bool is_due(const struct telemetry_reader *reader, uint64_t ms)
     return reader->every_ms && reader->due_ms <= ms;
 }
 
-/* When the first reader is due; UINT64_MAX: there is none. */
+/* When the first reader is due; EMU_NEVER: there is none. */
 static uint64_t due_ms(const struct daemon *daemon)
 {
     const struct telemetry_reader *file = &daemon->telemetry->file;
-    uint64_t due = file->every_ms ? file->due_ms : UINT64_MAX;
+    uint64_t due = file->every_ms ? file->due_ms : EMU_NEVER;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
         if (!client->gone && client->telemetry.every_ms && client->telemetry.due_ms < due)
@@ -151,17 +147,13 @@ static uint64_t due_ms(const struct daemon *daemon)
 
 static void timer_arm(const struct telemetry_serve *serve, uint64_t due)
 {
-    uint64_t at_ns = due == UINT64_MAX ? 0 : serve->origin_ns + due * 1000000u;
-    struct itimerspec when = {
-        .it_value = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u)}};
-
-    timerfd_settime(serve->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    daemon_timer_set(serve->timer,
+                     due == EMU_NEVER ? EMU_NEVER : serve->origin_ns + due * 1000000u);
 }
 
 static int serve_open(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->telemetry};
 
     if (serve)
         return 0;
@@ -169,12 +161,10 @@ static int serve_open(struct daemon *daemon)
     if (!serve)
         return -ENOMEM;
     serve->origin_ns = daemon->began_ps / 1000u;
-    serve->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (serve->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, serve->timer, &event) < 0) {
-        int err = -errno;
+    serve->timer = daemon_timer_open(daemon, &daemon->telemetry);
+    if (serve->timer < 0) {
+        int err = serve->timer;
 
-        if (serve->timer >= 0)
-            close(serve->timer);
         free(serve);
         return err;
     }
@@ -202,7 +192,7 @@ static int sampler_open(struct daemon *daemon)
     return err;
 }
 
-/* Nobody reads any more: nothing of it is left but a timer that does not run. */
+/* There are no readers any more: free the sampler. */
 static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -215,15 +205,15 @@ static void sampler_close(struct daemon *daemon)
     text_buf_free(&serve->line);
 }
 
-/* For the reader who is due next; or there is none any more. */
+/* Set the timer for the reader that is due next; without readers, close the sampler. */
 static void serve_rearm(struct daemon *daemon)
 {
     uint64_t due = due_ms(daemon);
 
     if (daemon->telemetry->asks)
-        return; /* then it is armed */
+        return; /* the timer has the time limit of the other hosts */
     timer_arm(daemon->telemetry, due);
-    if (due == UINT64_MAX)
+    if (due == EMU_NEVER)
         sampler_close(daemon);
 }
 
@@ -244,13 +234,13 @@ static uint32_t readers_with_open(const struct daemon *daemon)
     return count;
 }
 
-/* As it wants it, the reader gets a fold of its own. Errors: with a line in *why. */
+/* Open the sampler and the reader's aggregation as @filter describes it. Errors: a line in *why. */
 static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
                        struct telemetry_reader *reader, const char **why)
 {
     int err = sampler_open(daemon);
 
-    *why = "there is no memory or descriptor for telemetry";
+    *why = "no memory or descriptor is left for telemetry";
     if (err)
         return err;
     if (filter->count && readers_with_open(daemon) >= OPEN_READERS) {
@@ -271,7 +261,7 @@ static void reader_begin(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* What was asked for takes the place of what was; or, where it is wrong, that stays. */
+/* Replace the client's subscription; on errors the old one stays. */
 static bool subscribe(struct daemon *daemon, struct client *client, uint32_t every_ms,
                       const struct telemetry_filter *filter)
 {
@@ -280,7 +270,7 @@ static bool subscribe(struct daemon *daemon, struct client *client, uint32_t eve
     int err = every_ms ? reader_open(daemon, filter, &reader, &why) : 0;
 
     if (err) {
-        daemon_reply_error(daemon, client, err, why);
+        daemon_reply_error(daemon, client, err, "%s", why);
     } else {
         telemetry_serve_left(client);
         client->telemetry = reader;
@@ -288,7 +278,7 @@ static bool subscribe(struct daemon *daemon, struct client *client, uint32_t eve
         if (every_ms)
             reader_begin(daemon, client);
     }
-    if (daemon->telemetry) /* else nobody has ever read */
+    if (daemon->telemetry)
         serve_rearm(daemon);
     return !err;
 }
@@ -309,7 +299,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
     }
     err = telemetry_filter_read(&filter, request, &why);
     if (err) {
-        daemon_reply_error(daemon, client, err, why);
+        daemon_reply_error(daemon, client, err, "%s", why);
         return false;
     }
     done = subscribe(daemon, client, (uint32_t)every_ms, &filter);
@@ -322,7 +312,7 @@ void telemetry_serve_left(struct client *client)
     telemetry_format_free(&client->telemetry.format);
 }
 
-/* The last line is still under way to it. */
+/* Does the last line still wait to be sent? */
 static bool is_behind(const struct client *client)
 {
     return client->conn.out.bytes;
@@ -344,7 +334,7 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* A look, but not twice for readers that are due together. */
+/* Take a sample, but only one for all readers that are due. */
 static void look_once(struct telemetry_serve *serve, bool *sampled)
 {
     if (!*sampled)
@@ -366,8 +356,6 @@ static void readers_serve(struct daemon *daemon, uint64_t ms, bool *sampled)
         reader_serve(daemon, client);
     }
 }
-
-/* --- the file ----------------------------------------------------------------------- */
 
 static void file_serve(struct daemon *daemon)
 {
@@ -427,7 +415,7 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
 
 /* --- other hosts -------------------------------------------------------------------- */
 
-/* Are they asked, and is the snapshot that is due at @ms to wait for them? */
+/* Query other hosts if a snapshot is due at @ms. True: it waits for their answers. */
 static bool hosts_are_asked(struct daemon *daemon, uint64_t ms)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -456,7 +444,7 @@ bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_pie
 void telemetry_serve_received_all(struct daemon *daemon)
 {
     if (daemon->telemetry && daemon->telemetry->asks)
-        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* at once */
+        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* it expires immediately */
 }
 
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
@@ -467,8 +455,6 @@ void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
     if (!coordinator_sample_waits(daemon->coordinator, HOSTS_SAMPLE_COUNTERS))
         telemetry_serve_received_all(daemon);
 }
-
-/* --- the whole ---------------------------------------------------------------------- */
 
 void telemetry_serve_run(struct daemon *daemon)
 {
@@ -489,7 +475,7 @@ void telemetry_serve_run(struct daemon *daemon)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-/* What waits for readers goes as far as there is room. Returns the bytes that wait still. */
+/* Send what the readers' sockets take. Returns the bytes that are still queued. */
 static size_t readers_flush(struct daemon *daemon)
 {
     size_t waits = 0;
@@ -499,7 +485,7 @@ static size_t readers_flush(struct daemon *daemon)
             continue;
         int err = conn_flush(&client->conn);
         if (err && err != -EAGAIN)
-            client->telemetry.every_ms = 0; /* it reads no more */
+            client->telemetry.every_ms = 0; /* it has closed */
         else
             waits += client->conn.out.bytes;
     }
@@ -521,7 +507,7 @@ static void readers_drain(struct daemon *daemon, int64_t end_ms)
     }
 }
 
-/* Who has not taken the line before has had its last one. */
+/* Send the last snapshot to readers that have read the one before. */
 static void readers_serve_last(struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
@@ -529,7 +515,7 @@ static void readers_serve_last(struct daemon *daemon)
             reader_serve(daemon, client);
 }
 
-/* Recordings and streams end with what was so at the end. */
+/* The last record of the file and of each stream shows the final state. */
 static void serve_last(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -554,7 +540,7 @@ void telemetry_serve_close(struct daemon *daemon)
 
     if (!serve)
         return;
-    if (due_ms(daemon) != UINT64_MAX)
+    if (due_ms(daemon) != EMU_NEVER)
         serve_last(daemon);
     sampler_close(daemon);
     close(serve->timer);

@@ -2,9 +2,9 @@
 /*
  * timeline.c - the timeline of a running fabric.
  *
- * A process has room for EMU_FINISHED_SLOTS that nobody has taken: so many in each EVERY_MS, or
- * some are missed, which is counted. Other hosts are asked for theirs as often, unless they have
- * not answered yet (agent.h).
+ * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more in EVERY_MS,
+ * some are lost, and counted. Other hosts are queried at the same interval, unless the last answer
+ * is still outstanding (agent.h).
  */
 #include "apps/daemon/timeline.h"
 
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -25,25 +24,24 @@
 #include "emu/util/now.h"
 
 #define EVERY_MS     10
-#define CLOCK_ROUNDS 8 /* questions to other hosts before anything is told */
+#define CLOCK_ROUNDS 8 /* queries that measure the clocks of other hosts at the start */
 
 struct timeline_serve {
     struct timeline *timeline;
-    struct fabric_finished_at *at; /* by node */
-    struct hostlink_offset *clock; /* by host: what is known of it; NULL: there is one */
+    struct fabric_finished_at *at; /* by node: where to continue */
+    struct hostlink_offset *clock; /* by host; NULL: there is one host */
     int timer;
 };
 
 static int serve_timer(struct daemon *daemon, struct timeline_serve *serve)
 {
     const struct timespec each = {0, EVERY_MS * 1000000};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->timeline};
 
-    serve->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (serve->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, serve->timer, &event) < 0 ||
-        timerfd_settime(serve->timer, 0, &(struct itimerspec){each, each}, NULL) < 0)
-        return -errno;
-    return 0;
+    serve->timer = daemon_timer_open(daemon, &daemon->timeline);
+    if (serve->timer < 0)
+        return serve->timer;
+    return timerfd_settime(serve->timer, 0, &(struct itimerspec){each, each}, NULL) < 0 ? -errno
+                                                                                        : 0;
 }
 
 static void serve_free(struct timeline_serve *serve)
@@ -56,7 +54,7 @@ static void serve_free(struct timeline_serve *serve)
     free(serve);
 }
 
-/* Of other hosts' clocks something is known, and their processes tell from now on. */
+/* Measure the other hosts' clocks, and let their processes report from now on. */
 static void hosts_begin(struct daemon *daemon, uint64_t from_bytes)
 {
     if (!daemon->coordinator)
@@ -86,8 +84,8 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
                                            .path = plan->path,
                                            .most_bytes = plan->most_bytes,
                                            .from_bytes = plan->from_bytes,
-                                           .nodes = daemon->config->fabric->graph->nodes,
-                                           .graph = daemon->config->fabric->graph,
+                                           .nodes = daemon->graph->nodes,
+                                           .graph = daemon->graph,
                                            .origin_ns = daemon->began_ps / 1000u,
                                            .host = hosts ? hosts->name : NULL,
                                            .hosts = hosts ? hosts->count : 0,
@@ -131,7 +129,7 @@ static void take(struct daemon *daemon, uint32_t node)
 
 static void take_all(struct daemon *daemon)
 {
-    for (uint32_t n = 0; n < daemon->config->fabric->graph->nodes; n++)
+    for (uint32_t n = 0; n < daemon->graph->nodes; n++)
         take(daemon, n);
     timeline_write(daemon->timeline->timeline);
 }
@@ -172,7 +170,7 @@ bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piec
     return right;
 }
 
-/* Its next life may be another computer's, or have begun anew. */
+/* The next incarnation of the host may be another computer, so its clock is unknown. */
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host)
 {
     if (!daemon->timeline)

@@ -2,22 +2,21 @@
 /*
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
- * Was a process silent because the host had no core for it? The time for which a thread waited for
- * a core does not count towards bounds on silence: emu_starved_ns(). Waits of a few time slices are
- * not taken off, since threads that share a core have such waits all the time.
+ * The result has two uses. Bounds on silence do not count the time for which a thread waited for a
+ * core, except waits of a few time slices, which threads that share a core have all the time:
+ * emu_starved_ns(). And on clock real, the report says whether programs measured the network's
+ * time.
  *
- * And on clock real: did the programs measure the network's time?
+ * The fabric keeps its times, or reports its lag. But a program runs only when the host gives it a
+ * core, which is no property of the emulated network. While no thread of an attached process or of
+ * the fabric waits for a core, and no receive ring is full because its process does not run, the
+ * program behaves as with a core for each thread. So the error of any time that a program measures
+ * is at most the time in which some thread or ring waited.
  *
- * The fabric keeps its times, or says how late it was. But a program's own steps take place when
- * the host gives it a core, and the emulated network has no part in that. While no thread of a
- * process that is attached, nor of the fabric, waits for a core, and no edge is full for want of
- * its process, all goes on as it would with a core for each. So of any time that a program
- * measures, at most that part is not the network's in which somebody waited.
- *
- * The kernel says how long each thread waited, not when. Between two looks somebody waited for no
- * longer than all waits together, and no longer than the looks are apart: the lesser counts, look
- * by look (once a second, and when somebody asks). A wait is counted when it ends, so what is older
- * than the last look adds to what was counted before.
+ * The kernel counts how long each thread waited, not when. Between two samples the time with a wait
+ * is at most the sum of all waits, and at most the time between the samples. The smaller of the two
+ * is added for each sample, once a second and on request. The kernel counts a wait when it ends, so
+ * the part before the last sample is added on top.
  */
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@
 #include "apps/base/schedstat.h"
 #include "emu/util/now.h"
 
-#define WAITS_SHARE 100 /* of its time the manager spends one part of so many on looking */
+#define WAITS_SHARE 100 /* at most 1/WAITS_SHARE of the manager's time is spent on samples */
 
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
@@ -42,14 +41,14 @@ static void count_more(struct daemon *daemon, const struct waits_delta *more)
         daemon->waits.starved_ns = more->starved_ns;
 }
 
-/* What @client's process has waited since the last look. */
+/* Add the waits of @client's process since the last sample. */
 static void look_at_client(struct daemon *daemon, struct client *client, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
     struct waits_delta more;
 
     if (!client->waits || waits_sample(client->waits, since_ns, &more))
-        /* it has just ended, and its connection will say so; or the next look sees it all */
+        /* the process has just ended, or the next sample includes this one */
         return;
     count_more(daemon, &more);
     client->waited_ns += more.ns;
@@ -78,7 +77,7 @@ static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
     count_more(daemon, &more);
 }
 
-/* Nobody was attached until now: what the fabric waited does not count. */
+/* The first process has attached: earlier waits of the fabric do not count. */
 static void waits_begin(struct daemon *daemon)
 {
     struct waits_delta more;
@@ -90,7 +89,7 @@ static void waits_begin(struct daemon *daemon)
     daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
-/* The time since the last look is over, and this is what was waited in it. */
+/* Add the waits since the last sample to the record. */
 static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
@@ -110,7 +109,7 @@ void daemon_waits_sample(struct daemon *daemon)
 
     if (!fabric_attached(daemon->fabric))
         return;
-    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++)
+    for (uint32_t node = 0; node < daemon->graph->nodes; node++)
         if (daemon->by_node[node])
             look_at_client(daemon, daemon->by_node[node], since_ns);
     look_at_fabric(daemon, since_ns);
@@ -136,7 +135,7 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
         daemon->record.waits.unseen++;
 }
 
-/* Of the dead it is not known what they waited since the last look: it may be all that time. */
+/* The last waits of a dead process are unknown; assume all time since the last sample. */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
     uint64_t since_ns = emu_now_ns() - daemon->waits.sample_ns;

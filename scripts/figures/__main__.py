@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""__main__.py - `fabemu figures`: the command line, and what follows what."""
+"""__main__.py - `fabemu figures`: the command line, and the steps of a run."""
 import argparse
 import importlib.util
 import json
@@ -31,7 +31,7 @@ ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)
 
 
 class Interrupted(Exception):
-    """A signal asked us to end."""
+    """A signal has arrived."""
 
 
 def say(line):
@@ -58,24 +58,24 @@ def parser():
     p = Parser(prog="fabemu figures", allow_abbrev=False, usage="fabemu figures [options]",
                description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, "
                "one does not, or a point failed; 2, the command line is wrong. A run that was "
-               "interrupted goes on where it stopped when it is started again with the same --out.")
+               "interrupted continues when it is started again with the same --out.")
     p.add_argument("--only", metavar="LIST",
                    help="only these figures (5 to 18, q1 to q9, r1, r2, n1 to n6) and rows (A1 to "
                    "A11, Q1 to Q8, R1, R2, N1 to N3), for example 5,6,A3; a figure "
-                   "brings the rows that need nothing else")
+                   "includes the rows that need no other figure")
     p.add_argument("--quick", action="store_true",
                    help="fewer loads, shorter: under a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
-                   help="points that run at a time (default: the cores)")
+                   help="points that run at a time (default: number of cores)")
     p.add_argument("--out", metavar="DIR", default="fabemu-figures",
-                   help="where figures, tables and finished points are kept "
+                   help="folder for figures, tables and finished points "
                         "(default: fabemu-figures)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.add_argument("--seed", metavar="N", type=count(2**63), default=1,
-                   help="of all points (default 1)")
-    p.add_argument("--no-plots", action="store_true", help="numbers only: needs no matplotlib")
-    p.add_argument("--fresh", action="store_true", help="forget the points of earlier runs")
-    p.add_argument("--list", action="store_true", help="print what --only takes")
+                   help="seed of all points (default 1)")
+    p.add_argument("--no-plots", action="store_true", help="write only numbers, without matplotlib")
+    p.add_argument("--fresh", action="store_true", help="delete the points of earlier runs")
+    p.add_argument("--list", action="store_true", help="list the figures and rows for --only")
     p.add_argument("--fabemu", metavar="PATH", help="measure with this command (default: this one)")
     p.add_argument("--origin", type=json.loads, default={}, help=argparse.SUPPRESS)
     return p
@@ -130,7 +130,7 @@ def run(options, figures, rows):
     tables.write_tables(options.out, verdicts, figures, results, origin)
     drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
     if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
-        raise Stop(f"the figures could not be drawn into {options.out}; the reason stands above")
+        raise Stop(f"cannot draw the figures into {options.out}; see the error above")
     if options.json:
         print(json.dumps(verdicts, indent=1, ensure_ascii=False))
     else:
@@ -149,15 +149,15 @@ def main():
     if not options.fabemu:
         parser().error("--fabemu must name the command that measures")
     if figures and not options.no_plots and not importlib.util.find_spec("matplotlib"):
-        say("matplotlib is not there: install it (apt-get install python3-matplotlib), or give "
+        say("matplotlib is not installed: run apt-get install python3-matplotlib, or use "
             "--no-plots")
         return EXIT_FAILURE
     on_signals()
     try:
         return run(options, figures, rows)
     except Interrupted as interrupted:
-        say(f"interrupted; finished points are kept in {options.out}, the same command goes on "
-            "from there")
+        say(f"interrupted; finished points are kept in {options.out}, and the same command "
+            "continues from there")
         return 128 + interrupted.args[0]
     except (OSError, subprocess.SubprocessError, Stop) as error:
         say(str(error))
@@ -165,7 +165,7 @@ def main():
 
 
 def checked():
-    """main(), and what it printed must have got somewhere."""
+    """main(), with a check that its output was written."""
     status = EXIT_FAILURE
     try:
         try:
@@ -175,7 +175,7 @@ def checked():
         sys.stdout.flush()
     except OSError as error:
         say(f"standard output: {error.strerror}")
-        # Python flushes again as it ends
+        # Python flushes again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status or EXIT_FAILURE
     return status

@@ -11,7 +11,7 @@ from recovery import Expected, Trace, of_outage
 
 SCHEDULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recovery.faults")
 NS = 1000       # of a us
-BEFORE_NS = 200 * NS    # throughput before is the mean from then until something fails
+BEFORE_NS = 200 * NS    # start of the mean throughput before the first failure
 TIME_OF_RUN = ("--warmup", "100000", "--measure", "2300000")
 WINDOW = Axis("--series", "time (µs)", name="time_us")
 WINDOW_NS = (10000,)
@@ -33,7 +33,7 @@ EXPECTED = {load: failing(Expected, "before, times the share of the links that a
                           "adaptive", before_ns=BEFORE_NS) for load in LOADS}
 
 OUTAGES = ("a link of 64 is down", "a top switch of 8 is down")
-BACK_US = 100       # adaptive routing is back by then
+BACK_US = 100       # limit of the recovery time with adaptive routing
 
 
 def of_run(load, routing, number, function):
@@ -68,7 +68,7 @@ LENGTH = Axis("--noise", "for so long at a time (µs), 2.5 % of all time", log=1
               form=lambda us: f"{us * 40000:.0f}:{us * 1000:.0f}", name="length_us")
 SHARES = Pick((0.05, 0.1, 0.25, 0.5, 1, 2.5, 5), (0.1, 2.5))
 LENGTHS = Pick((0.25, 2.5, 25, 250, 2500), (2.5, 25))
-# 38.2 ms apart: each begins at another time of any noise's period, when the one before is long over
+# 38.2 ms apart, so that operations start at different phases of the noise and do not overlap
 APART = ("--interval", "38196601", "--operations")
 OPERATIONS = Pick((*APART, "200"), (*APART, "25"))
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""children.py - points run as child processes, several at a time.
+"""children.py - runs points as child processes, several at a time. It has only one thread.
 
-A child ends with us, however we end: the kernel kills it when this thread dies. One thread, no
-locks."""
+The kernel kills each child when this thread ends for any reason."""
 import ctypes
 import json
 import os
@@ -15,7 +14,7 @@ import time
 
 from model import dig
 
-POINT_LIMIT_S = 900     # a point that takes longer hangs
+POINT_LIMIT_S = 900     # time limit of a point
 PR_SET_PDEATHSIG = 1
 FIELDS = ("offered", "accepted", "latency_ns", "saturated")
 
@@ -52,10 +51,10 @@ class Child:
         return file.read().decode(errors="replace")
 
     def outcome(self):
-        """(result, None) or (None, why), after the process has ended."""
+        """(result, None) or (None, reason), after the process has ended."""
         status = self.process.wait()
         lines = [line for line in self._text(self.err).splitlines() if line.strip()]
-        said = lines[-1] if lines else "it said nothing"
+        said = lines[-1] if lines else "it printed nothing"
         if self.seconds() > POINT_LIMIT_S:
             return None, f"it took more than {POINT_LIMIT_S} s"
         if status < 0:
@@ -65,7 +64,7 @@ class Child:
         try:
             result = json.loads(self._text(self.out))
         except ValueError as error:
-            return None, f"its output is no JSON: {error}"
+            return None, f"its output is not JSON: {error}"
         if isinstance(result, list) and len(result) == 1:
             result = result[0]
         missing = [name for name in FIELDS if not isinstance(result, dict) or name not in result]
@@ -89,12 +88,12 @@ class Children:
 
     def start(self, point):
         child = Child(self.command, point)
-        # a signal may interrupt us here: who is running is registered, for _forget()
+        # A signal may interrupt us here. Each running child must be registered, for _forget().
         self.selector.register(child.pidfd, selectors.EVENT_READ, child)
         self.running[point] = child
 
     def wait(self, seconds):
-        """[(point, result or None, why, seconds)] of those that ended, within seconds."""
+        """Wait up to @seconds. Returns [(point, result or None, reason, duration)] of the ended."""
         ended = [key.data for key, _ in self.selector.select(seconds)]
         for child in self.running.values():
             if child.seconds() > POINT_LIMIT_S:

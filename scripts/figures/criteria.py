@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""criteria.py - how a number is measured from series, and when a stated result holds."""
+"""criteria.py - measures of series, and criteria for stated results."""
 import math
 from dataclasses import dataclass
 
 from model import Failed, Pending, edge
 
 
-# --- rules: measured, half of its confidence interval -> (difference, holds) ---------
+# --- criteria: (measured, half of the confidence interval) -> (difference, holds) ----
 
 class Closeness:
-    """Holds if the number is not farther than margin() from the nearest() that is right."""
+    """Holds if the number differs from nearest() by at most margin()."""
     def nearest(self, _measured):
         return self.stated
 
@@ -20,7 +20,7 @@ class Closeness:
 
 @dataclass(frozen=True)
 class Within(Closeness):
-    """As stated, up to so much in the row's unit."""
+    """The stated value, with a margin in the row's unit."""
     stated: float
     most: float
     unit: str = ""
@@ -34,7 +34,7 @@ class Within(Closeness):
 
 @dataclass(frozen=True)
 class Near(Closeness):
-    """As stated, up to a part of the stated value."""
+    """The stated value, with a margin that is a part of it."""
     stated: float
     part: float
 
@@ -48,7 +48,7 @@ class Near(Closeness):
 @dataclass(frozen=True)
 class AtLeast:
     bound: float
-    noise: float = 0    # what measurements may lack
+    noise: float = 0    # margin for measurement noise
 
     def judge(self, measured, ci):
         return measured - self.bound, measured >= self.bound - self.noise - ci
@@ -87,7 +87,7 @@ class From(Closeness):
 
 @dataclass(frozen=True)
 class Between:
-    """Above low and below high. The difference is to the nearer end when it lies outside."""
+    """Above low and below high. Outside, the difference is to the nearer bound."""
     low: float
     high: float
 
@@ -128,7 +128,7 @@ def combined(measures, function):
 
 
 def quotient(over, under, scale=1):
-    """One measure over another; there is none over 0."""
+    """One measure divided by another; Failed if that is 0."""
     def divide(a, b):
         if not b:
             raise Failed
@@ -141,14 +141,14 @@ def difference(one, other):
 
 
 def over_xs(series, y, function):
-    """What a function makes of y at all xs: the mean, the least."""
+    """A function of y at all xs, such as the mean."""
     def measure(results):
         return function([y.of(one) for one in results.need(series, results.effort.pick(series.xs))])
     return measure
 
 
 def first_reaching(series, part, of, y):
-    """The first x of the sweep at which y is at least this part of y at x = of."""
+    """The first x of the sweep with y at least @part of y at x = @of."""
     def measure(results):
         xs = results.effort.pick(series.xs)
         ask(results, [series], (*xs, of))
@@ -161,8 +161,8 @@ def first_reaching(series, part, of, y):
 
 
 def rise(series, factor, base, y):
-    """The x from which y is more than factor times y at base, on straight lines between the points
-    in a plot with a logarithmic y axis; the last x of the sweep if it never is."""
+    """The x from which y exceeds @factor times y at @base, interpolated with log y; the last x of
+    the sweep if y never exceeds it."""
     def measure(results):
         found = sorted((x, y.of(result)) for x, result in results.whole_sweep(series).items())
         bound = factor * y.of(results.need(series, [base])[0])
@@ -174,8 +174,7 @@ def rise(series, factor, base, y):
 
 
 def least_gain(pairs, y):
-    """Over pairs of series (better, worse): by how much the largest y of the better exceeds the
-    other's, the least."""
+    """The least difference of the largest y over pairs of series (better, worse)."""
     def measure(results):
         for series in (s for pair in pairs for s in pair):
             ask(results, [series], results.effort.pick(series.xs))
@@ -188,7 +187,7 @@ def largest(results, series, y):
 
 
 def least_ratio(pairs, xs, y):
-    """Over pairs of series and xs: y of the first over y of the second, the least."""
+    """The least ratio of y of the first to y of the second, over pairs of series and xs."""
     return lambda results: min(ratios(results, pairs, results.effort.pick(xs), y))
 
 
@@ -200,7 +199,7 @@ def ratios(results, pairs, xs, y):
 
 
 def saturation(series):
-    """The largest x that the series carries."""
+    """The largest x below saturation."""
     def measure(results):
         carried, lost = edge(results.whole_sweep(series))
         if carried is None or lost is None:
@@ -210,7 +209,7 @@ def saturation(series):
 
 
 def crossover(a, b, y):
-    """The x where the curves of a and b cross: on straight lines between the points."""
+    """The x where the curves of a and b cross, interpolated linearly."""
     def measure(results):
         xs = results.effort.pick(a.xs)
         ask(results, [a, b], xs)
@@ -225,5 +224,5 @@ def crossover(a, b, y):
 
 
 def ask(results, series, xs):
-    """Want all of these points at once, so that they run side by side."""
+    """Request all of these points together, so that they run in parallel."""
     results.want([one.point(x, results.effort) for one in series for x in xs])

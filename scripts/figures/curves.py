@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""curves.py - what is drawn, as plain data, and the processes that draw it."""
+"""curves.py - the data of drawings, and the processes that draw them."""
 import multiprocessing
 import os
 import signal
@@ -21,7 +21,7 @@ class Curve(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """All that is drawn; plain data, so that another process can draw it."""
+    """One figure; plain data, so that another process can draw it."""
     name: str
     title: str
     caption: str
@@ -47,7 +47,7 @@ def drawing(figure, results, version):
 
 
 def attempt_shown(series, results, y):
-    """Nothing of a curve that needs a point which failed."""
+    """The points of a curve; none if a point that it needs has failed."""
     try:
         return series.shown(results, y)
     except Failed:
@@ -55,7 +55,7 @@ def attempt_shown(series, results, y):
 
 
 def caption(figure, effort, version):
-    """The parameters that all series share, and those that each has alone."""
+    """The parameters common to all series, then those of each."""
     lists = [pairs(series.args + effort.pick(series.time)) for series in figure.series]
     shared = [pair for pair in lists[0] if all(pair in one for one in lists)]
     lines = [f"{version}: " + ", ".join(shared + [f"seed {effort.seed}"])]
@@ -67,7 +67,7 @@ def caption(figure, effort, version):
 
 
 def pairs(args):
-    """('--topo', 'kary:4,4') -> 'topo kary:4,4'; a --set speaks for itself; times in µs."""
+    """('--topo', 'kary:4,4') -> 'topo kary:4,4'; --set without its name; times in µs."""
     ret = []
     for name, value in zip(args[::2], args[1::2]):
         if name == "--faults":
@@ -81,7 +81,7 @@ def pairs(args):
 # --- processes -------------------------------------------------------------------------------
 
 def draw_all(folder, drawings, jobs):
-    """Draw them, some at a time. Returns how many processes failed."""
+    """Draw the figures with several processes. Returns how many processes failed."""
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=draw_some, args=(folder, drawings[i::jobs]), daemon=True)
                  for i in range(min(jobs, len(drawings)))]
@@ -99,7 +99,7 @@ def draw_all(folder, drawings, jobs):
 
 
 def draw_some(folder, drawings):
-    # a terminal sends it to us too; our parent ends us
+    # a terminal also sends SIGINT to us, but our parent ends us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     import draw

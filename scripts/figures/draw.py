@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""draw.py - a figure as SVG and PNG. Needs matplotlib; imported only by the processes that draw."""
+"""draw.py - draws a figure as SVG and PNG with matplotlib. Only drawing processes import it."""
 import os
 
 import matplotlib
@@ -14,9 +14,10 @@ from matplotlib import pyplot, ticker  # noqa: E402 (after the backend is chosen
 
 from shrink import shrink  # noqa: E402
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")    # for all eyes
+# Distinguishable also for colour-blind readers.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = "osD^vP"
-POINTS_MARKED = 60      # of a curve with more only the line is drawn
+POINTS_MARKED = 60      # a curve with more points is drawn without markers
 LINES = ("-", "--", "-.", ":", "-", "--")       # curves that coincide stay visible
 
 
@@ -34,7 +35,7 @@ def curve(axes, one, number):
 
 
 def mark(axes, where, at, label):
-    """A line at what the paper's text states, with its words along it."""
+    """A line with a label at a number that the paper states."""
     words = {"fontsize": 7, "color": "0.35", "textcoords": "offset points", "zorder": 5,
              "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}}
     if where == "x":
@@ -61,7 +62,7 @@ def scales(axes, d):
         axes.set_yscale("log")
         least = min((y for one in d.curves for y in one.y if y > 0), default=None)
         if least:
-            axes.set_ylim(bottom=least / 2)     # an interval down to 0 has no end
+            axes.set_ylim(bottom=least / 2)     # error bars may reach 0
         axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
         axes.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 3, 5)))
         axes.yaxis.set_minor_formatter(ticker.FormatStrFormatter("%g"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""measure.py - run every point that the chosen figures and rows ask for, the longest first."""
+"""measure.py - runs all points that the chosen figures and rows need, the longest first."""
 import os
 import sys
 
@@ -12,11 +12,11 @@ FAILURES_SHOWN = 10
 
 
 class Stop(Exception):
-    """The run cannot go on; one line says why."""
+    """The run cannot continue; the argument is the reason."""
 
 
 def ask(results, figures, rows):
-    """Let all of them ask for their points."""
+    """Let all figures and rows request their points."""
     for figure in figures:
         for series in figure.series:
             attempt(results.sweep, series)
@@ -61,7 +61,7 @@ class Measurement:
                   "are shown", file=sys.stderr)
 
     def _plan(self):
-        """What is wanted and not under way; what an earlier run left behind counts as done."""
+        """Queue the requested points that do not run yet. Load results of earlier runs."""
         while True:
             self.results.wanted.clear()
             ask(self.results, self.figures, self.rows)
@@ -77,7 +77,7 @@ class Measurement:
     def _start(self):
         while self.waiting and self.children.room():
             if self.fabemu.changed():
-                raise Stop(f"{self.fabemu.path} was built anew meanwhile; start again")
+                raise Stop(f"{self.fabemu.path} has changed during the run; start again")
             self.children.start(self.waiting.pop(0))
 
     def _take(self, point, result, why, seconds):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""model.py - what a figure, a series, a point and a stated result are; the results so far.
+"""model.py - figures, series, points and stated results; the results so far.
 
-Pull model: a figure or a row asks the results for the points that it needs. What is not there yet
-is noted as wanted and Pending is raised; when points have come, it is asked again. So a search for
-a load, which needs one round of points to know the next, is an ordinary function, and a point that
-several ask for runs once."""
+Figures and rows request points from the results. If a point is missing, it is noted as wanted, and
+Pending is raised; when more points are finished, the request is repeated. So a search for a load,
+which needs the results of some points to choose the next ones, is an ordinary function; and a point
+that several figures need runs once."""
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
-PACKET_NS = 204.8  # 256 bytes at 10 Gb/s: only to guess what a point costs
+PACKET_NS = 204.8  # 256 bytes at 10 Gb/s, to estimate the cost of a point
 
 
 class Pick(NamedTuple):
@@ -18,7 +18,7 @@ class Pick(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How much a run measures; the same for all of its points."""
+    """The settings for all points of a run."""
     quick: bool
     seed: int
 
@@ -30,7 +30,7 @@ class Effort(NamedTuple):
 class Point:
     """One run of `fabemu traffic`."""
     args: tuple                          # its command line after "traffic"
-    cost: float = field(compare=False)   # hops of segments it simulates, about
+    cost: float = field(compare=False)   # estimated hops of simulated segments
 
 
 class Axis(NamedTuple):
@@ -38,8 +38,8 @@ class Axis(NamedTuple):
     option: str     # of fabemu traffic
     label: str
     log: int = 0    # base; 0: linear
-    form: object = "{}"     # the option's value for an x: to be filled in, or a function of x
-    name: str = ""      # in the CSV; else the option's
+    form: object = "{}"     # the option's value: a format string or a function of x
+    name: str = ""      # in the CSV; default: the option's
 
     def args(self, x):
         return (self.option, self.form(x) if callable(self.form) else self.form.format(number(x)))
@@ -54,7 +54,7 @@ class Quantity(NamedTuple):
     label: str
     column: str     # in the CSV: name and unit
     path: tuple
-    # the field with half the width of its 95 % confidence interval; (): there is none
+    # the field with half the width of the 95 % confidence interval; (): none
     ci: tuple
     scale: float
     log: bool = False
@@ -68,7 +68,7 @@ class Quantity(NamedTuple):
 
 
 def dig(result, path):
-    """A field of fields; None where it is not."""
+    """A nested field; None if it is missing."""
     for name in path:
         result = result.get(name) if isinstance(result, dict) else None
     return result
@@ -78,7 +78,7 @@ class Shown(NamedTuple):
     """A point of a curve."""
     x: float
     y: float
-    ci: object          # half the width of its 95 % confidence interval; None: unknown
+    ci: object          # half the width of the 95 % confidence interval; None: unknown
     saturated: bool
     point: Point
     result: dict
@@ -91,11 +91,11 @@ class Series:
     args: tuple             # of fabemu traffic, without x, time and seed
     axis: Axis
     xs: object              # values of x, a tuple or a Pick of tuples
-    time: object            # arguments that say how long, a tuple or a Pick of tuples
-    # a guess, for the order: hops of segments in one packet time at x = 1, or a function of x and
-    # all ns that gives those of the point
+    time: object            # arguments for the simulated time, a tuple or a Pick of tuples
+    # estimated cost, for the order: hops of segments in one packet time at x = 1, or a function of
+    # x and the simulated ns that returns the hops of the point
     hops: object
-    tolerance: object = 0   # find the x where it saturates to this width; 0: leave the xs alone
+    tolerance: object = 0   # find the x of saturation with this accuracy; 0: no search
 
     def point(self, x, effort):
         time = effort.pick(self.time)
@@ -103,7 +103,7 @@ class Series:
                      self.cost(x, time))
 
     def shown(self, results, y):
-        """What is drawn of it, in order."""
+        """The points to draw, in order."""
         return [Shown(x, y.of(result), y.ci_of(result), bool(result["saturated"]),
                       self.point(x, results.effort), result)
                 for x, result in sorted(results.sweep(self).items())]
@@ -118,7 +118,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Added(Series):
-    """A curve of what is more than at one x: y less y there. A gap where it is not (rounded)."""
+    """A curve of y minus y at one x. A gap where the difference is not above 0 (rounded)."""
     base: float = 0
 
     def shown(self, results, y):
@@ -129,11 +129,11 @@ class Added(Series):
 
 @dataclass(frozen=True)
 class Figure:
-    number: object      # the paper's, or a name of ours
+    number: object      # the paper's number, or our own name
     title: str
     series: tuple
     y: Quantity
-    marks: tuple = ()       # (x or y, value, label): what the paper's text states
+    marks: tuple = ()       # (x or y, value, label): numbers that the paper states
 
     @property
     def name(self):
@@ -142,36 +142,36 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One number that the paper's text fixes, or an order that is put as a number."""
+    """One number, or an order expressed as a number, that the paper states."""
     id: str
     part: str
-    figures: tuple          # Figure.number of those whose series it is measured from
+    figures: tuple          # Figure.number of the figures with its series
     what: str
     unit: str
-    stated: object          # the paper's number, or its words
-    rule: object            # criteria.py; None: the number is shown, and not judged
-    measure: Callable       # results -> number or (number, ci); None: nothing to measure
+    stated: object          # the paper's number or text
+    rule: object            # criteria.py; None: there is no verdict
+    measure: Callable       # results -> number or (number, ci); None: not measured
 
 
 class Pending(Exception):
-    """Points are missing; they are noted as wanted."""
+    """Points are missing, and noted as wanted."""
 
 
 class Failed(Exception):
-    """A point that this needs has failed."""
+    """A required point has failed."""
 
 
 class Results:
-    """What is known so far. Owned by the one thread."""
+    """The results so far. Owned by the only thread."""
 
     def __init__(self, effort):
         self.effort = effort
         self.known = {}     # Point -> JSON object of fabemu traffic
-        self.failed = {}    # Point -> why
-        self.wanted = {}    # points that somebody asked for and that are in neither
+        self.failed = {}    # Point -> reason
+        self.wanted = {}    # requested points that are in neither
 
     def want(self, points):
-        """Note which of these are missing; are there any?"""
+        """Note the missing points among these. Returns True if there are any."""
         missing = [p for p in points if p not in self.known and p not in self.failed]
         self.wanted.update(dict.fromkeys(missing))
         return bool(missing)
@@ -186,14 +186,14 @@ class Results:
         return [self.known[p] for p in points]
 
     def whole_sweep(self, series):
-        """As sweep(), if nothing of it failed."""
+        """As sweep(); raises Failed if a point has failed."""
         found = self.sweep(series)
         self.need(series, self.effort.pick(series.xs))
         return found
 
     def sweep(self, series):
-        """{x: result} of a whole series without what failed; with a tolerance, also the xs around
-        the one where it saturates."""
+        """{x: result} of a series, without failed points; with a tolerance, also for the values of
+        x that the search for saturation adds."""
         xs = list(self.effort.pick(series.xs))
         while True:
             points = {x: series.point(x, self.effort) for x in xs}
@@ -208,8 +208,7 @@ class Results:
 
 
 def edge(found):
-    """The largest x that is carried before the first that is not, and that one; None: there is
-    none."""
+    """The last x below the first saturated one, and that one; None for each if there is none."""
     carried = None
     for x in sorted(found):
         if found[x]["saturated"]:
@@ -219,7 +218,7 @@ def edge(found):
 
 
 def between(low, high, tolerance):
-    """Up to three multiples of the tolerance that divide low to high; none when that is narrow."""
+    """Up to three multiples of the tolerance between low and high; none if they are close."""
     if not tolerance or low is None or high is None or high - low < 1.5 * tolerance:
         return []
     steps = round((high - low) / tolerance)

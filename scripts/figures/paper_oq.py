@@ -17,7 +17,7 @@ LATENCY = Quantity("mean latency (µs)", "mean_latency_us", ("latency_ns", "mean
 TIME = Quantity("mean completion time (µs)", "mean_time_us", ("latency_ns", "mean"),
                 ("latency_ns", "mean_ci95"), 1e-3)
 
-# The paper's routing is adaptive, and it says no more; docs/figures.md tells what other choices do.
+# The paper says only that routing is adaptive; docs/figures.md compares the choices.
 ROUTER = ("--profile", "oq2004")
 TREE = {8: ("--topo", "kary:4,4", *ROUTER), 32: ("--topo", "kary:16,2", *ROUTER)}   # 256 nodes
 SWITCH = ("--topo", "kary:8,1", *ROUTER)
@@ -32,7 +32,7 @@ def lasting(warmup_ns, measure_ns):
 PATTERNS = ("uniform", "transpose", "reversal", "complement")
 HOPS = {8: 2000, 32: 1000}
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
-# --quick is thorough only where the paper states numbers: 32 ports, 4 packets.
+# --quick measures fully only where the paper states numbers: 32 ports, 4 packets.
 FEW = (0.1, 0.5, 0.8, 1.0)
 PERMUTED = {
     (32, 4): (Pick(LOADS, (0.1, 0.5, 0.8, 0.85, 0.9, 0.95, 1.0)),
@@ -84,7 +84,7 @@ EIGHT = on_switch(8, Pick((0.02, 0.05, 0.1, 0.15, 0.18, 0.2, 0.22, 0.24, 0.26, 0
                           (0.05, 0.15, 0.2, 0.25, 0.3)), 0.005)
 TWO = on_switch(2, Pick((0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0),
                         (0.1, 0.4, 0.6, 0.8, 1.0)), Pick(0.005, 0.01))
-XPOINT, VOQ, _ = EIGHT      # the last is what the paper leaves for later
+XPOINT, VOQ, _ = EIGHT      # the paper leaves the last one to future work
 
 EVERYBODY = {ports: Series(
     f"{ports}-port switches", (*TREE[ports], "--pattern", "multicast", "--fanout", "8",
@@ -140,7 +140,7 @@ def md_pair(ports):
     return [(MD[ports]["messages"], MD[ports]["hardware"])]
 
 
-# The same from every node: where senders load the network, and not only their own links.
+# The same from every node, so that senders load the network and not only their own links.
 CROWD_LOADS = Pick((0.03, 0.04, 0.05), (0.03, 0.05))
 CROWD = {ports: tuple(Series(
     f"all nodes, {ports} ports, {how}",
@@ -208,13 +208,13 @@ def gains(ports):
 
 
 def saved(results, pair, loads):
-    """Per load: the time that hardware multicast saves."""
+    """The time that hardware multicast saves, per load."""
     messages, hardware = (results.need(series, loads) for series in pair)
     return [LATENCY.of(a) - LATENCY.of(b) for a, b in zip(messages, hardware)]
 
 
 def saved_more(more, less, xs):
-    """Over the loads: the time saved with one pair of series over that with the other, the mean."""
+    """The mean over the loads of the time saved with @more over that saved with @less."""
     def measure(results):
         loads = results.effort.pick(xs)
         ask(results, [*more, *less], loads)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""paper_qsnet.py - what "QsNet III, an Adaptively Routed Network for High Performance Computing"
-(Roweth, Jones) states, and the figures that show it: data only. The paper has no curves: figures
-q1, q2, … are ours.
+"""paper_qsnet.py - the stated results of "QsNet III, an Adaptively Routed Network for High
+Performance Computing" (Roweth, Jones), and figures for them: data only. The paper has no curves;
+figures q1, q2, … are ours.
 
 Bandwidths are of payload. Packets carry 1 KB: 960 bytes of it are the program's."""
 from criteria import (AtLeast, From, Near, combined, difference, first_reaching, over_xs, quotient,
@@ -32,7 +32,7 @@ COMPLETION = Quantity("time until the last node has it (µs)", "mean_completion_
 
 MACHINE = ("--profile", "qsnet3", "--threads", "1")
 PACKET = ("--bytes", "960")     # with the headers of its segments 1 KB: one packet
-FULL = ("--load", "2")          # more than a link carries: sources never wait for something to send
+FULL = ("--load", "2")          # more than the link rate: sources always have something to send
 ALONE = ("--pattern", "complement", "--sources", "first:1")
 LINK_BYTES_PER_US = 2500
 SMALL = 32                      # bytes of the smallest packet on the wire
@@ -47,7 +47,7 @@ def network(nodes):
 
 
 def hops_of(nodes):
-    """All nodes send all the time; past saturation sources run 50 µs on until all is empty."""
+    """All nodes send all the time; beyond saturation it takes 50 µs more until queues are empty."""
     return lambda x, ns: 70 * (nodes or x) * (ns + 50_000) / 1000
 
 
@@ -71,7 +71,7 @@ FAST = "static routing, links 1.8 times as fast"
 
 
 def pairs(name, routing, *faster):
-    """The worst pair of a static network has little: it takes time to see how little."""
+    """The worst pair of a static network has little bandwidth, which takes longer to measure."""
     quick = lasting(20_000, 60_000 if routing == "static" else 20_000)
     return Series(name, (*network(1024), "--set", f"routing={routing}", *faster, *PACKET, *FULL),
                   PAIRS,
@@ -95,7 +95,7 @@ CHANNELED = {nodes: Series(
     f"one pair of {nodes} nodes", (*network(nodes), *ALONE, *PACKET, *FULL), CHANNELS,
     Pick(tuple(range(1, 9)), (1, 2, 3, 4)), lasting(20_000, 100_000), hops_of_one)
              for nodes in (32, 2048)}
-ADAPTER = value(CHANNELED[2048], 32, BANDWIDTH)    # what one pair alone has
+ADAPTER = value(CHANNELED[2048], 32, BANDWIDTH)    # bandwidth of a single pair
 
 # --- Q6: small packets ---------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ def all_to_all(routing, stated, rule):
 
 
 def gain(id, figure, y, function, stated, what):
-    """How much better adaptive routing is, with equal links, and against faster ones."""
+    """The gain of adaptive routing, with equal links and against faster ones."""
     def over(other):
         return quotient(over_xs(PERMUTED["adaptive"], y, function),
                         over_xs(PERMUTED[other], y, function))
@@ -203,7 +203,7 @@ def fills(nodes):
 
 
 def outstanding(nodes):
-    """What 32 packets for each round trip, or the wire, allow."""
+    """The limit by 32 packets per round trip, or by the wire."""
     return combined((value(SMALL_ONE_CHANNEL[nodes], 0, RATE),),
                     lambda one: min(32 * one, LINK_BYTES_PER_US / SMALL))
 
@@ -223,7 +223,7 @@ def barrier(how, words):
 
 
 def cast_gain(size):
-    """The fastest way in software over the switches' copies."""
+    """The time of the fastest software broadcast over that of the switches."""
     return quotient(combined([value(BROADCAST[how], size, COMPLETION) for how in SOFTWARE], min),
                     value(BROADCAST["hardware"], size, COMPLETION))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""progress.py - a bar with the time left, on a terminal only."""
+"""progress.py - a progress bar with the remaining time, only on a terminal."""
 import sys
 import time
 
@@ -8,12 +8,12 @@ EVERY_S = 0.2
 
 
 class Progress:
-    """Time left is judged from what finished points took for what they were thought to cost."""
+    """Estimates the remaining time from the time and the estimated cost of finished points."""
 
     def __init__(self, jobs):
         self.shown = sys.stderr.isatty()
         self.jobs = jobs
-        self.done = 0           # points that ran to their end here
+        self.done = 0           # points finished in this run
         self.done_cost = 0.0
         self.took_s = 0.0
         self.last = 0.0

@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""recovery.py - throughput over time while links fail, and what is said of it; all of it is
-computed from what `fabemu traffic --series --faults` tells.
+"""recovery.py - throughput over time while links fail, computed from the output of `fabemu traffic
+--series --faults`.
 
-An outage is a time in which links are out of use, from the first of them to the first that is
-back."""
+An outage is the time from the failure of the first link until the first link is back in use."""
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from model import Failed, Series, Shown
 
-MEAN_NS = 50_000    # throughput is judged by means over this
-NEAR = 0.95         # of what is expected: it is back
+MEAN_NS = 50_000    # window of the mean throughput
+NEAR = 0.95         # part of the expected throughput that counts as recovered
 
 
 class Outage(NamedTuple):
     begins_ns: float
     ends_ns: float
-    tables_ns: float    # when new tables were in force; None: they never were
-    share: float        # of the links between switches that are left
+    tables_ns: float    # when new tables were in force; None: never
+    share: float        # part of the links between switches that is left
 
 
 class Recovery(NamedTuple):
-    """Throughputs in GB/s of payload a node."""
+    """Throughputs in GB/s of payload per node."""
     before: float
     worst: float
-    after: float            # the mean over the last MEAN_NS of the outage
+    after: float            # mean of the last MEAN_NS of the outage
     expected: float         # before, times the share of the links that are left
-    took_ns: object         # from the beginning until it is back for good; None: it never is
-    tables_ns: object       # from the beginning to the new tables
+    took_ns: object         # from the start until it has recovered; None: never
+    tables_ns: object       # from the start to the new tables
 
 
 def outages(result):
-    """Those of a run, in order."""
+    """The outages of a run, in order."""
     faults = result["faults"]
     found, begins, out = [], None, 0
     for change in faults["changes"]:
@@ -53,7 +52,7 @@ def tables_after(faults, begins, ends):
 
 
 def throughputs(result):
-    """[(time of the window's end in ns, GB/s of payload a node)] of whole windows."""
+    """[(end of the window in ns, GB/s of payload per node)] of complete windows."""
     series = result["series"]
     window = series["window_ns"]
     last = (result["warmup_ns"] + result["measure_ns"]) / window
@@ -68,14 +67,14 @@ def mean(values):
 
 
 def within(points, begins, ends):
-    """Of windows that lie between the two."""
+    """The throughputs of windows between the two times."""
     window = points[0][0]
     return [y for at, y in points if at - window >= begins - 1e-6 and at <= ends + 1e-6]
 
 
 def recovery(result, number, before_ns):
-    """From the number-th outage. @before_ns: the throughput before is the mean from then until the
-    first outage, while nothing has failed yet."""
+    """The recovery from outage @number. @before_ns: start of the mean throughput before the first
+    outage."""
     found = outages(result)
     if len(found) <= number:
         raise Failed
@@ -96,7 +95,7 @@ def recovery(result, number, before_ns):
 
 @dataclass(frozen=True)
 class Trace(Series):
-    """A run's throughput by time: x is the time."""
+    """The throughput of a run over time."""
     def shown(self, results, y):
         result, = results.need(self, results.effort.pick(self.xs))
         point = self.point(results.effort.pick(self.xs)[0], results.effort)
@@ -106,8 +105,8 @@ class Trace(Series):
 
 @dataclass(frozen=True)
 class Expected(Trace):
-    """Of a run: what was before each outage, times the share of the links that are left."""
-    before_ns: float = 0    # as recovery() wants it
+    """The throughput before the outages of a run, times the share of the links left."""
+    before_ns: float = 0    # argument of recovery()
 
     def shown(self, results, y):
         result, = results.need(self, results.effort.pick(self.xs))
@@ -122,7 +121,7 @@ class Expected(Trace):
 
 
 def of_outage(series, number, before_ns, function):
-    """A measure: what a function makes of the recovery from the number-th outage of a run."""
+    """A measure: @function of the recovery from outage @number of a run."""
     def measure(results):
         result, = results.need(series, results.effort.pick(series.xs))
         value = function(recovery(result, number, before_ns))

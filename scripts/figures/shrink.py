@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""shrink.py - make matplotlib's SVG small: it is kept in git.
+"""shrink.py - makes matplotlib's SVG files small, because they are kept in git.
 
-Numbers get one decimal (a tenth of a point, less than a pixel). Groups that only have an id go.
-Style attributes become classes. Neighbours of one style become one path, and markers of one kind
-one path whose vertices have that marker.
+Numbers are rounded to a tenth of a point, less than a pixel. Groups that only have an id are
+removed. Style attributes become classes. Neighbours of the same style become one path, and markers
+of one kind become one path with that marker at its vertices.
 """
 import re
 import string
@@ -17,21 +17,21 @@ FONTS = re.compile(r"'DejaVu Sans'.*?sans-serif")
 
 
 def short(text):
-    """The same text with its numbers rounded, and no white space that a path does not need."""
+    """Round the numbers in a text, and remove spaces that a path does not need."""
     text = NUMBER.sub(lambda m: f"{round(float(m[0]), 1) + 0:g}", text)
     return re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(text.split()))
 
 
 def thin(path):
-    """A path of lines without the points that rounding has made equal to their neighbours."""
+    """Remove points of a path that are equal to their neighbours after rounding."""
     steps = re.findall(r"[MLCQz][^MLCQz]*", path)
     return "".join(step for i, step in enumerate(steps)
                    if not (i and step[0] == "L" and step[1:] == steps[i - 1][1:]))
 
 
 def flat(parent):
-    """The shapes and texts below @parent in order, each with the clip path of its groups. An axis
-    has all its grid lines first, then its ticks, then its texts, so that these can be joined."""
+    """The shapes and texts below @parent in order, each with the clip path of its groups. For an
+    axis, sorted by grid lines, ticks and texts, so that these can be joined."""
     for child in parent:
         if child.tag == SVG + "g":
             shapes = list(flat(child))
@@ -46,12 +46,12 @@ def flat(parent):
 
 
 class Shrunk:
-    """The shapes that have been written so far, and the definitions that they need."""
+    """The written shapes, and the definitions that they need."""
 
     def __init__(self, symbols):
         self.symbols = symbols          # paths by id, which <use> refers to
         self.classes, self.markers, self.defs, self.lines = {}, {}, [], []
-        self.last = None                # what the last path shares with one that may join it
+        self.last = None                # attributes of the last path
 
     def name_of(self, style):
         style = FONTS.sub("sans-serif", style.replace(": ", ":").replace("; ", ";"))
@@ -60,7 +60,7 @@ class Shrunk:
                                        str(len(self.classes) // 52 or ""))
 
     def marker(self, symbol, style):
-        """The marker that looks like a <use> of @symbol with @style."""
+        """The marker that replaces a <use> of @symbol with @style."""
         key = (symbol, style)
         if key not in self.markers:
             self.markers[key] = f"m{len(self.markers)}"
@@ -73,7 +73,7 @@ class Shrunk:
         return self.markers[key]
 
     def path(self, data, attributes):
-        """A path, or more of the last one if that has the same attributes."""
+        """Add a path, or extend the last one if it has the same attributes."""
         if self.last == attributes:
             self.lines[-1] = self.lines[-1].removesuffix('"/>') + data + '"/>'
         else:
@@ -101,7 +101,7 @@ class Shrunk:
 
 
 def shrink(text):
-    """@text is an SVG as matplotlib writes it. Returns one that looks the same."""
+    """Returns a smaller SVG that looks like @text, which matplotlib has written."""
     root = ET.fromstring(text)
     symbols = {path.get("id"): path for defs in root.iter(SVG + "defs")
                for path in defs.iter(SVG + "path")}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""store.py - finished points, kept in the output folder so that an interrupted run goes on.
+"""store.py - keeps finished points in the output folder, so that an interrupted run can continue.
 
-FOLDER/points/BUILD/KEY.json, each written under another name and then renamed: a file is whole or
-not there. BUILD is a fingerprint of the command that was run, KEY one of the point's command
-line."""
+The files are FOLDER/points/BUILD/KEY.json. They are written under another name and then renamed,
+so each file is complete. BUILD is a hash of the fabemu command, KEY of the point's command line."""
 import fcntl
 import hashlib
 import json
@@ -13,7 +12,7 @@ import subprocess
 
 
 class Fabemu:
-    """The command that is run. What it measured holds for this version and this very file."""
+    """The command that measures. Results are valid for this version and this file."""
 
     def __init__(self, path):
         self.path = os.path.abspath(path)
@@ -28,7 +27,7 @@ class Fabemu:
         return st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns
 
     def changed(self):
-        """Was it built anew since we looked?"""
+        """Has the file changed since the start?"""
         try:
             return self._file() != self.file
         except OSError:
@@ -44,7 +43,7 @@ class Store:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(f"another fabemu figures writes into {folder}; wait for it, or choose "
+            raise OSError(f"another fabemu figures uses {folder}; wait for it, or choose "
                           "another --out") from None
         if fresh:
             shutil.rmtree(os.path.join(folder, "points"), ignore_errors=True)
@@ -55,7 +54,7 @@ class Store:
         return os.path.join(self.folder, key + ".json")
 
     def load(self, point):
-        """The point's result; None: it was not finished, or what is there is not whole."""
+        """The point's result; None: it is not finished, or the file is damaged."""
         try:
             with open(self._path(point)) as f:
                 kept = json.load(f)

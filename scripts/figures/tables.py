@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tables.py - verdicts, and what is written: the table as text, Markdown and JSON, a CSV a
-figure."""
+"""tables.py - verdicts, and the output files: the table as text, Markdown and JSON, and a CSV file
+per figure."""
 import csv
 import io
 import json
@@ -16,7 +16,7 @@ NOT_MEASURED, NOT_BUILT = "not measured", "not built"
 
 
 def judge(row, results):
-    """One object of the JSON."""
+    """The JSON object of a row."""
     measured = difference = ci = None
     verdict = NOT_BUILT
     if row.measure:
@@ -58,14 +58,14 @@ HEAD = ("id", "what", "stated", "measured", "difference", "unit", "criterion", "
 
 
 def origin_lines(origin):
-    """Where the numbers come from, as origin_print() of apps/fabric/origin.c has it."""
+    """The origin of the numbers, in the form of origin_print() in apps/fabric/origin.c."""
     return (f"fabemu {origin['version']}, host {origin.get('host', 'unknown')}, "
             f"{origin.get('date', 'unknown')}, seed {origin['seed']}",
             shlex.join(origin.get("command", ())))
 
 
 def text(verdicts, origin):
-    """For a terminal: without the criteria, which --list, the JSON and the Markdown tell."""
+    """The table for a terminal, without the criteria."""
     table = [(*line[:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     padded = ([f"{word:<{width}}" for word, width in zip(line, widths)] for line in table)
@@ -94,7 +94,7 @@ FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)),
 
 
 def figure_csv(figure, results, origin):
-    """The points of every series; lines that begin with '#' come first and name all parameters."""
+    """The points of every series, after lines with '#' that give all parameters."""
     out = io.StringIO()
     axis = figure.series[0].axis
     out.write(f"# Figure {figure.number}. {figure.title}\n")
@@ -123,7 +123,7 @@ def plain(value):
 
 
 def write(folder, name, content):
-    """Whole or not at all."""
+    """Write a file so that it is complete or missing."""
     path = os.path.join(folder, name)
     with open(path + ".new", "w") as f:
         f.write(content)

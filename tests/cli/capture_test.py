@@ -592,9 +592,9 @@ class CaptureTest(FabemuCase):
         refused(old, "no switch 99", "capture", "u", "link=99:0", "-w", old)
         first = self.capturing("kind=allreduce")
         refused(old, "captures already", "capture", "u", "-w", old)
-        refused(self.path("live.pcapng"), "somebody else writes it", "capture", "u", "-w",
+        refused(self.path("live.pcapng"), "another process writes it", "capture", "u", "-w",
                 self.path("live.pcapng"))
-        refused(self.path("live.pcapng"), "somebody else writes it", "traffic", "--topo",
+        refused(self.path("live.pcapng"), "another process writes it", "traffic", "--topo",
                 "kary:2,2", "--capture", self.path("live.pcapng"))
         refused(old, "switch", "traffic", "--topo", "kary:2,2", "--capture", self.path(),
                 "--telemetry", old, "--capture-filter", "switch=999", code=2)
@@ -613,7 +613,7 @@ class CaptureTest(FabemuCase):
         self.up("u")
         os.mkfifo(self.path())
         self.one_line(self.fabemu("capture", "u", "--seconds", "1", "-w", self.path()), 1,
-                      "nobody reads it")
+                      "no process reads it")
         process = self.start("capture", "u", "--seconds", "60", "-w", self.path())
         with open(self.path(), "rb") as f:
             self.assertEqual(f.read(4), b"\n\r\r\n")

@@ -197,7 +197,7 @@ class InjectTest(FabemuCase):
         for words, right in ((("link-down", "link=99:2"), "switch"),
                              (("link-dwon", "link=0:2"), "link-down"),
                              (("combine-flip", "switch=0"), "combin"),
-                             (("--clear", "7"), "no fault of that number"),
+                             (("--clear", "7"), "no fault with that number"),
                              (("--clear", "x"), "number of a fault")):
             with self.subTest(words=words):
                 done = self.fault(*words)
@@ -525,7 +525,7 @@ class InjectTest(FabemuCase):
             with self.subTest(options=options):
                 _, errors, report = self.fails("at=300ms combine-stall switch=any\n", *options,
                                                "--bound", "unit=300ms")
-                self.assertRegex(errors, UNIT_FAILED + " stood still and was taken out of service")
+                self.assertRegex(errors, UNIT_FAILED + " was stuck and was taken out of service")
                 self.assertGreater(report["unrecoverable"]["units_out"], 0)
                 if options != COMBINERS[1]:  # there it is results that go nowhere
                     self.assertGreater(report["drops"]["at_broken_units"], 0)

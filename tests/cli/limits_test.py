@@ -220,7 +220,7 @@ class LimitsTest(FabemuCase):
         self.assertEqual(err, "")
         lines = out.splitlines()
         self.assertEqual([line.split(" ", 1)[0] for line in lines], ["0", "-2", "-2"])
-        self.assertIn(f"no group {groups[2]} that this process may join (any more)", lines[2])
+        self.assertIn(f"this process cannot join group {groups[2]}: ", lines[2])
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
         # the maker alone
         self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))
@@ -376,8 +376,8 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, "
-                                  f"and the fabric of {HOSTIF_VERSION}", text)
+                    self.assertIn(f"library has protocol version {version}, "
+                                  f"but the fabric has version {HOSTIF_VERSION}", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

@@ -526,7 +526,7 @@ class Recording(FabemuCase):
         for option, path in zip(options[::2], options[1::2]):
             with self.subTest(option):
                 done = self.fabemu("run", option, path, "--", "true")
-                self.one_line(done, 1, path, "somebody else writes it", option)
+                self.one_line(done, 1, path, "another process writes it", option)
         asks = self.client(self.socket_path("u"))
         self.assertTrue(asks.ask("fault", fault="link-down level=0")["ok"])
         self.assertEqual(self.fabemu("down", "u").returncode, 0)

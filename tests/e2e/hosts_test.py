@@ -26,7 +26,7 @@ import lammps_test
 
 TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
 SKIPPED = common.SKIPPED
-LEFT = "two-hosts: left behind:"  # a report has segments that are, too
+LEFT = "two-hosts: processes left behind:"  # a report has segments that are, too
 RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
 # What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),

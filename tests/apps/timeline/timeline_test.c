@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/daemon/comm.h"
+#include "apps/daemon/report.h"
 #include "apps/timeline/timeline.h"
 #include "emu/util/random.h"
 #include "tests/test.h"

@@ -27,7 +27,7 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
  * host learns the incarnations of all others. Another host that fails here is no replica any more;
  * the rejoining host is not to blame.
  */
-static int process_order_send(struct coordinator *coord, uint32_t host)
+static int begin_incarnation(struct coordinator *coord, uint32_t host)
 {
     uint32_t incarnations = ++coord->agent[host].incarnations;
     int err = 0;
@@ -178,7 +178,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     if (!agent->back)
         return -EHOSTDOWN; /* it is lost again */
     agent->lost = agent->back = false;
-    err = process_order_send(coord, host);
+    err = begin_incarnation(coord, host);
     if (!err)
         err = network_tell(coord, host);
     if (!err)

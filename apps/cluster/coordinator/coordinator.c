@@ -165,7 +165,7 @@ static void serve_kept(struct coordinator_agent *agent)
     struct emu_json_buf kept = agent->kept; /* messages kept meanwhile are for the next call */
     struct json_object *message;
 
-    agent->kept = (struct emu_json_buf){.capacity = 0};
+    agent->kept = (struct emu_json_buf){.room = 0};
     agent->kept_lines = 0;
     /* if the host is lost meanwhile none of its processes may be accepted */
     while (!agent->lost && emu_json_next(&kept, SIZE_MAX, SIZE_MAX, &message) == 1) {

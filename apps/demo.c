@@ -30,8 +30,8 @@
 #define TAG_WORK      2
 #define NUMBERS       256   /* doubles of an all-reduce */
 #define MESSAGE_BYTES 16384 /* of an exchange */
-#define BURST         8     /* messages between two looks at what is to be done, */
-#define CROWD         400   /* and to the hot spot */
+#define BURST         8     /* messages of an exchange between two checks of the time */
+#define FLOOD         400   /* messages of each node to the hot spot, likewise */
 #define LINGER_S      5     /* for how long others go on when one has failed */
 
 enum work { COLLECTIVES, HOT_SPOT, EXCHANGES, END, WORKS = END };
@@ -117,7 +117,7 @@ static void receive(struct self *me, uint32_t node, uint64_t tag, void *at, size
     wait_for(me, &req, "receive");
 }
 
-/* Node 0 makes a group once all are attached, and tells the others. */
+/* Node 0 makes a group when all are attached, and sends its address to the others. */
 static uint32_t make_group(struct self *me)
 {
     uint32_t *nodes = calloc(me->count, sizeof *nodes), id = 0;
@@ -203,14 +203,14 @@ static void collectives(struct self *me)
     rest(150000000);
 }
 
-/* Short messages, each sent without asking: what node 0 does not take backs up through the tree. */
+/* Short messages without a rendezvous: those that node 0 does not read back up into the tree. */
 static void hot_spot(struct self *me)
 {
     struct fabemu_dest dest = {.queue = QUEUE, .tag = TAG_WORK};
 
-    for (uint32_t i = 0; i < (me->count - 1) * CROWD && me->node == 0; i++)
+    for (uint32_t i = 0; i < (me->count - 1) * FLOOD && me->node == 0; i++)
         receive(me, FABEMU_ANY_NODE, TAG_WORK, me->message, FABEMU_INJECT_BYTES);
-    for (int i = 0; i < CROWD && me->node; i++)
+    for (int i = 0; i < FLOOD && me->node; i++)
         while (fabemu_inject(me->queue, &dest, me->message, FABEMU_INJECT_BYTES) == -EAGAIN)
             fabemu_progress(me->fab);
 }

@@ -71,7 +71,7 @@ static uint32_t create(struct self *me, const uint32_t *nodes)
     return id;
 }
 
-/* Node 0 asks the fabric for a group and tells the others its address; then each joins. */
+/* Node 0 creates a group and sends its address to the others. Then each node joins it. */
 static void join(struct self *me)
 {
     uint32_t id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* door.c - see admission.h. */
+/* admission.c - see admission.h. */
 #include "apps/control/admission.h"
 
 #include <errno.h>

@@ -51,7 +51,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* The next node from @node on that the process has sent to; edge->nodes: none. */
+/* The first node from @node on to which the process has sent; hostif->nodes: there is none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);

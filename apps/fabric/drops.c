@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses.c - unrecoverable drops: segments that overran a buffer, partial results found damaged,
+ * drops.c - unrecoverable drops: segments that overran a buffer, partial results found damaged,
  * entries that wait for a combine unit which does nothing.
  *
  * Without acknowledgments the receivers would wait forever. So the manager scans for such losses

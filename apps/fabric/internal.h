@@ -44,7 +44,7 @@ struct fabric_group_engines {
 struct fabric_group {
     uint32_t id; /* collective address: slot, and above it a generation */
     bool combines;
-    bool failed;      /* something of it was dropped unrecoverably: losses.c */
+    bool failed;      /* something of it was dropped unrecoverably: drops.c */
     bool treeless;    /* its tree has lost a link, and there is no other tree now: */
     bool partitioned; /* because its members cannot reach each other */
     uint32_t sources; /* upper limit of members that send to it */
@@ -117,7 +117,7 @@ struct fabric_combine {
     bool exhausted;            /* new groups are refused states in it */
     uint64_t refused;          /* number of groups refused so */
 
-    /* losses.c: as of its last scan of the switch */
+    /* drops.c: as of its last scan of the switch */
     uint64_t taken;    /* contributions that its units had taken */
     uint64_t since_ps; /* since when they have taken none while some wait */
     bool waits;        /* some contribution waited */
@@ -132,7 +132,7 @@ struct fabric_combine {
 #define FABRIC_DROPS_RECENT 256u
 #define FABRIC_DROPS_MOST   65536u /* unreported losses of pairs, and as many other ones */
 
-/* losses.c: unrecoverable drops that were found and not yet taken. */
+/* drops.c: unrecoverable drops that were found and not yet taken. */
 struct fabric_drops {
     struct fabric_drop *at;
     uint32_t count, taken, most;
@@ -351,7 +351,7 @@ struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
 /* Free the cables. Entries that their faults hold return to the pool. */
 void fabric_free_cables(struct fabric *fabric);
 
-/* --- faults.c, losses.c --- */
+/* --- faults.c, drops.c --- */
 
 /* A switch of the tree that refuses states to new groups; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,

@@ -131,7 +131,7 @@ bool injector_is_active(const struct injector *injector);
 bool injector_will_revert(const struct injector *injector);
 
 /**
- * injector_step - do what is due by @now_ps, with a limit per call: injector_due_ps() tells whether
+ * injector_step - do what is due by @now_ps, with a limit per call: injector_due_ps() says whether
  * more is due. Errors: -ENOMEM; that fault is not tried again.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);

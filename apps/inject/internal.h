@@ -52,7 +52,7 @@ struct injector {
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
-/* far.c: call other hosts, or only host @only, unless that is 0. Errors: -ENOMEM. */
+/* remote.c: call other hosts, or only host @only, unless that is 0. Errors: -ENOMEM. */
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
                      uint32_t only);
 

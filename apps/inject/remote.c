@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * far.c - faults in a network on several hosts.
+ * remote.c - faults in a network on several hosts.
  *
  * Only the coordinator's injector has the schedule. When a fault is applied or reverted there, it
  * calls all hosts, which do the same to their devices among the targets; the same seed gives the

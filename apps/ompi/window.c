@@ -61,7 +61,7 @@ struct window {
     uint64_t losses; /* the same */
     bool broken;     /* a member is lost */
     bool torn;       /* messages between two members, or a group, were lost */
-    bool told;       /* an error was printed */
+    bool reported;   /* an error was printed */
     bool all;        /* all members are locked */
     int rank, ranks;
     struct member member[];
@@ -168,15 +168,15 @@ static bool window_is_torn(struct window *w)
 }
 
 /* Print the error, once per window. */
-static void window_tell(struct window *w, const char *call)
+static void window_report(struct window *w, const char *call)
 {
     char why[96];
 
-    if (!w->told && window_group_why(w, why, sizeof why)) {
+    if (!w->reported && window_group_why(w, why, sizeof why)) {
         opal_output(0, "fabemu: %s on %s failed in the fabric: %s", call, w->win->w_name, why);
-        w->told = true;
+        w->reported = true;
     }
-    for (int i = 0; i < w->ranks && !w->told; i++) {
+    for (int i = 0; i < w->ranks && !w->reported; i++) {
         const struct member *m = &w->member[i];
 
         if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
@@ -186,13 +186,13 @@ static void window_tell(struct window *w, const char *call)
             snprintf(why, sizeof why, "communication with node %u has failed", m->node);
         opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
                     call, w->win->w_name, i, why);
-        w->told = true;
+        w->reported = true;
     }
 }
 
 static int window_fails(struct window *w, const char *call)
 {
-    window_tell(w, call);
+    window_report(w, call);
     return MPI_ERR_OTHER;
 }
 
@@ -286,7 +286,7 @@ static int window_progress(void)
         return 0;
     if (windows.leave != LEAVE_NEVER)
         longjmp(windows.home, 1);
-    window_tell(w, windows.call);
+    window_report(w, windows.call);
     opal_output(0, "fabemu: %s cannot return an error; ending this process", windows.call);
     windows.inside = NULL;
     (void)ompi_mpi_abort(w->comm, MPI_ERR_OTHER);

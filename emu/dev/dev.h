@@ -111,8 +111,8 @@ struct emu_worker {
 
     /* Owned by the worker. */
     alignas(EMU_LINE) struct emu_signals signalled; /* signals being set */
-    /* signals being served; shared with `told`, except on clock virtual: a window serves signals of
-       the window before */
+    /* signals being served; shared with `signalled`, except on clock virtual: a window serves those
+       of the window before */
     struct emu_signals taken;
     uint64_t *wants;            /* by device: ports at which a credit steps it: emu_dev_wants() */
     struct emu_outbox **outbox; /* by receiving worker; NULL: none (outbox.h) */

@@ -167,7 +167,7 @@ struct emu_hostif_shared {
 
     /* Set to 1 by the fabric when it cuts the process off, which did not take its segments. */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    /* processes that have ended, on all nodes: a change means that seats[] changed */
+    /* processes that have ended, on all nodes: a change means that incarnations[] changed */
     _Atomic uint32_t endings;
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
@@ -220,7 +220,10 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
            (size_t)nodes * sizeof(struct emu_comm_peer);
 }
 
-/** emu_hostif_peer - the counters for @node, after seats[]; none spans two lines. Pure. */
+/**
+ * emu_hostif_peer - the counters for @node. They follow incarnations[], and none spans two cache
+ * lines. Pure.
+ */
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
 {
@@ -245,7 +248,7 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* The descriptors that a process receives. It maps memory and shelf, and may then close them. */
+/* The descriptors that a process receives. It maps both memories, and may then close them. */
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
@@ -374,7 +377,7 @@ static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *n
 
 /**
  * emu_hostif_nic_endings - number of processes that have ended, modulo 2^32. Y8 pairs with X6: the
- * words in seats[] show those ends.
+ * words in incarnations[] show that they have ended.
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {

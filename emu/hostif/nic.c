@@ -11,7 +11,7 @@
  *   bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores down_tail, then reads
  *   asleep, with a fence between. Likewise one of us sees the other.
- *   Y7, Y8 pair with X5, X6 (seats): see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
+ *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
 #include "emu/hostif/hostif.h"

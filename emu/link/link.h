@@ -37,12 +37,12 @@ struct emu_port_counts {
 /* The attachment of a hostif link, in place of the two rings. */
 struct emu_plug {
     _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
-    struct emu_hostif *plugged;          /* copy of edge, refreshed once per pass */
+    struct emu_hostif *plugged;          /* copy of hostif, refreshed once per pass */
 };
 
 /*
- * The sender. Owned by the sending device, except plug.edge. With the switch's own fields it takes
- * two cache lines; a segment on a fused cable touches only the first.
+ * The sender. Owned by the sending device, except plug.hostif. With the switch's own fields it
+ * takes two cache lines; a segment on a fused cable touches only the first.
  */
 struct emu_tx {
     union {
@@ -73,7 +73,8 @@ struct emu_tx {
 };
 
 /*
- * The receiver. Owned by the receiving device, except plug.edge. Rare fields follow the first line.
+ * The receiver. Owned by the receiving device, except plug.hostif. Rare fields follow the first
+ * cache line.
  */
 struct emu_rx {
     union {

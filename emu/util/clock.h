@@ -13,7 +13,7 @@
 /*
  * An entry has 63 bits for a time: 106 days. So clock real is rebased by EMU_REBASE_BY_PS (13 days)
  * whenever it reaches twice that: while the workers are stopped, that much is subtracted from all
- * stored times (fabric/clock.c). Older times become 0, which keeps their order. While no process is
+ * stored times (fabric/drive.c). Older times become 0, which keeps their order. While no process is
  * attached nobody checks, but nothing moves either: the first to attach makes up for missed
  * rebases. Clock virtual ends at EMU_LAST_PS, 53 days.
  *

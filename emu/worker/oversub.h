@@ -4,9 +4,9 @@
  * its core, and on which core it runs.
  *
  * After a yield all other threads of the core run first. A process owes a reply from its
- * notification until it posts (edge->owes). If no process that owes one may need the worker's core,
- * the threads there compute, sleep or post something new, and nothing in flight waits for them. So
- * the worker keeps its core for events that will come sooner than the core would come back:
+ * notification until it posts (hostif->owes). If no process that owes a reply may need the worker's
+ * core, the threads there compute, sleep or post something new, and nothing in flight waits for
+ * them. So the worker keeps its core for events that come before the core would be free again:
  * - replies of processes on other cores. Otherwise, with 7 ranks on the worker's core and 9 on the
  *   other, a reply came just after each run of the worker and waited for all 7: all-reduces of 16
  *   ranks took 45 us, not 28;

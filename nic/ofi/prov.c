@@ -67,11 +67,11 @@ int ofi_errno(int err)
  */
 void ofi_report(const char *format, ...)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
     char line[512];
     va_list args;
 
-    if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+    if (atomic_flag_test_and_set_explicit(&reported, memory_order_relaxed))
         return;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);

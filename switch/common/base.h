@@ -145,15 +145,15 @@ struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind
  */
 static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t signals)
 {
-    emu_ports told = emu_ports_signalled(signals);
+    emu_ports ports = emu_ports_signalled(signals);
 
     if (EMU_PORT_WORDS == 1)
-        return told;
-    told &= emu_ports_below(sw->ports);
-    emu_each_port (p, told)
+        return ports;
+    ports &= emu_ports_below(sw->ports);
+    emu_each_port (p, ports)
         if (sw->kind->rx((struct switch_dev *)sw, p)->kind == EMU_LINK_NONE)
-            told &= ~emu_port(p);
-    return told;
+            ports &= ~emu_port(p);
+    return ports;
 }
 
 /*

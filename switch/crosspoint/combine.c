@@ -10,7 +10,7 @@
  * Several units form a tree of leaves and one root (§2, Figure 3): the ports are divided among the
  * leaves, and a leaf passes its partial result through the crossbar to the root as soon as all its
  * ports in the group have contributed, or only one port of the whole switch is missing, which is
- * where the result will go (a wire from each leaf tells the others how many ports are missing).
+ * where the result will go (a wire from each leaf to the others shows how many ports are missing).
  *
  * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the k-th. That port is
  * settled once: a later contribution comes too late, even while the root still waits for the

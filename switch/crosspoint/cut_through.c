@@ -51,8 +51,8 @@ static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, e
 #define MCAST_BUF_RETRY_SEGS 64u
 
 /*
- * A part of @mcast_buf is full: start the next one, if no process reads it. A process that has gone
- * reads nothing, or the shelf is retired, which is checked last.
+ * A part of @mcast_buf is full: start the next one, if no process reads it. The check of retirement
+ * is last: it covers processes that have detached meanwhile and may still read.
  */
 static __attribute__((noinline)) bool mcast_buf_next_block(struct switch_crosspoints *xp,
                                                            struct emu_mcast_buf *mcast_buf)

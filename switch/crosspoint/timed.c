@@ -102,9 +102,9 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 static emu_ports fetch_due(const struct switch_crosspoints_timed *impl)
 {
     const struct switch_agenda *agenda = &impl->timing.agenda;
-    emu_ports told = switch_signalled_ports(&impl->xp.bar.sw, EMU_EVENT_CREDIT);
+    emu_ports credited = switch_signalled_ports(&impl->xp.bar.sw, EMU_EVENT_CREDIT);
 
-    return (agenda->due | (agenda->stalled & told)) & emu_ports_below(impl->xp.bar.sw.ports);
+    return (agenda->due | (agenda->stalled & credited)) & emu_ports_below(impl->xp.bar.sw.ports);
 }
 
 /* Predict the outputs of the unicasts that have come by now to @rows. */

@@ -64,7 +64,7 @@ int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bo
         err = -errno;
         goto free_hostif;
     }
-    hostif->shared = emu_hostif_memory("fabemu-edge", emu_hostif_bytes(hostif->nodes), 0, memfd);
+    hostif->shared = emu_hostif_memory("fabemu-hostif", emu_hostif_bytes(hostif->nodes), 0, memfd);
     if (!hostif->shared) {
         err = -errno;
         goto close_bell;

@@ -48,7 +48,7 @@ int emu_mcast_buf_create(struct emu_mcast_buf **ret, uint32_t first)
         return -ENOMEM;
     first -= first % EMU_MCAST_BLOCK_SLOTS;
     *mcast_buf = (struct emu_mcast_buf){.next = first, .end = first, .users = 1};
-    mcast_buf->shared = emu_hostif_memory("fabemu-shelf", sizeof *mcast_buf->shared,
+    mcast_buf->shared = emu_hostif_memory("fabemu-mcast", sizeof *mcast_buf->shared,
                                           F_SEAL_FUTURE_WRITE, &mcast_buf->memfd);
     if (!mcast_buf->shared) {
         err = -errno;

@@ -31,8 +31,8 @@ static void recv_abort(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * The test waits in the link engine, which must be told to drop it. If the up ring has no space for
- * that, the test goes on and fabemu_abort() tries again.
+ * The test waits in the link engine, so a segment must request its end. If the up ring has no space
+ * for this segment, the test continues and fabemu_abort() tries again.
  */
 static void test_abort(struct fabemu *fab, struct nic_op *op)
 {

@@ -293,7 +293,7 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     segments_complete(g, c, index, 1);
 }
 
-/* --- binding, stash ----------------------------------------------------------------- */
+/* --- binding, reorder buffer -------------------------------------------------------- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -99,12 +99,12 @@ void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to
 
 void nic_ack(struct fabemu *fab, struct nic_peer *peer)
 {
-    uint32_t told = peer->rx_acked, consumed_acked = peer->rx_consumed_acked;
+    uint32_t acked = peer->rx_acked, consumed_acked = peer->rx_consumed_acked;
     struct nic_wire_head head = nic_head(peer, NIC_ACK, 0);
 
     if (nic_answer(fab, peer, &head, sizeof head))
         return;
-    peer->rx_acked = told;
+    peer->rx_acked = acked;
     peer->rx_consumed_acked = consumed_acked;
 }
 

@@ -84,14 +84,8 @@ class FaultTest(FabemuCase):
         kinds, scenarios = self.lists()
         self.assertIn("link-down", kinds)
         self.assertIn("flap", scenarios)
-        page, built_in = self.page().split("## Scenarios")
-        rows = re.compile(r"^\| `([a-z-]+)` \|", re.M)
-        self.assertEqual(rows.findall(page.split("## Kinds")[1].split("## Which")[0]), kinds)
-        self.assertEqual(rows.findall(built_in), scenarios)
-        about = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", built_in, re.M))
-        listed = re.findall(r"^  (\S+) +(.*)$", self.good("--list").split("scenarios\n")[1], re.M)
-        for name, text in listed:  # the page has the same words, and may add to them
-            self.assertTrue(about[name].replace("`", "").startswith(text), name)
+        table = self.page().split("## Kinds")[1].split("## Which")[0]
+        self.assertEqual(re.findall(r"^\| `([a-z-]+)` \|", table, re.M), kinds)
 
     def test_show__is_a_schedule(self):
         for name in self.lists()[1]:

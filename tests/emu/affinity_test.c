@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * affinity_test.c - a worker follows the one who sends it streams, and nobody else; among many it
- * is where the fewest are, and keeps its core while only processes on others may answer.
+ * affinity_test.c - the affinity of workers (emu/dev/affinity.h, emu/worker/oversub.h). A worker
+ * moves to the core of the only process that sends it streams. A worker that shares cores with
+ * other threads moves to the core with the fewest of them, and waits for an answer only while the
+ * processes that may answer run on other cores.
  */
 #include "emu/dev/affinity.h"
 #include "emu/worker/oversub.h"
@@ -14,7 +16,10 @@
 
 #define NODE 7u
 
-/* Times that a stream of @node from @core is heard of by who is on @own, and would move. */
+/*
+ * Reports @streams streams of @node from @core to a worker on core @own. Returns how often it would
+ * move.
+ */
 static uint32_t moves_of(struct emu_affinity *place, uint32_t node, uint32_t core, uint32_t own,
                          uint32_t times)
 {
@@ -30,18 +35,21 @@ static uint32_t moves(struct emu_affinity *place, uint32_t core, uint32_t own, u
     return moves_of(place, NODE, core, own, times);
 }
 
-/* One other core, again and again: after that long, and not sooner. */
-static void affinity__follows_one_that_sends_from_elsewhere(void)
+/* The worker moves after EMU_AFFINITY_STREAMS streams from one other core, and no sooner. */
+static void affinity__follows_a_sender_on_another_core(void)
 {
     struct emu_affinity place = {0};
 
     CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_AFFINITY_STREAMS - 1), 0);
     CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1);
-    CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_AFFINITY_STREAMS - 1), 0); /* it begins anew */
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_AFFINITY_STREAMS - 1), 0); /* counting starts again */
 }
 
-/* Streams from its own core, from several others, or from nobody knows where, do not move it. */
-static void affinity__stays_where_one_of_several_sends(void)
+/*
+ * Streams from the worker's own core, from several other cores or from an unknown core do not move
+ * it.
+ */
+static void affinity__ignores_several_senders(void)
 {
     static const uint32_t others[] = {1, 3};
     struct emu_affinity place = {0};
@@ -52,12 +60,12 @@ static void affinity__stays_where_one_of_several_sends(void)
     }
     CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_AFFINITY_STREAMS - 1), 0);
     CU_ASSERT_EQUAL(moves(&place, 0, 1, 3 * EMU_AFFINITY_STREAMS), 0);
-    CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1); /* who is not known says nothing */
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1); /* an unknown core does not count */
     CU_ASSERT_EQUAL(moves(&place, 1, 1, 3 * EMU_AFFINITY_STREAMS), 0);
 }
 
-/* Two that send by turns from the same other core do not move it; the one that goes on does. */
-static void affinity__stays_while_several_send(void)
+/* Two senders that alternate on the same other core do not move the worker; a single one does. */
+static void affinity__stays_while_senders_alternate(void)
 {
     struct emu_affinity place = {0};
 
@@ -66,8 +74,8 @@ static void affinity__stays_while_several_send(void)
     CU_ASSERT_EQUAL(moves_of(&place, 0, 2, 1, EMU_AFFINITY_STREAMS), 1);
 }
 
-/* It may go anywhere that it might before; a core that cannot be is none. */
-static void affinity__is_not_bound_where_it_moves(void)
+/* A move does not shrink the set of allowed cores; a core that does not exist is ignored. */
+static void affinity__move_keeps_the_allowed_cores(void)
 {
     cpu_set_t before, after;
 
@@ -86,8 +94,8 @@ static void affinity__is_not_bound_where_it_moves(void)
     CU_ASSERT(CPU_EQUAL(&before, &after));
 }
 
-/* Where it may not run it does not go. */
-static void affinity__keeps_to_the_cores_it_was_given(void)
+/* The worker never moves to a core that it may not use. */
+static void affinity__never_leaves_the_allowed_cores(void)
 {
     cpu_set_t before, one, after;
     uint32_t mine = (uint32_t)sched_getcpu();
@@ -111,7 +119,7 @@ static void send(struct hostifs *w, uint32_t src, uint32_t dst)
     CU_ASSERT_TRUE_FATAL(hostifs_post(w, src, &hdr, NULL));
 }
 
-/* What is under way is told of. Does the worker wait for an answer then? */
+/* Run passes until all work is done. Returns true if the worker then waits for an answer. */
 static bool awaits(struct hostifs *w)
 {
     struct emu_worker *worker = w->fabric->worker[0];
@@ -122,7 +130,7 @@ static bool awaits(struct hostifs *w)
     return worker->oversub.wait_ns;
 }
 
-static void crowd_says(struct hostifs *w)
+static void mark_oversubscribed(struct hostifs *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
         if (w->nic[n].shared)
@@ -130,37 +138,39 @@ static void crowd_says(struct hostifs *w)
     atomic_store(&w->fabric->worker[0]->sole_oversubscribed, 1);
 }
 
-/* Four processes and one worker, which are told that they outnumber the cores. */
-static void crowd_open(struct hostifs *w)
+/* Four processes and one worker, all marked as oversubscribed. */
+static void oversub_open(struct hostifs *w)
 {
     struct fabric_config config = {.threads = 1, .start_stopped = true};
 
     fixture_profile(&config.profile, "oq2004", NULL);
     hostifs_open(w, "kary:4,1", &config);
-    crowd_says(w);
+    mark_oversubscribed(w);
 }
 
-/* A process says where it is by posting; one that has not may need this core, too. */
-static void answer__is_awaited_from_other_cores_alone(void)
+/*
+ * A process reports its core when it posts. One that has not posted yet may need the worker's core.
+ */
+static void wait__only_for_processes_on_other_cores(void)
 {
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* 1 has not posted yet */
+    CU_ASSERT_FALSE(awaits(&w)); /* process 1 has not posted yet */
     CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), 0);
     CU_ASSERT_NOT_EQUAL(atomic_load(&w.nic[0].shared->post_core), 0);
-    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1); /* no core of this machine */
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1); /* no such core */
     send(&w, 0, 1);
     CU_ASSERT_TRUE(awaits(&w));
     send(&w, 0, 1);
     send(&w, 0, 2);
-    CU_ASSERT_FALSE(awaits(&w)); /* 2 may need this core */
+    CU_ASSERT_FALSE(awaits(&w)); /* process 2 may need this core */
     atomic_store(&w.nic[2].shared->post_core, CPU_SETSIZE + 1);
     send(&w, 0, 1);
     send(&w, 0, 2);
     CU_ASSERT_TRUE(awaits(&w));
-    w.fabric->worker[0]->oversub.misses = EMU_OVERSUB_MISSES; /* none came lately */
+    w.fabric->worker[0]->oversub.misses = EMU_OVERSUB_MISSES; /* recent waits brought no answer */
     for (uint32_t i = 0; i < EMU_OVERSUB_SKIPS; i++) {
         send(&w, 0, 1);
         CU_ASSERT_FALSE(awaits(&w));
@@ -169,65 +179,69 @@ static void answer__is_awaited_from_other_cores_alone(void)
     CU_ASSERT_TRUE(awaits(&w));
     for (uint32_t i = 0; i < 2 * EMU_STREAM_SEGS; i++)
         send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* a stream */
+    CU_ASSERT_FALSE(awaits(&w)); /* the traffic is now a stream */
     send(&w, 0, 1);
     CU_ASSERT_TRUE(awaits(&w));
     atomic_store(&w.fabric->worker[0]->sole_oversubscribed, 0);
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* other workers may need this core, or nobody does */
+    CU_ASSERT_FALSE(awaits(&w)); /* with several workers: one of them may need this core */
     hostifs_close(&w);
 }
 
-/* Whoever was told of something may answer until it posts, and who posts much may post more. */
-static void answer__is_owed_until_it_is_given(void)
+/*
+ * A notified process may still answer until it posts. One that has posted many segments may post
+ * more.
+ */
+static void wait__not_while_a_process_here_may_answer(void)
 {
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     send(&w, 0, 2);
-    CU_ASSERT_FALSE(awaits(&w)); /* where 2 is is not known */
+    CU_ASSERT_FALSE(awaits(&w)); /* the core of process 2 is unknown */
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* 2 may still answer from this core */
+    CU_ASSERT_FALSE(awaits(&w)); /* process 2 may still answer from this core */
     send(&w, 2, 1);
-    CU_ASSERT_TRUE(awaits(&w)); /* it did; 1 is elsewhere */
+    CU_ASSERT_TRUE(awaits(&w)); /* process 2 has answered; 1 is on another core */
     w.fabric->worker[0]->oversub.misses = 0;
     for (uint32_t i = 0; i < 8; i++)
         send(&w, 2, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* 2 had filled its turn, perhaps */
+    CU_ASSERT_FALSE(awaits(&w)); /* process 2 may have used up its burst */
     send(&w, 2, 1);
     CU_ASSERT_TRUE(awaits(&w));
     hostifs_close(&w);
 }
 
 /*
- * What a device does soon is waited for where nobody who owes an answer may need this core, in vain
- * or not. 3 has nobody to be told of anything.
+ * The worker waits for a device that becomes ready soon unless a process that may still answer
+ * could need this core, whether or not recent waits brought an answer. Nothing is delivered to node
+ * 3.
  */
-static void device__is_awaited_where_nobody_here_owes(void)
+static void wait__for_a_device_unless_a_process_here_may_answer(void)
 {
     struct emu_worker *worker;
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     hostifs_detach(&w, 3);
-    crowd_says(&w); /* a host with a core for each has been looked at again */
+    mark_oversubscribed(&w); /* detaching made the host count its processes again */
     worker->oversub.misses = EMU_OVERSUB_MISSES;
-    worker->max_sleep_ps = 1000000; /* no device of this profile waits for anything: so it stays */
+    worker->max_sleep_ps = 1000000; /* no device of this profile waits: the value stays */
     send(&w, 0, 3);
     CU_ASSERT_TRUE(awaits(&w));
     CU_ASSERT_FALSE(worker->oversub.answer);
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* 1 may need this core */
+    CU_ASSERT_FALSE(awaits(&w)); /* process 1 may need this core */
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
     send(&w, 0, 1);
-    CU_ASSERT_TRUE(awaits(&w)); /* it is elsewhere */
+    CU_ASSERT_TRUE(awaits(&w)); /* process 1 is on another core */
     CU_ASSERT_FALSE(worker->oversub.answer);
-    CU_ASSERT_EQUAL(worker->oversub.misses, EMU_OVERSUB_MISSES + 1); /* answers alone count */
+    CU_ASSERT_EQUAL(worker->oversub.misses, EMU_OVERSUB_MISSES + 1); /* only answers are counted */
     worker->max_sleep_ps = 3000000;
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* others would have given the core back by then */
+    CU_ASSERT_FALSE(awaits(&w)); /* longer than other threads would keep the core */
     worker->max_sleep_ps = 1000000;
     atomic_store(&worker->sole_oversubscribed, 0);
     send(&w, 0, 3);
@@ -235,8 +249,8 @@ static void device__is_awaited_where_nobody_here_owes(void)
     hostifs_close(&w);
 }
 
-/* Two fewer, on a core that it may use: else it stays. */
-static void oversub__belongs_where_the_fewest_are(void)
+/* The worker moves only to an allowed core with at least two threads fewer than its own. */
+static void best_core__has_the_fewest_threads(void)
 {
     uint16_t on[CPU_SETSIZE] = {[0] = 5, [1] = 3, [2] = 4, [CPU_SETSIZE - 1] = 1};
     cpu_set_t usable;
@@ -252,18 +266,18 @@ static void oversub__belongs_where_the_fewest_are(void)
     CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, 1), CPU_SETSIZE);
     CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, 2), CPU_SETSIZE);
     CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, CPU_SETSIZE), CPU_SETSIZE);
-    CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, 0), 0); /* nobody could say where it is */
+    CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, 0), 0); /* own core unknown */
     CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, CPU_SETSIZE + 1), CPU_SETSIZE + 1);
     CU_ASSERT_EQUAL(emu_oversub_best_core(on, &usable, UINT32_MAX), UINT32_MAX);
 }
 
-/* An answer is awaited for so long, and then counted as none; what a device did not do is not. */
-static void wait__ends(void)
+/* A wait for an answer ends after a limit and counts as a miss; a wait for a device never does. */
+static void wait__ends_after_its_limit(void)
 {
     struct emu_worker *worker;
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
     for (uint32_t vain = 1; vain <= EMU_OVERSUB_MISSES; vain++) {
@@ -273,30 +287,30 @@ static void wait__ends(void)
             ;
         CU_ASSERT_EQUAL(worker->oversub.misses, vain);
         CU_ASSERT_FALSE(emu_oversub_keeps_core(worker));
-        CU_ASSERT_EQUAL(worker->oversub.misses, vain); /* once */
+        CU_ASSERT_EQUAL(worker->oversub.misses, vain); /* this wait counts once */
     }
     worker->max_sleep_ps = 1000000;
     send(&w, 0, 1);
-    CU_ASSERT_TRUE(awaits(&w)); /* a device: no answer came so often */
+    CU_ASSERT_TRUE(awaits(&w)); /* a wait for a device: recent misses do not matter */
     while (emu_oversub_keeps_core(worker))
         ;
     CU_ASSERT_EQUAL(worker->oversub.misses, EMU_OVERSUB_MISSES + 1);
     hostifs_close(&w);
 }
 
-/* What comes while an answer is awaited ends the wait, and says that answers come. */
-static void wait__is_ended_by_what_comes(void)
+/* Arriving work ends a wait for an answer, and resets the count of misses. */
+static void wait__ends_when_work_arrives(void)
 {
     struct emu_worker *worker;
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
     worker->oversub.misses = EMU_OVERSUB_MISSES - 1;
     send(&w, 0, 1);
     CU_ASSERT_TRUE(awaits(&w));
-    worker->oversub.wait_ns = UINT64_MAX; /* however late this host lets the test go on */
+    worker->oversub.wait_ns = UINT64_MAX; /* the test may be off the core for any time */
     send(&w, 1, 0);
     CU_ASSERT_NOT_EQUAL(emu_worker_pass(worker), 0);
     CU_ASSERT_FALSE(emu_oversub_keeps_core(worker));
@@ -304,13 +318,13 @@ static void wait__is_ended_by_what_comes(void)
     hostifs_close(&w);
 }
 
-/* Since it was looked where node @n's process is. */
+/* Has node @n's process posted since the worker last sampled the cores? */
 static bool has_posted(struct emu_worker *worker, uint32_t n)
 {
     return atomic_load(&worker->hostifs)->hostif[n]->posted;
 }
 
-/* The first three send something, and say that they did so on @core. */
+/* The first three processes send something and report @core. */
 static void post_on(struct hostifs *w, uint32_t core)
 {
     for (uint32_t n = 0; n < 3; n++) {
@@ -323,7 +337,7 @@ static void post_on(struct hostifs *w, uint32_t core)
         CU_ASSERT_TRUE(has_posted(w->fabric->worker[0], n));
 }
 
-/* One of the cores that this thread may use, 1 + its number, that is not @but. */
+/* Returns 1 + the number of a core that this thread may use, other than @but. */
 static uint32_t another(uint32_t but)
 {
     cpu_set_t usable;
@@ -335,13 +349,16 @@ static uint32_t another(uint32_t but)
     return 0;
 }
 
-/* By what posted since the last look, if it is in a crowd, and not each turn. */
-static void oversub__samples_now_and_then(void)
+/*
+ * An oversubscribed worker samples the cores of processes that posted since the last sample, and
+ * not in every pass.
+ */
+static void oversub__samples_in_some_passes_only(void)
 {
     struct emu_worker *worker;
     struct hostifs w;
 
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     post_on(&w, 1);
     worker->oversub.turns = 0;
@@ -361,8 +378,11 @@ static void oversub__samples_now_and_then(void)
     hostifs_close(&w);
 }
 
-/* Those alone count that posted, and only where they can be; who streams moves it by itself. */
-static void oversub__goes_by_who_posted_lately(void)
+/*
+ * Only processes that posted since, on cores that the worker may use, count. A process that sends
+ * streams does not: affinity handles it.
+ */
+static void oversub__counts_recent_posters_only(void)
 {
     static const uint32_t nowhere[] = {0, CPU_SETSIZE + 1, 1u << 31, UINT32_MAX};
     uint32_t own = (uint32_t)sched_getcpu() + 1;
@@ -373,18 +393,18 @@ static void oversub__goes_by_who_posted_lately(void)
         test_skip("one core");
         return;
     }
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     post_on(&w, own);
     CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, own), another(own));
-    CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, own), own); /* nobody did since */
+    CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, own), own); /* no process posted since */
     for (uint32_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
         post_on(&w, nowhere[i]);
         CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, own), own);
         CU_ASSERT_FALSE(has_posted(worker, 0));
     }
     post_on(&w, own);
-    CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, 0), 0); /* where it is itself is not known */
+    CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, 0), 0); /* own core unknown */
     atomic_load(&worker->hostifs)->hostif[1]->streams = true;
     post_on(&w, own);
     CU_ASSERT_EQUAL(emu_oversub_pick_core(worker, own), own);
@@ -396,10 +416,10 @@ static void oversub__goes_by_who_posted_lately(void)
 }
 
 /*
- * A worker in a crowd, beside all three that post, is elsewhere after some turns; several trials,
- * for the scheduler may move it back at once.
+ * An oversubscribed worker that shares its core with all three posting processes moves away after
+ * some passes. Several trials: the scheduler may move it back.
  */
-static void oversub__moves_from_where_most_post(void)
+static void oversub__leaves_the_busiest_core(void)
 {
     struct emu_worker *worker;
     struct hostifs w;
@@ -409,7 +429,7 @@ static void oversub__moves_from_where_most_post(void)
         test_skip("one core");
         return;
     }
-    crowd_open(&w);
+    oversub_open(&w);
     worker = w.fabric->worker[0];
     for (uint32_t trial = 0; trial < 100 && !moved; trial++) {
         uint32_t own = (uint32_t)sched_getcpu() + 1;
@@ -425,7 +445,7 @@ static void oversub__moves_from_where_most_post(void)
     hostifs_close(&w);
 }
 
-/* Something that always wants a core. */
+/* A thread that always wants a core. */
 static void *other_run(void *arg)
 {
     atomic_bool *ends = arg;
@@ -435,7 +455,7 @@ static void *other_run(void *arg)
     return NULL;
 }
 
-/* Since it last stood still the worker's thread waited for an answer, and looked who is where. */
+/* Has the worker's thread waited for an answer and sampled the cores since it was last stopped? */
 static bool thread_did_both(struct hostifs *w)
 {
     struct emu_worker *worker = w->fabric->worker[0];
@@ -448,10 +468,11 @@ static bool thread_did_both(struct hostifs *w)
 }
 
 /*
- * A worker's thread among others waits for answers in vain, and gives its core away so often that
- * it looks who is where: node 2 posts once, 0 goes on, 1 says that it is elsewhere and is silent.
+ * A running worker that shares cores with other threads waits for answers in vain, and yields so
+ * often that it samples the cores. Node 2 posts once, 0 keeps posting, 1 reports another core and
+ * then stays silent.
  */
-static void oversub__is_asked_by_a_worker_that_runs(void)
+static void oversub__samples_and_waits_in_a_running_worker(void)
 {
     struct fabric_config config = {.threads = 1};
     uint32_t count = emu_affinity_cores() < 8 ? emu_affinity_cores() + 1 : 9;
@@ -482,8 +503,11 @@ static void oversub__is_asked_by_a_worker_that_runs(void)
     hostifs_close(&w);
 }
 
-/* What a process posts on the worker's own core is said, and believed. */
-static void answer__is_not_awaited_on_the_own_core(void)
+/*
+ * A process that posts on the worker's own core reports that core, and the worker does not wait for
+ * it.
+ */
+static void wait__not_for_a_process_on_the_own_core(void)
 {
     struct fabric_config config = {.threads = 1, .start_stopped = true};
     cpu_set_t before, one;
@@ -509,22 +533,22 @@ static void answer__is_not_awaited_on_the_own_core(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(affinity__follows_one_that_sends_from_elsewhere),
-        CASE(affinity__stays_where_one_of_several_sends),
-        CASE(affinity__stays_while_several_send),
-        CASE(affinity__is_not_bound_where_it_moves),
-        CASE(affinity__keeps_to_the_cores_it_was_given),
-        CASE(answer__is_awaited_from_other_cores_alone),
-        CASE(answer__is_owed_until_it_is_given),
-        CASE(device__is_awaited_where_nobody_here_owes),
-        CASE(wait__ends),
-        CASE(wait__is_ended_by_what_comes),
-        CASE(oversub__belongs_where_the_fewest_are),
-        CASE(oversub__samples_now_and_then),
-        CASE(oversub__goes_by_who_posted_lately),
-        CASE(oversub__moves_from_where_most_post),
-        CASE(oversub__is_asked_by_a_worker_that_runs),
-        CASE(answer__is_not_awaited_on_the_own_core),
+        CASE(affinity__follows_a_sender_on_another_core),
+        CASE(affinity__ignores_several_senders),
+        CASE(affinity__stays_while_senders_alternate),
+        CASE(affinity__move_keeps_the_allowed_cores),
+        CASE(affinity__never_leaves_the_allowed_cores),
+        CASE(wait__only_for_processes_on_other_cores),
+        CASE(wait__not_while_a_process_here_may_answer),
+        CASE(wait__for_a_device_unless_a_process_here_may_answer),
+        CASE(wait__ends_after_its_limit),
+        CASE(wait__ends_when_work_arrives),
+        CASE(best_core__has_the_fewest_threads),
+        CASE(oversub__samples_in_some_passes_only),
+        CASE(oversub__counts_recent_posters_only),
+        CASE(oversub__leaves_the_busiest_core),
+        CASE(oversub__samples_and_waits_in_a_running_worker),
+        CASE(wait__not_for_a_process_on_the_own_core),
         {NULL, NULL},
     };
 

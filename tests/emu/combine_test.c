@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine_test.c - reductions against a plain model of them.
+ * combine_test.c - compares reductions with a simple model.
  *
- * The model takes one element at a time out of its bytes, computes wide
- * (128-bit integers) or in the element's own arithmetic, and compares values,
- * never the padding of pairs.
+ * The model reads one element at a time, computes in 128-bit integers or in the element's own
+ * arithmetic, and compares values only, never the padding of pairs.
  */
 #include "emu/util/combine.h"
 #include "tests/test.h"
@@ -14,11 +13,11 @@
 #include <string.h>
 
 #define MOST          31 /* elements */
-#define ELEMENT_BYTES 32 /* of the largest type */
+#define ELEMENT_BYTES 32 /* bytes of the largest type */
 
 enum kind { INTEGER, REAL, PAIR };
 
-/* What the header says of each type, written down a second time on purpose. */
+/* The layout of each type as the header states it, repeated here on purpose. */
 static const struct {
     enum kind kind;
     size_t bytes;
@@ -41,7 +40,7 @@ static const struct {
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
-/* A scalar out of its bytes: integers in i, floating point in f. */
+/* A scalar read from its bytes: integers in i, floating point in f. */
 struct scalar {
     int128 i;
     long double f;
@@ -109,7 +108,7 @@ static int128 model_integer(unsigned op, int128 a, int128 b)
     }
 }
 
-/* A double holds the exact sum or product of floats to within one rounding. */
+/* A double holds the exact sum or product of two floats to within one rounding. */
 static long double model_real(unsigned op, double a, double b)
 {
     switch (op) {
@@ -129,7 +128,7 @@ static int order(struct scalar a, struct scalar b)
     return (a.i > b.i || a.f > b.f) - (a.i < b.i || a.f < b.f);
 }
 
-/* acc = acc op in, one element. */
+/* acc = acc op in, for one element. */
 static void model_element(unsigned op, unsigned type, uint8_t *acc, const uint8_t *in)
 {
     char value = types[type].value, index = types[type].index;
@@ -155,7 +154,7 @@ static void model_element(unsigned op, unsigned type, uint8_t *acc, const uint8_
     scalar_put(value, bytes, acc, a);
 }
 
-/* Values that collide, and the edges of every width. */
+/* Values that often coincide, and the extremes of every width. */
 static struct scalar scalar_random(uint64_t *random)
 {
     uint64_t bits = test_random(random);
@@ -186,7 +185,7 @@ static void elements_random(unsigned type, uint8_t *to, size_t count, uint64_t *
     }
 }
 
-/* Bytes of a scalar that carry its value: a long double leaves six unused. */
+/* Bytes of a scalar that carry its value: a long double has six unused bytes. */
 static size_t value_bytes(size_t bytes)
 {
     return bytes == 16 ? 10 : bytes;
@@ -269,8 +268,8 @@ static void emu_combine_ok__refuses_the_unknown(void)
 }
 
 /*
- * For all values in a header, and some more: only the operations and types of the table do
- * anything.
+ * For every value that a header can carry, and some more: only operations and types in the table
+ * have an effect.
  */
 static void emu_combine_aggregate__refuses_what_is_not_in_the_table(void)
 {
@@ -292,7 +291,7 @@ static void emu_combine_aggregate__refuses_what_is_not_in_the_table(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Whole elements, and at least one. */
+/* A payload is one or more whole elements. */
 static void emu_combine_takes__whole_elements_only(void)
 {
     for (unsigned op = 0; op < EMU_OPS + 1; op++)
@@ -303,7 +302,7 @@ static void emu_combine_takes__whole_elements_only(void)
                                     bytes % types[type].bytes == 0);
 }
 
-static void emu_type_bytes__is_what_c_says(void)
+static void emu_type_bytes__agrees_with_sizeof(void)
 {
     for (unsigned type = 0; type < EMU_TYPES; type++)
         CU_ASSERT_EQUAL(emu_type_bytes(type), types[type].bytes);
@@ -364,7 +363,7 @@ static void emu_combine_aggregate__ties_go_to_the_smaller_index(void)
     CU_ASSERT_EQUAL(remote.index, 3);
 }
 
-/* No order is total with these: what counts is that a op b is (a < b ? a : b). */
+/* Neither NaN nor signed zeros are totally ordered: a op b must be exactly (a < b ? a : b). */
 static void emu_combine_aggregate__keeps_operand_order_of_floats(void)
 {
     double nan_first[] = {NAN, 1, 0.0, -0.0}, other[] = {1, NAN, -0.0, 0.0};
@@ -382,8 +381,8 @@ static void emu_combine_aggregate__keeps_operand_order_of_floats(void)
     emu_combine_fold(EMU_MINLOC, EMU_F32_I32, pair, in, sizeof pair);
     CU_ASSERT(isnan(pair[0].value));
     CU_ASSERT_EQUAL(pair[0].index, 1);
-    CU_ASSERT_FALSE(signbit(pair[1].value)); /* equal: the value stays, */
-    CU_ASSERT_EQUAL(pair[1].index, 0);       /* the index is the smaller */
+    CU_ASSERT_FALSE(signbit(pair[1].value)); /* equal values: the left one stays, */
+    CU_ASSERT_EQUAL(pair[1].index, 0);       /* with the smaller index */
 }
 
 int main(void)
@@ -394,7 +393,7 @@ int main(void)
         CASE(emu_combine_ok__refuses_the_unknown),
         CASE(emu_combine_aggregate__refuses_what_is_not_in_the_table),
         CASE(emu_combine_takes__whole_elements_only),
-        CASE(emu_type_bytes__is_what_c_says),
+        CASE(emu_type_bytes__agrees_with_sizeof),
         CASE(emu_combine_aggregate__integers_wrap),
         CASE(emu_combine_aggregate__logic_gives_0_or_1),
         CASE(emu_combine_aggregate__ties_go_to_the_smaller_index),

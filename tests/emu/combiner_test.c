@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combiner_test.c - contributions become one result: who writes into which buffer, in which order,
- * and where the result goes.
+ * combiner_test.c - how contributions are combined: which buffer receives the result, in which
+ * order operands are applied, and where the result is sent.
  */
 #include "emu/buffer/combiner.h"
 #include "tests/test.h"
@@ -10,7 +10,7 @@
 
 #define BUFS 256
 
-/* A pool and the only cache of it. */
+/* A pool and its only cache. */
 struct bufs {
     struct emu_pool *pool;
     struct emu_pool_cache cache;
@@ -23,7 +23,7 @@ static void bufs_open(struct bufs *b)
     emu_pool_cache_init(&b->cache, b->pool);
 }
 
-/* Every reference that was taken has been given back. */
+/* Check that every reference was returned. */
 static void bufs_close(struct bufs *b)
 {
     emu_pool_drop_lates(&b->cache);
@@ -32,8 +32,8 @@ static void bufs_close(struct bufs *b)
 }
 
 /*
- * A contribution of one 64-bit number. @bare: it stands for its length alone; its source says so
- * here.
+ * A contribution of one 64-bit number. @bare: it has a length but no payload; its source is
+ * recorded here.
  */
 static uint32_t contribution(struct bufs *b, uint64_t value, bool bare)
 {
@@ -72,10 +72,10 @@ static const struct emu_hdr least = {.kind = EMU_ALLREDUCE,
                                      .type = EMU_F64};
 
 /*
- * Only a buffer that somebody else holds is copied, with its note; the other holder's stays as it
- * was.
+ * A buffer is copied, note included, only if it has another holder. The other holder's buffer stays
+ * unchanged.
  */
-static void own__copies_what_is_shared(void)
+static void own__copies_a_shared_buffer(void)
 {
     struct bufs b;
     uint32_t buf, own;
@@ -99,8 +99,8 @@ static void own__copies_what_is_shared(void)
     bufs_close(&b);
 }
 
-/* What has no payload is counted by its owner, and folds into nothing; its reference is let go. */
-static void aggregate__leaves_out_what_has_no_payload(void)
+/* A contribution without payload is counted but not combined; its buffer reference is dropped. */
+static void aggregate__skips_contributions_without_payload(void)
 {
     struct bufs b;
     uint32_t acc;
@@ -116,10 +116,10 @@ static void aggregate__leaves_out_what_has_no_payload(void)
 }
 
 /*
- * A lesser input is the left operand, whenever it came: the smaller of 0.0 and -0.0 is the right
- * one.
+ * The lower input is the left operand in whatever order inputs arrive: the minimum of 0.0 and -0.0
+ * is the right operand.
  */
-static void kept__folds_in_order_of_inputs(void)
+static void kept__combines_in_order_of_inputs(void)
 {
     uint64_t zero = 0, minus = UINT64_C(1) << 63, all = emu_bit(3) | emu_bit(17) | emu_bit(63);
 
@@ -140,8 +140,8 @@ static void kept__folds_in_order_of_inputs(void)
     }
 }
 
-/* In order, the first one's sender may hold it still. */
-static void kept__writes_into_a_buffer_of_its_own(void)
+/* In ordered mode the first sender may still hold its buffer, so the result goes to a new one. */
+static void kept__writes_into_a_new_buffer(void)
 {
     uint32_t slot[2], acc;
     struct emu_kept kept = {.buf = slot, .all = emu_bits_below(2)};
@@ -166,7 +166,7 @@ static bool has_buffer(struct emu_pool *pool, uint32_t buf)
     return buf != EMU_NO_BUF;
 }
 
-/* Where a segment without payload has no buffer, nothing is written, and nothing dropped. */
+/* Without a buffer for a contribution that has no payload, nothing is written or dropped. */
 static void kept__may_have_no_buffers(void)
 {
     uint32_t slot[3] = {EMU_NO_BUF, EMU_NO_BUF, EMU_NO_BUF};
@@ -178,8 +178,8 @@ static void kept__may_have_no_buffers(void)
     bufs_close(&b);
 }
 
-/* Inputs 0 to 3. */
-static void outs__say_where_the_result_goes(void)
+/* Uses inputs 0 to 3. */
+static void outs__select_the_ports_of_the_result(void)
 {
     uint64_t all = emu_bits_below(4), up = emu_bit(2), everyone = emu_bit(40);
 
@@ -196,7 +196,7 @@ static void outs__say_where_the_result_goes(void)
     }
 }
 
-static void agrees__samples_at_the_operation_alone(void)
+static void agrees__compares_the_operation_only(void)
 {
     struct emu_hdr a = {.dst = 1, .src = 2, .seq = 3, .kind = EMU_REDUCE, .len = 8, .op = EMU_SUM},
                    b = a;
@@ -216,13 +216,13 @@ static void agrees__samples_at_the_operation_alone(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(own__copies_what_is_shared),
-        CASE(aggregate__leaves_out_what_has_no_payload),
-        CASE(kept__folds_in_order_of_inputs),
-        CASE(kept__writes_into_a_buffer_of_its_own),
+        CASE(own__copies_a_shared_buffer),
+        CASE(aggregate__skips_contributions_without_payload),
+        CASE(kept__combines_in_order_of_inputs),
+        CASE(kept__writes_into_a_new_buffer),
         CASE(kept__may_have_no_buffers),
-        CASE(outs__say_where_the_result_goes),
-        CASE(agrees__samples_at_the_operation_alone),
+        CASE(outs__select_the_ports_of_the_result),
+        CASE(agrees__compares_the_operation_only),
         {NULL, NULL},
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm_test.c - what a process communicates, summed up: classes of size, and which collectives are
- * timed and told of.
+ * comm_test.c - the communication statistics of a process: size classes, and the sampling of
+ * collectives that are timed and reported.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define NODES 131u /* odd, and more than two words of bits */
 
-/* Each size is in the one class whose bound is the first that is not less. */
+/* Each size falls into the first class whose bound is not below it. */
 static void size__has_its_class(void)
 {
     CU_ASSERT_EQUAL(emu_comm_size(0), 0);
@@ -25,12 +25,15 @@ static void size__has_its_class(void)
     CU_ASSERT_EQUAL(emu_comm_size(UINT64_MAX), EMU_COMM_SIZES - 1);
 }
 
-/* What is told of was timed; the weights of both stand for about as many as there were. */
-static void draw__stands_for_all(void)
+/*
+ * A reported collective is also timed. The weights of both samples add up to about the number of
+ * collectives.
+ */
+static void sample__weights_add_up_to_all(void)
 {
     for (uint32_t bits = 6; bits <= 20; bits++) {
         uint32_t count = UINT32_C(1) << bits, tells = 0;
-        double timed = 0, told = 0;
+        double timed = 0, reported = 0;
 
         for (uint32_t n = 0; n < count; n++) {
             struct emu_comm_draw draw = emu_comm_draw(n);
@@ -40,17 +43,19 @@ static void draw__stands_for_all(void)
             if (draw.report_bits == EMU_COMM_UNREPORTED)
                 continue;
             CU_ASSERT_TRUE(draw.timed);
-            told += 1u << draw.report_bits;
+            reported += 1u << draw.report_bits;
             tells++;
         }
         CU_ASSERT_TRUE(timed > 0.95 * count && timed < 1.05 * count);
-        CU_ASSERT_TRUE(told > 0.7 * count && told < 1.4 * count);
+        CU_ASSERT_TRUE(reported > 0.7 * count && reported < 1.4 * count);
         CU_ASSERT_TRUE(tells < EMU_COMM_REPORTED + bits * EMU_COMM_REPORTED);
     }
 }
 
-/* A rhythm of the program, one collective in 2^k, is drawn as often as others. */
-static void draw__has_no_rhythm(void)
+/*
+ * A periodic pattern in the program, one collective in 2^k, is sampled at the same rate as others.
+ */
+static void sample__is_not_periodic(void)
 {
     for (uint32_t period = 2; period <= 64; period *= 2) {
         uint32_t drawn[64] = {0}, all = 0;
@@ -97,8 +102,8 @@ static void sent__counts_by_peer(void)
 
 static const struct test_case cases[] = {
     CASE(size__has_its_class),
-    CASE(draw__stands_for_all),
-    CASE(draw__has_no_rhythm),
+    CASE(sample__weights_add_up_to_all),
+    CASE(sample__is_not_periodic),
     CASE(sent__counts_by_peer),
     {0},
 };

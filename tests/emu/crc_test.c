@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * crc_test.c - both checksums against a shift register, the processor's instructions against the
- * tables, and headers made of others.
+ * tables, and header checksums derived from others.
  */
 #include "emu/packet/packet.h"
 
@@ -11,7 +11,7 @@
 
 #define BYTES 4200 /* a packet and more */
 
-/* One bit after the other: what a checksum is by its definition, low bit first. */
+/* One bit after the other, low bit first: the definition of a CRC. */
 static uint32_t shift_register(uint32_t crc, uint32_t poly, const uint8_t *data, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -47,8 +47,8 @@ static uint32_t by_tables(uint32_t crc, const uint8_t *data, size_t bytes)
     return emu_crc32_by(EMU_CRC32_TABLES, crc, data, bytes);
 }
 
-/* How many times one of the ways that this processor has differs from @sum. */
-static uint32_t ways_differ(uint32_t sum, uint32_t crc, const uint8_t *data, size_t bytes)
+/* How many of the implementations that this processor supports give another result than @sum. */
+static uint32_t count_differing(uint32_t sum, uint32_t crc, const uint8_t *data, size_t bytes)
 {
     uint32_t wrong = emu_crc32(crc, data, bytes) != sum;
 
@@ -57,8 +57,11 @@ static uint32_t ways_differ(uint32_t sum, uint32_t crc, const uint8_t *data, siz
     return wrong;
 }
 
-/* Every length up to some lanes, and every place in a line; and longer ones, which are folded. */
-static void crc32__is_the_same_by_all_ways(void)
+/*
+ * Every length up to a few lanes at every alignment in a cache line, and longer lengths that use
+ * folding.
+ */
+static void crc32__is_the_same_in_all_implementations(void)
 {
     uint64_t state = test_seed();
     static uint8_t data[BYTES];
@@ -69,19 +72,20 @@ static void crc32__is_the_same_by_all_ways(void)
         uint32_t before = (uint32_t)test_random(&state);
         const uint8_t *at = data + test_random(&state) % 64;
 
-        wrong += ways_differ(~shift_register(~before, 0x82f63b78, at, bytes), before, at, bytes);
+        wrong +=
+            count_differing(~shift_register(~before, 0x82f63b78, at, bytes), before, at, bytes);
     }
     for (size_t from = 0; from < 64; from++) {
         size_t bytes = (size_t)test_draw(&state, 1024, BYTES - 64);
         uint32_t before = ~(uint32_t)from;
 
-        wrong += ways_differ(by_tables(0, data + from, 4096), 0, data + from, 4096);
-        wrong += ways_differ(by_tables(before, data + from, bytes), before, data + from, bytes);
+        wrong += count_differing(by_tables(0, data + from, 4096), 0, data + from, 4096);
+        wrong += count_differing(by_tables(before, data + from, bytes), before, data + from, bytes);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Of pieces that lie in any order, at any place in a line: as of the same bytes in a row. */
+/* Pieces in any order and at any alignment give the checksum of the same bytes in a row. */
 static void crc32__is_the_same_of_pieces(void)
 {
     uint64_t state = test_seed() + 2;
@@ -106,7 +110,7 @@ static void crc32__is_the_same_of_pieces(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void crc32__goes_on_where_it_ended(void)
+static void crc32__continues_from_a_partial_sum(void)
 {
     uint64_t state = test_seed() + 1;
     static uint8_t data[BYTES];
@@ -123,8 +127,8 @@ static void crc32__goes_on_where_it_ended(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* No flipped bit goes unseen, whichever lane it is in. */
-static void crc32__sees_every_bit(void)
+/* Every flipped bit is detected, in each lane. */
+static void crc32__detects_every_flipped_bit(void)
 {
     uint64_t state = test_seed() + 2;
     uint8_t data[256];
@@ -155,11 +159,14 @@ static void crc16__is_a_shift_register(void)
         wrong += emu_crc16(word, bytes) != (uint16_t)~shift_register(0, 0x8408, data, bytes);
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_EQUAL(emu_crc16(0, 6), 0xffff); /* zeros are no header */
+    CU_ASSERT_EQUAL(emu_crc16(0, 6), 0xffff); /* all zeros is not a valid header */
 }
 
-/* What an index changes in a continuation, and that it is the last, is the same in all of them. */
-static void cont__is_made_of_another(void)
+/*
+ * The change that the index of a continuation, or its being the last one, makes to the checksum is
+ * the same for all headers.
+ */
+static void cont__is_derived_from_another(void)
 {
     for (uint32_t first = 0; first < EMU_VCS * EMU_PRIORITIES; first++) {
         struct emu_cont cont = {.channel = (uint8_t)(first % EMU_VCS),
@@ -180,12 +187,12 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"crc32__is_castagnolis", crc32__is_castagnolis},
-        {"crc32__is_the_same_by_all_ways", crc32__is_the_same_by_all_ways},
+        {"crc32__is_the_same_in_all_implementations", crc32__is_the_same_in_all_implementations},
         {"crc32__is_the_same_of_pieces", crc32__is_the_same_of_pieces},
-        {"crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended},
-        {"crc32__sees_every_bit", crc32__sees_every_bit},
+        {"crc32__continues_from_a_partial_sum", crc32__continues_from_a_partial_sum},
+        {"crc32__detects_every_flipped_bit", crc32__detects_every_flipped_bit},
         {"crc16__is_a_shift_register", crc16__is_a_shift_register},
-        {"cont__is_made_of_another", cont__is_made_of_another},
+        {"cont__is_derived_from_another", cont__is_derived_from_another},
         {NULL, NULL},
     };
 

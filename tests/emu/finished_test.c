@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * finished_test.c - the ring in which a process tells what collectives it has finished.
+ * finished_test.c - the ring in which a process reports the collectives that it has finished.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void write_some(struct emu_finished_shared *ring, uint64_t from, uint64_t
     }
 }
 
-/* Each entry once, in order, however they come; what was overwritten is counted. */
+/* Each entry is read once and in order, for any batch sizes; overwritten entries are counted. */
 static void ring__reports_each_once_or_counts_it(void)
 {
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
@@ -56,7 +56,7 @@ static void ring__reports_each_once_or_counts_it(void)
                                       EMU_FINISHED_SLOTS + 1,
                                       3 * EMU_FINISHED_SLOTS,
                                       1};
-    uint64_t at = 0, missed = 0, told = 0;
+    uint64_t at = 0, missed = 0, written = 0;
 
     memset(ring, 0, sizeof *ring);
     for (size_t b = 0; b < sizeof bursts / sizeof bursts[0]; b++) {
@@ -64,20 +64,20 @@ static void ring__reports_each_once_or_counts_it(void)
         uint64_t expect = bursts[b] < EMU_FINISHED_SLOTS ? bursts[b] : EMU_FINISHED_SLOTS - 1;
         uint32_t count;
 
-        write_some(ring, told, bursts[b]);
-        told += bursts[b];
+        write_some(ring, written, bursts[b]);
+        written += bursts[b];
         count = emu_finished_read(got, ring, &at, now_ns, &missed);
         CU_ASSERT_EQUAL(count, expect);
         CU_ASSERT_EQUAL(missed - before, bursts[b] - expect);
         for (uint32_t i = 0; i < count; i++)
-            CU_ASSERT_TRUE(is_whole(&got[i]) && got[i].first == told - count + i);
+            CU_ASSERT_TRUE(is_whole(&got[i]) && got[i].first == written - count + i);
     }
-    CU_ASSERT_EQUAL(at, told);
+    CU_ASSERT_EQUAL(at, written);
     free(ring);
 }
 
-/* What a process writes that cannot be is left out, and costs no more than the ring is long. */
-static void ring__believes_nothing(void)
+/* Invalid values written by the process are dropped, and cost at most one pass over the ring. */
+static void ring__drops_invalid_values(void)
 {
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
     struct emu_finished got[EMU_FINISHED_SLOTS], wrong[3] = {entry(1), entry(2), entry(3)};
@@ -93,7 +93,7 @@ static void ring__believes_nothing(void)
     CU_ASSERT_EQUAL(missed, 3);
     atomic_store(&ring->count, UINT64_MAX);
     CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, now_ns, &missed) < EMU_FINISHED_SLOTS);
-    atomic_store(&ring->count, 1); /* back */
+    atomic_store(&ring->count, 1); /* the count goes backwards */
     CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, now_ns, &missed) <= EMU_FINISHED_SLOTS);
     CU_ASSERT_EQUAL(at, 1);
     free(ring);
@@ -112,8 +112,11 @@ static void *race_write(void *arg)
     return NULL;
 }
 
-/* A reader beside the writer: what it gets is whole, grows, and with what it missed is all. */
-static void ring__beside_its_writer(void)
+/*
+ * A reader runs beside the writer: each entry it reads is whole, entries are in order, and read
+ * plus missed is the total.
+ */
+static void ring__is_consistent_beside_its_writer(void)
 {
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
     struct race race = {.ring = ring, .entries = 200000};
@@ -140,8 +143,8 @@ static void ring__beside_its_writer(void)
 
 static const struct test_case cases[] = {
     CASE(ring__reports_each_once_or_counts_it),
-    CASE(ring__believes_nothing),
-    CASE(ring__beside_its_writer),
+    CASE(ring__drops_invalid_values),
+    CASE(ring__is_consistent_beside_its_writer),
     {0},
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fused_test.c - a fused cable is as one with a ring of credits: whatever is done to both, in any
- * order, they say the same, and nothing is lost.
+ * fused_test.c - a fused cable behaves as one with a separate credit ring: after any sequence of
+ * operations on both, both report the same and nothing is lost.
  *
- * No thread runs: the test is both devices of both cables, and says what time it is.
+ * There are no threads: the test acts for both devices of both cables and sets the time.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ struct cable {
     struct emu_slow slow;
 };
 
-/* One of each kind, between the same devices. */
+/* A fused and a separate cable between the same devices. */
 struct pair {
     struct emu_worker *worker;
     struct emu_pool *pool;
@@ -66,13 +66,16 @@ static void pair_close(struct pair *p)
     emu_pool_destroy(p->pool);
 }
 
-/* A segment leaves, as soon as it may. False: both have no credit. @parts: between both. */
+/*
+ * Send a segment as soon as allowed. Returns false if neither cable has a credit. @parts:
+ * cut-through, the check and the send are two steps.
+ */
 static bool pair_send(struct pair *p, bool parts)
 {
     struct emu_entry entry = {.hdr = {.len = (uint16_t)test_draw(&p->random, 0, 256)},
                               .buf = EMU_NO_BUF,
                               .note = p->sent};
-    /* It has waited, and goes with its credit; or not. */
+    /* The segment was delayed, and its credit may be delayed with it. */
     uint64_t ready_ps = p->now_ps + test_draw(&p->random, 0, 1) * test_draw(&p->random, 0, 500000);
     uint64_t at_ps[KINDS];
 
@@ -89,7 +92,7 @@ static bool pair_send(struct pair *p, bool parts)
     return true;
 }
 
-/* The oldest segment is taken off, and held. False: both are empty. */
+/* Take the oldest segment and hold it. Returns false if both cables are empty. */
 static bool pair_take(struct pair *p)
 {
     uint64_t at_ps[KINDS];
@@ -112,7 +115,7 @@ static bool pair_take(struct pair *p)
     return true;
 }
 
-/* Room of some that are held is free. */
+/* Return the credits of some held segments. */
 static void pair_pay(struct pair *p)
 {
     uint32_t count = (uint32_t)test_draw(&p->random, 1, p->held);
@@ -137,8 +140,8 @@ static void pair_rebase(struct pair *p)
     p->paid_ps = emu_rebased_ps(p->paid_ps, by_ps);
 }
 
-/* What a manager does while all stand still. */
-static void pair_meddle(struct pair *p)
+/* Change the cable as a manager would while all workers are stopped. */
+static void pair_reconfigure(struct pair *p)
 {
     uint32_t factor = (uint32_t)test_draw(&p->random, 0, 1) ? 1000 : 3700;
     bool stuck = !emu_tx_is_stuck(&p->cable[PLAIN].tx);
@@ -153,7 +156,7 @@ static void pair_meddle(struct pair *p)
             emu_tx_slow(&c->tx, &c->slow, factor);
         else if (what == 2)
             emu_tx_stick(&c->tx, stuck, p->now_ps);
-        else if (what == 3) /* and nobody listens */
+        else if (what == 3) /* the sender is not subscribed to credits */
             c->tx.tapped = c->rx.tapped = !c->tx.tapped;
     }
 }
@@ -183,12 +186,12 @@ static void pair_walk(struct pair *p, uint32_t steps)
         else if (what < 95 && p->held)
             pair_pay(p);
         else if (what >= 97)
-            pair_meddle(p);
+            pair_reconfigure(p);
         pair_check(p);
     }
 }
 
-/* All that was sent comes, and all credits are back. */
+/* Every sent segment arrives, and every credit returns. */
 static void pair_drain(struct pair *p)
 {
     while (pair_take(p))
@@ -200,7 +203,7 @@ static void pair_drain(struct pair *p)
     CU_ASSERT_EQUAL(emu_link_credits(&p->cable[FUSED].rx), p->credits);
 }
 
-static void fused__is_as_with_a_ring_of_credits(void)
+static void fused__behaves_as_with_a_credit_ring(void)
 {
     uint64_t seed = test_seed();
 
@@ -215,15 +218,15 @@ static void fused__is_as_with_a_ring_of_credits(void)
     }
 }
 
-/* All credits that are there, or on their way, are spent, each as soon as it may be. */
+/* Spend all credits, including those in flight, each as soon as allowed. */
 static void pair_spend(struct pair *p)
 {
     while (pair_send(p, false))
         pair_check(p);
 }
 
-/* As an intake does it, for a fault: whatever is on the cable then, or about to be. */
-static void fused__may_be_partitioned_at_any_moment(void)
+/* Unfuse as an intake does for a fault, with any segments or credits in flight. */
+static void fused__may_be_unfused_at_any_moment(void)
 {
     uint64_t seed = test_seed() + 1;
 
@@ -241,7 +244,7 @@ static void fused__may_be_partitioned_at_any_moment(void)
         CU_ASSERT_EQUAL(p.cable[FUSED].tx.shape, p.cable[PLAIN].tx.shape);
         CU_ASSERT_EQUAL(p.cable[FUSED].rx.shape, p.cable[PLAIN].rx.shape);
         pair_check(&p);
-        CU_ASSERT_EQUAL(emu_link_unfuse(&p.cable[FUSED].rx), 0); /* and again: nothing */
+        CU_ASSERT_EQUAL(emu_link_unfuse(&p.cable[FUSED].rx), 0); /* unfusing again has no effect */
         if (i % 4 < 2)
             pair_spend(&p);
         pair_walk(&p, 200);
@@ -250,8 +253,8 @@ static void fused__may_be_partitioned_at_any_moment(void)
     }
 }
 
-/* Both ends count in 32 bits. */
-static void fused__counts_on_past_the_last_number(void)
+/* Both ends have 32-bit counters, which wrap. */
+static void fused__counters_wrap(void)
 {
     uint64_t seed = test_seed() + 2;
     struct pair p;
@@ -273,8 +276,8 @@ static void fused__counts_on_past_the_last_number(void)
     pair_close(&p);
 }
 
-/* Who sends nothing takes no credit: all of those that came are there. */
-static void fused__has_no_more_than_its_credits(void)
+/* A sender that is idle while credits return finds all of them afterwards. */
+static void fused__never_exceeds_its_credits(void)
 {
     struct pair p;
 
@@ -284,7 +287,7 @@ static void fused__has_no_more_than_its_credits(void)
     CU_ASSERT_FALSE(pair_send(&p, false));
     CU_ASSERT_FALSE(emu_tx_has_credit(&p.cable[FUSED].tx));
     CU_ASSERT_TRUE(pair_take(&p));
-    CU_ASSERT_FALSE(pair_send(&p, false)); /* taken is not paid */
+    CU_ASSERT_FALSE(pair_send(&p, false)); /* taking a segment does not return its credit */
     pair_pay(&p);
     CU_ASSERT_TRUE(pair_send(&p, false));
     CU_ASSERT_FALSE(pair_send(&p, false));
@@ -295,10 +298,10 @@ static void fused__has_no_more_than_its_credits(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(fused__is_as_with_a_ring_of_credits),
-        CASE(fused__may_be_partitioned_at_any_moment),
-        CASE(fused__counts_on_past_the_last_number),
-        CASE(fused__has_no_more_than_its_credits),
+        CASE(fused__behaves_as_with_a_credit_ring),
+        CASE(fused__may_be_unfused_at_any_moment),
+        CASE(fused__counters_wrap),
+        CASE(fused__never_exceeds_its_credits),
         {NULL, NULL},
     };
 

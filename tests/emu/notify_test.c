@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify_test.c - when a process is told of what was written for it: where its worker has a core of
- * its own, few segments at once, before the rest of a pass; else with all that the pass moved.
+ * notify_test.c - when a process is notified of segments. With a core of its own, a worker notifies
+ * of a few segments at once, before the pass ends; otherwise once, for all that the pass moved.
  *
- * emu_hostif_notify_all(), which ends a pass, is wrapped by the linker: what processes see then
- * they have been told before.
+ * The linker wraps emu_hostif_notify_all(), which ends a pass: segments visible to a process at
+ * that moment were notified early.
  */
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/worker/worker.h"
@@ -12,7 +12,7 @@
 #include "tests/fixtures/hostifs.h"
 
 static const struct hostifs *watched;
-static uint32_t early[HOSTIFS_MAX]; /* segments that a process saw, before it was told of all */
+static uint32_t early[HOSTIFS_MAX]; /* segments that a process saw before the end of the pass */
 static bool woken[HOSTIFS_MAX];
 
 void __real_emu_hostif_notify_all(struct emu_worker *worker, bool now);
@@ -42,14 +42,14 @@ static void comm_samples_open(struct hostifs *e, const char *profile, bool alone
     watched = e;
 }
 
-static void told_close(struct hostifs *e)
+static void notify_close(struct hostifs *e)
 {
     watched = NULL;
     hostifs_close(e);
 }
 
-/* One pass; all processes have gone to sleep before. */
-static void told_pass(struct hostifs *e)
+/* One pass; all processes were asleep before it. */
+static void notify_pass(struct hostifs *e)
 {
     for (uint32_t n = 0; n < e->nodes; n++) {
         early[n] = 0;
@@ -79,8 +79,11 @@ static void take(struct hostifs *e, uint32_t node, uint32_t count)
     CU_ASSERT_FALSE(hostifs_take(e, node, &seg));
 }
 
-/* @count from node 0 to node 1: how many it saw early, in how many passes the first one came. */
-static uint32_t told_early(const char *profile, bool alone, uint32_t count, uint32_t *passes)
+/*
+ * Send @count segments from node 0 to node 1. Returns how many were notified early; *passes: passes
+ * until the first arrived.
+ */
+static uint32_t notified_early(const char *profile, bool alone, uint32_t count, uint32_t *passes)
 {
     struct emu_hdr hdr = {.dst = 1, .kind = EMU_UNICAST, .len = 8};
     uint32_t seen = 0;
@@ -89,34 +92,34 @@ static uint32_t told_early(const char *profile, bool alone, uint32_t count, uint
     comm_samples_open(&e, profile, alone);
     post(&e, 0, &hdr, count);
     for (*passes = 0; *passes < 10 && !emu_hostif_nic_peek(&e.nic[1], 0); ++*passes) {
-        told_pass(&e);
+        notify_pass(&e);
         seen = early[1];
         CU_ASSERT_EQUAL(woken[1], seen != 0);
         CU_ASSERT_FALSE(woken[2]);
     }
     CU_ASSERT_FALSE(atomic_load(&e.nic[1].shared->asleep));
     take(&e, 1, count);
-    told_close(&e);
+    notify_close(&e);
     return seen;
 }
 
-static void few__are_reported_before_the_pass_ends(void)
+static void few__are_notified_before_the_pass_ends(void)
 {
     static const char *const profiles[] = {"oq2004", "qsnet3"};
     uint32_t passes;
 
     for (uint32_t p = 0; p < 2; p++) {
         for (uint32_t count = 1; count <= 4; count++) {
-            CU_ASSERT_EQUAL(told_early(profiles[p], true, count, &passes), count);
-            CU_ASSERT_EQUAL(passes, 1); /* from the one adapter to the other, too */
-            CU_ASSERT_EQUAL(told_early(profiles[p], false, count, &passes), 0);
+            CU_ASSERT_EQUAL(notified_early(profiles[p], true, count, &passes), count);
+            CU_ASSERT_EQUAL(passes, 1); /* also between the two adapters */
+            CU_ASSERT_EQUAL(notified_early(profiles[p], false, count, &passes), 0);
         }
-        CU_ASSERT_EQUAL(told_early(profiles[p], true, 40, &passes), 0); /* perhaps more comes */
+        CU_ASSERT_EQUAL(notified_early(profiles[p], true, 40, &passes), 0); /* more may come */
     }
 }
 
-/* What goes to several is shown to all of them; who has been told is told again of the next. */
-static void few__of_a_broadcast_are_reported_to_all(void)
+/* Each target of a multicast is notified early, and again of the next one. */
+static void few__of_a_broadcast_are_notified_to_all(void)
 {
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 8};
     struct hostifs e;
@@ -125,7 +128,7 @@ static void few__of_a_broadcast_are_reported_to_all(void)
     hdr.dst = fixture_group_of_first(e.fabric, 4);
     for (uint32_t round = 1; round <= 3; round++) {
         post(&e, 0, &hdr, 1);
-        told_pass(&e);
+        notify_pass(&e);
         for (uint32_t n = 1; n < 4; n++) {
             CU_ASSERT_EQUAL(early[n], round);
             CU_ASSERT_TRUE(woken[n]);
@@ -135,11 +138,11 @@ static void few__of_a_broadcast_are_reported_to_all(void)
     for (uint32_t n = 1; n < 4; n++)
         take(&e, n, 3);
     fixture_group_end(e.fabric, hdr.dst);
-    told_close(&e);
+    notify_close(&e);
 }
 
-/* From several, in one pass: each is shown when it comes. */
-static void few__from_several_are_reported_to_one(void)
+/* Segments of several sources in one pass: each is notified when it arrives. */
+static void few__from_several_are_notified_to_one(void)
 {
     struct emu_hdr hdr = {.dst = 1, .kind = EMU_UNICAST, .len = 8};
     struct hostifs e;
@@ -147,15 +150,15 @@ static void few__from_several_are_reported_to_one(void)
     comm_samples_open(&e, "oq2004", true);
     for (uint32_t n = 0; n < 4; n++)
         post(&e, n, &hdr, n == 1 ? 0 : 4);
-    told_pass(&e);
+    notify_pass(&e);
     CU_ASSERT_EQUAL(early[1], 12);
     CU_ASSERT_TRUE(woken[1]);
     take(&e, 1, 12);
-    told_close(&e);
+    notify_close(&e);
 }
 
-/* That there is room again is told at the end of a pass, or of some more; it is told. */
-static void room__is_reported_later(void)
+/* The notification that a ring has space again may be several passes late, but it comes. */
+static void space__is_notified_later(void)
 {
     struct emu_hdr hdr = {.dst = 1, .kind = EMU_UNICAST, .len = 8};
     struct hostifs e;
@@ -165,21 +168,21 @@ static void room__is_reported_later(void)
         for (uint32_t i = 1; i <= 20; i++) {
             post(&e, 0, &hdr, 1);
             for (uint32_t pass = 0; pass < 5; pass++)
-                told_pass(&e);
+                notify_pass(&e);
             CU_ASSERT_EQUAL(emu_hostif_nic_taken(&e.nic[0]), e.nic[0].up_tail);
         }
         take(&e, 1, 20);
-        told_close(&e);
+        notify_close(&e);
     }
 }
 
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(few__are_reported_before_the_pass_ends),
-        CASE(few__of_a_broadcast_are_reported_to_all),
-        CASE(few__from_several_are_reported_to_one),
-        CASE(room__is_reported_later),
+        CASE(few__are_notified_before_the_pass_ends),
+        CASE(few__of_a_broadcast_are_notified_to_all),
+        CASE(few__from_several_are_notified_to_one),
+        CASE(space__is_notified_later),
         {NULL, NULL},
     };
 

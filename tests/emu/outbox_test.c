@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox_test.c - what workers of clock virtual send each other: all of it comes, in order, at its
- * time, whether there is room for it in an outbox or not, and who looks between two advances of the
- * clock finds it on its cable.
+ * outbox_test.c - items between workers on clock virtual arrive complete, in order and on time,
+ * whether or not an outbox has space for them. Between two advances of the clock all items are on
+ * their cables.
  */
 #include "emu/dev/outbox.h"
 #include "emu/link/link.h"
@@ -16,7 +16,7 @@
 #define HOP_PS   110000u
 #define ADVANCES TEST_TRIALS(400u)
 
-/* A device with a cable to and from each of the others, a worker each. */
+/* A device with a cable to and from each of the others, on a worker of its own. */
 struct talker {
     struct emu_dev dev;
     struct emu_profile profile;
@@ -24,10 +24,10 @@ struct talker {
     struct emu_rx rx[WORKERS];
     uint32_t left[WORKERS]; /* to send */
     uint32_t sent[WORKERS], taken[WORKERS];
-    uint64_t later;           /* ports at which something comes later */
-    uint64_t random, send_ps; /* when it sends next; EMU_NEVER: no more */
-    uint64_t before_ps;       /* it was stepped up to there */
-    uint32_t wrong, most;     /* of what it took; segments in a row that it sends */
+    uint64_t later;           /* ports at which a known segment arrives later */
+    uint64_t random, send_ps; /* next time to send; EMU_NEVER: done */
+    uint64_t before_ps;       /* end of its last step */
+    uint32_t wrong, most;     /* wrong: segments received in error; most: longest burst */
 };
 
 struct talk {
@@ -38,7 +38,7 @@ struct talk {
     struct talker *talker[WORKERS];
 };
 
-/* What it has for @to, as far as credits go. */
+/* Send what is left for @to, as far as credits allow. */
 static void talker_sends(struct talker *t, uint32_t to, uint64_t ready_ps)
 {
     while (t->left[to]) {
@@ -53,7 +53,7 @@ static void talker_sends(struct talker *t, uint32_t to, uint64_t ready_ps)
     }
 }
 
-/* What has come by @until_ps. Returns when the next one does. */
+/* Take all segments up to @until_ps. Returns the time of the next one. */
 static uint64_t talker_takes(struct talker *t, uint32_t from, uint64_t until_ps)
 {
     struct emu_rx *rx = &t->rx[from];
@@ -71,7 +71,7 @@ static uint64_t talker_takes(struct talker *t, uint32_t from, uint64_t until_ps)
     return emu_rx_next_ps(rx);
 }
 
-/* It looks only where it was told to, and where it has seen what comes later. */
+/* Polls only signalled ports and ports with a known later arrival. */
 static uint32_t talker_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct talker *t = (struct talker *)dev;
@@ -157,7 +157,7 @@ static void talk_close(struct talk *k)
     emu_pool_destroy(k->pool);
 }
 
-/* Between two advances all is on the cables. */
+/* Between two advances all items are on the cables. */
 static void talk_check(const struct talk *k)
 {
     for (uint32_t i = 0; i < WORKERS; i++)
@@ -171,8 +171,8 @@ static void talk_check(const struct talk *k)
         }
 }
 
-/* As a manager does for a link that goes down: what is on its way to each is taken there. */
-static void talk_takes(struct talk *k)
+/* As a manager does for a link that goes down: remove all segments in flight. */
+static void talk_removes(struct talk *k)
 {
     for (uint32_t i = 0; i < WORKERS; i++)
         for (uint32_t j = 0; j < WORKERS; j++)
@@ -191,7 +191,7 @@ static void talk_runs(uint32_t most, bool taken)
         emu_windows_advance(k.windows, at_ps);
         talk_check(&k);
         if (taken && emu_xorshift(&random) % 2)
-            talk_takes(&k);
+            talk_removes(&k);
     }
     for (uint32_t i = 0; i < WORKERS; i++)
         k.talker[i]->send_ps = EMU_NEVER;
@@ -213,21 +213,21 @@ static void few__come_in_order_and_in_time(void)
     talk_runs(3, false);
 }
 
-/* What was taken between two advances is not put there again. */
-static void few__may_be_taken_between_advances(void)
+/* Segments removed between two advances do not reappear. */
+static void few__may_be_removed_between_advances(void)
 {
     talk_runs(3, true);
 }
 
-/* An outbox has room for four items here: what finds none goes another way. */
-static void more_than_an_outbox_holds__come_so_too(void)
+/* An outbox has space for four items here: the others take the slow path. */
+static void more_than_an_outbox_holds__come_in_order_and_in_time(void)
 {
     talk_runs(2 * CREDITS, false);
     talk_runs(2 * CREDITS, true);
 }
 
-/* Where there is one worker, or no windows, cables stay as they are. */
-static void apart__is_nobody_else(void)
+/* With one worker, or without windows, cables are unchanged. */
+static void apart__only_with_several_workers(void)
 {
     static const enum emu_clock_mode modes[] = {EMU_CLOCK_VIRTUAL, EMU_CLOCK_REAL, EMU_CLOCK_RAW};
 
@@ -260,9 +260,9 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(few__come_in_order_and_in_time),
-        CASE(few__may_be_taken_between_advances),
-        CASE(more_than_an_outbox_holds__come_so_too),
-        CASE(apart__is_nobody_else),
+        CASE(few__may_be_removed_between_advances),
+        CASE(more_than_an_outbox_holds__come_in_order_and_in_time),
+        CASE(apart__only_with_several_workers),
         {NULL, NULL},
     };
 

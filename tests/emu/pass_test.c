@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pass_test.c - whom a pass steps on clock raw, against a model: devices tell each other, and
- * themselves, at random, rest or do not, and some are stepped always.
+ * pass_test.c - which devices a pass steps on clock raw, compared with a model: devices signal each
+ * other and themselves at random, ask to be polled or do not, and some are always stepped.
  *
- * In a pass each is stepped at most once; who was told before it, has said that it rests, or is
- * always stepped, exactly once; and nobody else but who is told meanwhile. A worker is quiet if and
- * only if nobody has been told something that it was not stepped for.
+ * A pass steps each device at most once. Devices that were signalled before, asked to be polled, or
+ * are always stepped run exactly once; others only if they are signalled during the pass. A worker
+ * is quiet if and only if no device has a signal that it was not stepped for.
  */
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 
 #define DEVS 200u /* several words of bits */
 
-/* A device, and what is to be true of it. All of it is one thread's. */
+/* A device and its expected state. One thread only. */
 struct stepped {
     struct emu_dev dev;
     bool always;
-    bool told;                /* and not stepped since */
-    bool poll_now, poll_next; /* said so in the pass before, and in this one */
+    bool signalled;           /* signalled and not stepped since */
+    bool poll_now, poll_next; /* asked in the previous pass to be polled, and in this one */
     uint32_t steps;           /* in this pass */
 };
 
@@ -26,7 +26,7 @@ static struct {
     uint32_t devs;
     uint64_t random;
     uint32_t talks, moves; /* in a hundred */
-    uint32_t idle;         /* steps of who was not told, did not rest, and is not always stepped */
+    uint32_t idle;         /* steps without a signal, a poll or the flag "always" */
 } fixture;
 
 static bool happens(uint32_t in_a_hundred)
@@ -45,15 +45,15 @@ static uint32_t stepped_step(struct emu_dev *dev, uint64_t until_ps)
 
     (void)until_ps;
     emu_dev_take(dev, EMU_EVENT_DATA);
-    fixture.idle += !s->told && !s->poll_now && !s->always;
-    s->told = false;
+    fixture.idle += !s->signalled && !s->poll_now && !s->always;
+    s->signalled = false;
     s->steps++;
     for (uint64_t words = test_random(&fixture.random) % 4; words--;) {
         struct stepped *to = any();
 
         if (!happens(fixture.talks))
             continue;
-        to->told = true;
+        to->signalled = true;
         if (to == s)
             emu_dev_again(dev);
         else
@@ -82,16 +82,16 @@ static struct emu_worker *fixture_open(uint32_t devs)
     return worker;
 }
 
-/* One pass, before which others tell some; and what must be true then. */
+/* One pass, after signals from outside; checks the model afterwards. */
 static void pass_as_modelled(struct emu_worker *worker)
 {
-    bool must[DEVS], told = false, poll_next = false;
+    bool must[DEVS], signalled = false, poll_next = false;
 
     for (uint64_t remote = test_random(&fixture.random) % 3; remote--;) {
         struct stepped *to = any();
 
         emu_dev_signal_remote(&to->dev, EMU_EVENT_DATA, 1);
-        to->told = true;
+        to->signalled = true;
     }
     for (uint32_t i = 0; i < fixture.devs; i++) {
         struct stepped *s = &fixture.dev[i];
@@ -99,22 +99,22 @@ static void pass_as_modelled(struct emu_worker *worker)
         s->steps = 0;
         s->poll_now = s->poll_next;
         s->poll_next = false;
-        must[i] = s->told || s->poll_now || s->always;
+        must[i] = s->signalled || s->poll_now || s->always;
     }
     fixture.idle = 0;
     emu_worker_pass(worker);
     CU_ASSERT_EQUAL(fixture.idle, 0);
     for (uint32_t i = 0; i < fixture.devs; i++) {
         CU_ASSERT_TRUE(fixture.dev[i].steps <= 1 && fixture.dev[i].steps >= must[i]);
-        told |= fixture.dev[i].told;
+        signalled |= fixture.dev[i].signalled;
         poll_next |= fixture.dev[i].poll_next;
     }
-    CU_ASSERT_EQUAL(emu_worker_quiet(worker), !told);
+    CU_ASSERT_EQUAL(emu_worker_quiet(worker), !signalled);
     CU_ASSERT_EQUAL(worker->next_ps != EMU_NEVER, poll_next);
     CU_ASSERT_EQUAL(worker->max_sleep_ps != EMU_NEVER, poll_next);
 }
 
-static void pass__steps_whom_it_should(void)
+static void pass__steps_exactly_the_ready_devices(void)
 {
     static const uint32_t devs[] = {1, 2, 63, 64, 65, 128, 130, DEVS};
 
@@ -130,7 +130,8 @@ static void pass__steps_whom_it_should(void)
 
 int main(void)
 {
-    static const struct test_case cases[] = {CASE(pass__steps_whom_it_should), {NULL, NULL}};
+    static const struct test_case cases[] = {CASE(pass__steps_exactly_the_ready_devices),
+                                             {NULL, NULL}};
 
     return test_run("pass", cases);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports_test.c - compare sets of ports with a table of their numbers. Built for sets of one word,
+ * ports_test.c - compares sets of ports with a table of their numbers. Built for sets of one word
  * and of four.
  */
 #include "emu/util/ports.h"
@@ -31,7 +31,7 @@ static uint32_t model_count(const struct model *model)
     return count;
 }
 
-/* The first number in the model from @from on, or EMU_PORTS_MAX. */
+/* The first number in the model at or above @from, or EMU_PORTS_MAX. */
 static uint32_t model_from(const struct model *model, uint32_t from)
 {
     while (from < EMU_PORTS_MAX && !model->in[from])
@@ -39,7 +39,7 @@ static uint32_t model_from(const struct model *model, uint32_t from)
     return from;
 }
 
-/* Draw few or many numbers, anywhere or in one word. */
+/* Draw few or many numbers, from the whole range or from one word. */
 static struct model model_draw(uint64_t *random)
 {
     uint32_t rare = 1u << test_random(random) % 9, word = (uint32_t)test_random(random);
@@ -72,7 +72,7 @@ static void check_numbers(const struct model *model, emu_ports set)
     }
 }
 
-static void ports__are_what_was_put_in(void)
+static void ports__hold_exactly_what_was_added(void)
 {
     uint64_t random = 20261127;
 
@@ -108,7 +108,7 @@ static void ports__of_a_range(void)
     CU_ASSERT_EQUAL(emu_ports_count(emu_ports_below(EMU_PORTS_MAX)), EMU_PORTS_MAX);
 }
 
-/* A signal leads to every port of the set, and perhaps to others that share its bit. */
+/* A signal maps to every port of the set, and perhaps to others that share its bit. */
 static void signals__reach_their_ports(void)
 {
     uint64_t random = 20261128;
@@ -126,7 +126,7 @@ static void signals__reach_their_ports(void)
     }
 }
 
-/* They work as in any loop. */
+/* break and continue work as in any loop. */
 static void each_port__takes_break_and_continue(void)
 {
     emu_ports set = emu_ports_below(EMU_PORTS_MAX);
@@ -145,7 +145,7 @@ static void each_port__takes_break_and_continue(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(ports__are_what_was_put_in),
+        CASE(ports__hold_exactly_what_was_added),
         CASE(ports__of_a_range),
         CASE(signals__reach_their_ports),
         CASE(each_port__takes_break_and_continue),

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* profile_test.c - fields for clock raw alone, and those that are set with another one. */
+/*
+ * profile_test.c - profile fields for clock raw only, and fields that are set together with another
+ * one.
+ */
 #include "emu/packet/profile.h"
 
 #include <stdio.h>
@@ -41,8 +44,8 @@ static struct emu_profile loaded_text(const char *text)
     return ret;
 }
 
-/* Clock raw has its own packets and pools, and the others do not. */
-static void raw__has_packets_and_pools_of_its_own(void)
+/* Clock raw has its own default packets and pools; other clocks do not. */
+static void raw__has_its_own_packets_and_pools(void)
 {
     struct emu_profile profile = loaded("qsnet3"), raw;
 
@@ -55,13 +58,13 @@ static void raw__has_packets_and_pools_of_its_own(void)
     raw = emu_profile_on(&profile, EMU_CLOCK_RAW);
     CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
     CU_ASSERT_EQUAL(raw.pool_slots, 90);
-    raw = emu_profile_on(&raw, EMU_CLOCK_RAW); /* again: it stays so */
+    raw = emu_profile_on(&raw, EMU_CLOCK_RAW); /* a second call changes nothing */
     CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
     CU_ASSERT_EQUAL(raw.pool_slots, 90);
 }
 
-/* Who sets a field means it on all clocks, unless raw's is set, too. */
-static void set__of_a_field_is_for_raw_too(void)
+/* Setting a field sets it for all clocks, unless clock raw's field is set as well. */
+static void set__applies_to_raw_too(void)
 {
     struct emu_profile profile = loaded("qsnet3");
 
@@ -78,8 +81,8 @@ static void set__of_a_field_is_for_raw_too(void)
     CU_ASSERT_EQUAL(profile.pool_slots, 0);
 }
 
-/* Whichever is set first, raw's own holds there. */
-static void set_all__has_no_order(void)
+/* Clock raw's own field takes precedence in either order. */
+static void set_all__order_does_not_matter(void)
 {
     static const char *const sets[][3] = {{"raw_pool_slots=60", "pool_slots=8",
                                            "raw_packet_bytes=512"},
@@ -98,7 +101,7 @@ static void set_all__has_no_order(void)
     }
 }
 
-/* One that is out of range changes neither. */
+/* An out-of-range value changes neither field. */
 static void set__out_of_range_changes_nothing(void)
 {
     static const char *const wrong[] = {"packet_bytes=255",   "packet_bytes=4097",
@@ -114,8 +117,8 @@ static void set__out_of_range_changes_nothing(void)
     CU_ASSERT_EQUAL(profile.raw_pool_slots, 90);
 }
 
-/* In a file, which of both comes first says nothing. */
-static void file__has_no_order(void)
+/* In a file, the order of the two fields does not matter. */
+static void file__order_does_not_matter(void)
 {
     static const char *const texts[] = {
         "{\"base\": \"qsnet3\", \"packet_bytes\": 512, \"raw_packet_bytes\": 3072}",
@@ -132,11 +135,11 @@ static void file__has_no_order(void)
     CU_ASSERT_EQUAL(loaded_text("{\"packet_bytes\": 512}").raw_packet_bytes, 512);
 }
 
-/* A field is told to be for another machine, or another clock, where nothing looks at it. */
-static void idle__is_what_nothing_samples_at(void)
+/* A field is reported as unused where the switch model or the clock ignores it. */
+static void idle__fields_are_reported_as_unused(void)
 {
     static const struct {
-        const char *profile, *set; /* @set: what makes it another machine */
+        const char *profile, *set; /* @set: the setting that selects another switch model */
         enum emu_clock_mode mode;
         const char *field;
         bool idle;
@@ -188,12 +191,12 @@ static void idle__is_what_nothing_samples_at(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(raw__has_packets_and_pools_of_its_own),
-        CASE(set__of_a_field_is_for_raw_too),
-        CASE(set_all__has_no_order),
+        CASE(raw__has_its_own_packets_and_pools),
+        CASE(set__applies_to_raw_too),
+        CASE(set_all__order_does_not_matter),
         CASE(set__out_of_range_changes_nothing),
-        CASE(file__has_no_order),
-        CASE(idle__is_what_nothing_samples_at),
+        CASE(file__order_does_not_matter),
+        CASE(idle__fields_are_reported_as_unused),
         {NULL, NULL},
     };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay_test.c - link-level retry on clock real, where the far end answers when its thread is on a
- * core: what comes late is not sent again, and what is lost is.
+ * replay_test.c - link-level retry on clock real, where the remote end answers only while its
+ * thread is on a core: late replies cause no retransmission, lost segments do.
  *
- * No thread runs: the test steps both ends of a cable, and says what time it is.
+ * There are no threads: the test steps both ends of a cable and sets the time.
  */
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ static void cable_close(struct cable *c)
     emu_pool_destroy(c->pool);
 }
 
-/* As many as there are credits for. */
+/* Sends as many as there are credits for. */
 static void near_sends(struct cable *c)
 {
     struct emu_entry entry = {.hdr = {.kind = EMU_UNICAST}, .buf = EMU_NO_BUF};
@@ -75,14 +75,14 @@ static void near_sends(struct cable *c)
     }
 }
 
-/* Its thread is on the core again, so much later. */
+/* The near end's thread is on the core again after @later_ps. */
 static void near_passes(struct cable *c, uint64_t later_ps)
 {
     c->now_ps += later_ps;
     emu_replay_run(&c->replay, c->now_ps);
 }
 
-static void far_passes(struct cable *c)
+static void remote_passes(struct cable *c)
 {
     const struct emu_entry *entry;
 
@@ -103,8 +103,8 @@ static uint64_t again(const struct cable *c)
     return emu_count_read(&c->replay.counts.again);
 }
 
-/* Its thread was away for many time-outs, and what it has to send became ready long ago. */
-static void timeout__begins_when_the_far_end_can_see_it(void)
+/* The near end's thread was away for many time-outs, and its segments became ready long ago. */
+static void timeout__starts_when_the_segment_is_visible(void)
 {
     struct cable c;
 
@@ -112,8 +112,8 @@ static void timeout__begins_when_the_far_end_can_see_it(void)
     for (uint32_t i = 0; i < 20; i++) {
         near_sends(&c);
         near_passes(&c, 100 * MS);
-        far_passes(&c);
-        near_passes(&c, US); /* hears the answers */
+        remote_passes(&c);
+        near_passes(&c, US); /* the replies arrive */
     }
     CU_ASSERT_EQUAL(c.sent, 20 * CREDITS);
     CU_ASSERT_EQUAL(c.came, c.sent);
@@ -123,10 +123,10 @@ static void timeout__begins_when_the_far_end_can_see_it(void)
 }
 
 /*
- * The far end's thread is late each time, by more than the least time-out: that is learnt. On a
- * slow link the least is longer, and so is what is late.
+ * The remote thread is late each time by more than the minimum time-out: the time-out adapts. On a
+ * slow link both the minimum and the delay are longer.
  */
-static void timeout__follows_a_far_end_that_is_late(void)
+static void timeout__adapts_to_a_late_remote_end(void)
 {
     for (uint32_t slow = 0; slow < 2; slow++) {
         uint64_t learnt = 0;
@@ -139,7 +139,7 @@ static void timeout__follows_a_far_end_that_is_late(void)
             near_sends(&c);
             for (uint64_t past_ps = 0; past_ps < late_ps; past_ps += MS / 4)
                 near_passes(&c, MS / 4);
-            far_passes(&c);
+            remote_passes(&c);
             near_passes(&c, US);
             if (i == 20)
                 learnt = again(&c);
@@ -151,8 +151,8 @@ static void timeout__follows_a_far_end_that_is_late(void)
     }
 }
 
-/* What is lost is sent again, within the most that a time-out can be, also after it has grown. */
-static void timeout__comes_when_something_is_lost(void)
+/* A lost segment is sent again within the maximum time-out, also after the time-out has grown. */
+static void timeout__expires_after_a_loss(void)
 {
     struct cable c;
     uint64_t before, most_ps;
@@ -160,21 +160,21 @@ static void timeout__comes_when_something_is_lost(void)
     cable_open(&c, 800);
     near_sends(&c);
     near_passes(&c, 10 * US);
-    far_passes(&c);
+    remote_passes(&c);
     near_passes(&c, 50 * MS); /* a long round trip */
     CU_ASSERT_EQUAL(c.came, CREDITS);
     emu_faults_init(&c.faults, &(struct emu_fault_rates){.lost = EMU_FAULT_UNIT}, 1);
     emu_intake_faults(&c.intake, &c.faults);
     near_sends(&c);
     near_passes(&c, 10 * US);
-    far_passes(&c);
-    CU_ASSERT_EQUAL(c.came, CREDITS); /* all of these are lost */
+    remote_passes(&c);
+    CU_ASSERT_EQUAL(c.came, CREDITS); /* all later ones are lost */
     c.faults.rates.lost = 0;
     before = again(&c);
     most_ps = c.now_ps + c.replay.rto.most_ps;
     while (c.came < c.sent && c.now_ps <= most_ps) {
         near_passes(&c, MS);
-        far_passes(&c);
+        remote_passes(&c);
     }
     CU_ASSERT_EQUAL(c.came, c.sent);
     CU_ASSERT_EQUAL(again(&c), before + CREDITS);
@@ -182,7 +182,7 @@ static void timeout__comes_when_something_is_lost(void)
     cable_close(&c);
 }
 
-/* The signal is lost while a round trip is taken: it says nothing of any. */
+/* The link goes down while a round trip is measured: that measurement is discarded. */
 static void timeout__learns_nothing_from_a_link_that_was_down(void)
 {
     uint64_t first_ps;
@@ -195,9 +195,9 @@ static void timeout__learns_nothing_from_a_link_that_was_down(void)
     emu_replay_link(&c.replay, false, c.now_ps);
     c.now_ps += 1000 * MS;
     emu_replay_link(&c.replay, true, c.now_ps);
-    near_passes(&c, 10 * US); /* sends again */
+    near_passes(&c, 10 * US); /* retransmission */
     CU_ASSERT_EQUAL(emu_count_read(&c.replay.counts.timeouts), 0);
-    far_passes(&c);
+    remote_passes(&c);
     near_passes(&c, 10 * US);
     CU_ASSERT_EQUAL(c.came, CREDITS);
     CU_ASSERT_EQUAL(c.replay.rto.first_ps, first_ps);
@@ -208,9 +208,9 @@ static void timeout__learns_nothing_from_a_link_that_was_down(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(timeout__begins_when_the_far_end_can_see_it),
-        CASE(timeout__follows_a_far_end_that_is_late),
-        CASE(timeout__comes_when_something_is_lost),
+        CASE(timeout__starts_when_the_segment_is_visible),
+        CASE(timeout__adapts_to_a_late_remote_end),
+        CASE(timeout__expires_after_a_loss),
         CASE(timeout__learns_nothing_from_a_link_that_was_down),
         {NULL, NULL},
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_test.c - rings and pools: bounds, order, two threads at once.
+ * ring_test.c - rings and pools: bounds, order, two concurrent threads.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -48,7 +48,7 @@ static bool ring_pop(struct ring *ring, struct emu_entry *ret)
     return true;
 }
 
-/* A full ring refuses, changes nothing, and accepts again after one pop. */
+/* A full ring refuses a push, changes nothing, and accepts again after one pop. */
 static void ring_push__refuses_when_full(void)
 {
     struct ring ring = ring_at(4, UINT32_MAX - 1); /* indexes wrap mid-test */
@@ -73,8 +73,8 @@ static void ring_push__refuses_when_full(void)
     emu_ring_destroy(&ring.in);
 }
 
-/* An entry comes out as it went in, whatever stands in `full`, with the largest time there is. */
-static void ring_front__gives_what_was_pushed(void)
+/* An entry comes out unchanged, whatever `full` holds, with the largest possible time. */
+static void ring_front__returns_the_pushed_entry(void)
 {
     struct ring ring = ring_at(1, 0);
     struct emu_entry entry = {
@@ -114,7 +114,7 @@ static void *ring_producer(void *arg)
     return NULL;
 }
 
-/* Everything arrives, in order and whole, whatever the bursts. */
+/* Everything arrives in order and whole, for any burst sizes. */
 static void ring__keeps_order_between_two_threads(void)
 {
     struct ring ring = ring_at(16, UINT32_MAX - 1000);
@@ -141,14 +141,14 @@ static void ring__keeps_order_between_two_threads(void)
 
 #define CABLE_CREDITS 16u
 
-/* A cable: segments one way, and the credits for them the other way. */
+/* A cable: segments in one direction, their credits in the other. */
 struct cable {
     struct ring ring;
     struct emu_credit_end back, paid; /* the producer's, the consumer's */
     uint64_t random;
 };
 
-/* Spends a credit a segment, and never looks at the slots. */
+/* Spends one credit per segment and never checks the ring for space. */
 static void *cable_producer(void *arg)
 {
     struct cable *cable = arg;
@@ -171,7 +171,7 @@ static void *cable_producer(void *arg)
     return NULL;
 }
 
-/* Takes what has come, and gives the credits back in one, as often as it took something. */
+/* Takes all available segments and returns their credits in one batch. */
 static uint64_t cable_consume(struct cable *cable)
 {
     uint64_t wrong = 0;
@@ -193,8 +193,8 @@ static uint64_t cable_consume(struct cable *cable)
     return wrong;
 }
 
-/* Nothing is overwritten where a credit is all that the producer knows of its ring. */
-static void ring__keeps_order_by_credits_alone(void)
+/* Credits alone keep the producer from overwriting entries. */
+static void ring__credits_alone_keep_order(void)
 {
     struct cable cable = {.ring = ring_at(CABLE_CREDITS, UINT32_MAX - 1000), .random = test_seed()};
     pthread_t producer;
@@ -207,7 +207,7 @@ static void ring__keeps_order_by_credits_alone(void)
     emu_credit_destroy(&cable.paid);
 }
 
-/* An exhausted pool says so, and every buffer is handed out once. */
+/* An exhausted pool reports it, and hands out every buffer once. */
 static void pool_take__hands_out_each_buffer_once(void)
 {
     struct emu_pool *pool = emu_pool_create(3 * EMU_POOL_CHAIN);
@@ -250,7 +250,7 @@ static void pool_drop__frees_at_the_last_reference(void)
     emu_pool_destroy(pool);
 }
 
-/* Where there is one worker its drops need no lock, but the last one is an ordinary one. */
+/* With one worker, drops need no lock, but the last reference needs the normal drop. */
 static void pool_drop_alone__leaves_the_last_reference(void)
 {
     struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
@@ -260,7 +260,7 @@ static void pool_drop_alone__leaves_the_last_reference(void)
     emu_pool_cache_init(&cache, pool);
     buf = emu_pool_take(&cache);
     emu_pool_share(pool, buf, 2);
-    CU_ASSERT_FALSE(emu_pool_drop_alone(&cache, buf)); /* there may be several */
+    CU_ASSERT_FALSE(emu_pool_drop_alone(&cache, buf)); /* there may be several holders */
     pool->alone = true;
     CU_ASSERT_TRUE(emu_pool_drop_alone(&cache, buf));
     CU_ASSERT_TRUE(emu_pool_drop_alone(&cache, buf));
@@ -272,8 +272,8 @@ static void pool_drop_alone__leaves_the_last_reference(void)
 }
 
 /*
- * What others hold is dropped with all that is late, or when there is no place for one more; the
- * last reference at once, for nobody waits for it.
+ * Buffers with other holders are dropped together, at the end or when the list is full. The last
+ * reference is dropped at once, since nobody waits for it.
  */
 static void pool_drop_late__drops_together(void)
 {
@@ -298,8 +298,8 @@ static void pool_drop_late__drops_together(void)
     emu_pool_destroy(pool);
 }
 
-/* Of too many the oldest are given back: what was dropped last is in a core's cache, and stays. */
-static void pool_drop__keeps_what_was_given_last(void)
+/* A cache that overflows returns the oldest buffers: the latest are in the core's cache. */
+static void pool_drop__keeps_the_latest_buffers(void)
 {
     struct emu_pool *pool = emu_pool_create(2 * EMU_POOL_CHAIN);
     uint32_t held[2 * EMU_POOL_CHAIN], buf;
@@ -336,7 +336,7 @@ static uint64_t *pool_mark(struct emu_pool *pool, uint32_t buf)
     return (void *)emu_pool_bytes(pool, buf);
 }
 
-/* Takes, marks, checks and drops: two holders of one buffer would see each other's marks. */
+/* Take, mark, check and drop: two holders of one buffer would see each other's marks. */
 static void *pool_churn(void *arg)
 {
     struct pool_worker *me = arg;
@@ -387,12 +387,12 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"ring_push__refuses_when_full", ring_push__refuses_when_full},
-        {"ring_front__gives_what_was_pushed", ring_front__gives_what_was_pushed},
+        {"ring_front__returns_the_pushed_entry", ring_front__returns_the_pushed_entry},
         {"ring__keeps_order_between_two_threads", ring__keeps_order_between_two_threads},
-        {"ring__keeps_order_by_credits_alone", ring__keeps_order_by_credits_alone},
+        {"ring__credits_alone_keep_order", ring__credits_alone_keep_order},
         {"pool_take__hands_out_each_buffer_once", pool_take__hands_out_each_buffer_once},
         {"pool_drop__frees_at_the_last_reference", pool_drop__frees_at_the_last_reference},
-        {"pool_drop__keeps_what_was_given_last", pool_drop__keeps_what_was_given_last},
+        {"pool_drop__keeps_the_latest_buffers", pool_drop__keeps_the_latest_buffers},
         {"pool_drop_alone__leaves_the_last_reference", pool_drop_alone__leaves_the_last_reference},
         {"pool_drop_late__drops_together", pool_drop_late__drops_together},
         {"pool__never_gives_one_buffer_to_two_workers",

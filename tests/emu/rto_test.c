@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rto_test.c - the retransmission time-out, within its bounds whatever it is told. */
+/* rto_test.c - the retransmission time-out stays within its bounds for any input. */
 #include "emu/packet/profile.h"
 #include "emu/packet/rto.h"
 
@@ -17,8 +17,8 @@ static struct emu_rto between(uint64_t least_ps, uint64_t most_ps)
     return rto;
 }
 
-/* In simulated time the profile's number holds, whatever comes. */
-static void timeout__that_does_not_adapt_stays(void)
+/* In simulated time the profile's value is used, whatever the round trips. */
+static void timeout__fixed_one_does_not_adapt(void)
 {
     struct emu_rto rto;
 
@@ -30,12 +30,15 @@ static void timeout__that_does_not_adapt_stays(void)
     rto = between(MS, MS);
     emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
-    rto = between(100 * MS, MS); /* the bound is below the least */
+    rto = between(100 * MS, MS); /* the upper bound is below the minimum */
     emu_rto_sample(&rto, US);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
 }
 
-/* Before anything is known it is the longest; short trips bring it to the least. */
+/*
+ * Before the first measurement the time-out is the maximum; short round trips bring it down to the
+ * minimum.
+ */
 static void timeout__follows_round_trips(void)
 {
     struct emu_rto rto = between(5 * MS, 100 * MS);
@@ -47,14 +50,14 @@ static void timeout__follows_round_trips(void)
         emu_rto_sample(&rto, 20 * MS);
     CU_ASSERT(emu_rto_ps(&rto, 1) > 20 * MS && emu_rto_ps(&rto, 1) < 22 * MS);
     emu_rto_sample(&rto, 0);
-    CU_ASSERT(emu_rto_ps(&rto, 1) > 30 * MS); /* trips differ now */
+    CU_ASSERT(emu_rto_ps(&rto, 1) > 30 * MS); /* round trips vary now */
     for (int i = 0; i < 100; i++)
         emu_rto_sample(&rto, 0);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
 }
 
-/* Each try waits twice as long as the one before, and a late reply is a hint for all packets. */
-static void timeout__doubles_until_the_longest(void)
+/* Each retry doubles the time-out, and a late reply raises it for all packets. */
+static void timeout__doubles_up_to_the_maximum(void)
 {
     struct emu_rto rto = between(5 * MS, 100 * MS);
     const uint64_t by_tries[] = {5, 5, 10, 20, 40, 80, 100, 100};
@@ -72,7 +75,7 @@ static void timeout__doubles_until_the_longest(void)
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
 }
 
-/* Numbers near the end of their range, and trips at random: never out of its bounds. */
+/* Values near the end of their range, and random round trips: never outside the bounds. */
 static void timeout__stays_in_its_bounds(void)
 {
     const uint64_t longest_ps = UINT64_C(86400000) * 1000 * MS / 1000; /* a day */
@@ -97,10 +100,10 @@ static void timeout__stays_in_its_bounds(void)
 }
 
 /*
- * On clock real a reply waits for packets before it: those of a few links, with all their channels.
- * Elsewhere nothing waits for bytes, and a fast link's are no matter.
+ * On clock real a reply may wait behind the packets of several full links with all their channels.
+ * In other modes nothing waits for bytes, and on a fast link they do not matter.
  */
-static void timeout__is_no_shorter_than_full_links_take(void)
+static void timeout__covers_the_queue_of_full_links(void)
 {
     struct emu_profile slow;
     uint64_t full_ps, real_ps;
@@ -124,9 +127,9 @@ static void timeout__is_no_shorter_than_full_links_take(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(timeout__that_does_not_adapt_stays),          CASE(timeout__follows_round_trips),
-        CASE(timeout__doubles_until_the_longest),          CASE(timeout__stays_in_its_bounds),
-        CASE(timeout__is_no_shorter_than_full_links_take), {NULL, NULL},
+        CASE(timeout__fixed_one_does_not_adapt),       CASE(timeout__follows_round_trips),
+        CASE(timeout__doubles_up_to_the_maximum),      CASE(timeout__stays_in_its_bounds),
+        CASE(timeout__covers_the_queue_of_full_links), {NULL, NULL},
     };
 
     return test_run("rto", cases);

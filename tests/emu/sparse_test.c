@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sparse_test.c - sparse memory: pieces are zeros, nobody else's, take no memory before they are
- * used, and are gone when they are given back.
+ * sparse_test.c - sparse memory: pieces are zeroed, do not overlap, use no memory before they are
+ * written, and are freed when they are returned.
  */
 #include "emu/buffer/sparse.h"
 
@@ -14,12 +14,15 @@
 #include "emu/packet/seg.h"
 #include "tests/test.h"
 
-#define BLOCK   ((size_t)1 << 20) /* sizes around it are where pieces get blocks of their own */
+#define BLOCK   ((size_t)1 << 20) /* pieces of about this size get blocks of their own */
 #define PIECES  64u
 #define ROUNDS  1000u
 #define THREADS 3
 
-/* Its bytes are @byte, by samples where there are many; the first and the last are among them. */
+/*
+ * Counts bytes that differ from @byte; samples large pieces, always with the first and the last
+ * byte.
+ */
 static uint32_t wrong_bytes(const uint8_t *piece, size_t bytes, uint8_t byte)
 {
     size_t step = bytes / 64 + 1;
@@ -47,7 +50,7 @@ static void sparse__is_zeros_of_any_size(void)
     uint8_t *piece[SIZES][SIZES];
 
     for (size_t i = 0; i < SIZES; i++)
-        for (size_t k = 0; k < SIZES; k++) { /* each after each */
+        for (size_t k = 0; k < SIZES; k++) { /* each size after each other size */
             piece[i][k] = emu_sparse_alloc(sizes[k]);
             CU_ASSERT_PTR_NOT_NULL_FATAL(piece[i][k]);
             CU_ASSERT_EQUAL((uintptr_t)piece[i][k] % EMU_LINE, 0);
@@ -69,7 +72,7 @@ struct held {
     uint8_t byte;
 };
 
-/* Pieces of all sizes, given back in any order, stay what their owner wrote. */
+/* Pieces of all sizes, freed in any order, keep their owner's bytes. */
 static void *owner_run(void *arg)
 {
     struct held held[PIECES] = {0};
@@ -99,7 +102,7 @@ static void *owner_run(void *arg)
     return NULL;
 }
 
-static void sparse__is_of_one_owner(void)
+static void sparse__has_one_owner(void)
 {
     uint64_t random = test_seed(), wrong[THREADS];
     pthread_t thread[THREADS];
@@ -114,7 +117,7 @@ static void sparse__is_of_one_owner(void)
     }
 }
 
-/* The first page of which all is the piece's. */
+/* The first page that lies entirely in the piece. */
 static uint8_t *first_page(uint8_t *piece)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -122,7 +125,7 @@ static uint8_t *first_page(uint8_t *piece)
     return piece + -(uintptr_t)piece % page;
 }
 
-/* Whole pages of a piece that are in memory; -1: it is not mapped. */
+/* Resident whole pages of a piece; -1: it is not mapped. */
 static int resident(uint8_t *piece, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -138,9 +141,9 @@ static int resident(uint8_t *piece, size_t bytes)
     return count;
 }
 
-static void sparse__takes_memory_as_it_is_used(void)
+static void sparse__uses_memory_when_written(void)
 {
-    enum { MANY = 300 }; /* of 8 KB: two blocks and more */
+    enum { MANY = 300 }; /* 300 of 8 KB: more than two blocks */
     uint8_t *large, *piece[MANY];
 
 #ifdef __SANITIZE_ADDRESS__
@@ -164,15 +167,15 @@ static void sparse__takes_memory_as_it_is_used(void)
         emu_sparse_free(piece[i]);
     CU_ASSERT_EQUAL(resident(large, 3 * BLOCK), -1);
     CU_ASSERT_EQUAL(resident(piece[MANY / 2], 8192), -1);
-    CU_ASSERT_PTR_NULL(emu_sparse_alloc(SIZE_MAX)); /* AddressSanitizer ends a program for that */
+    CU_ASSERT_PTR_NULL(emu_sparse_alloc(SIZE_MAX)); /* AddressSanitizer aborts here */
     CU_ASSERT_PTR_NULL(emu_sparse_alloc(SIZE_MAX / 2));
 }
 
 int main(void)
 {
     static const struct test_case cases[] = {CASE(sparse__is_zeros_of_any_size),
-                                             CASE(sparse__is_of_one_owner),
-                                             CASE(sparse__takes_memory_as_it_is_used),
+                                             CASE(sparse__has_one_owner),
+                                             CASE(sparse__uses_memory_when_written),
                                              {NULL, NULL}};
 
     return test_run("sparse", cases);

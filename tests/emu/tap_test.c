@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap_test.c - the rings of a capture: what is put in comes out, once and in order; what does not
- * fit is counted; a reader that writes nonsense harms nobody but itself.
+ * tap_test.c - the rings of a capture: records come out once and in order, overflow is counted, and
+ * a reader that writes garbage harms only itself.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ struct tapped {
     struct emu_tx tx;
     struct emu_rx rx;
     struct emu_profile profile;
-    struct emu_tap_area *area, *read; /* of the fabric, and of the reader */
+    struct emu_tap_area *area, *read; /* mapped by the fabric, and by the reader */
     size_t bytes;
     struct emu_taps *taps;
     uint64_t sent;
@@ -50,7 +50,7 @@ static void tap_open(struct tapped *t, uint32_t snap_bytes)
     CU_ASSERT_EQUAL_FATAL(emu_tap_area_create(&t->area, &plan, &memfd), 0);
     CU_ASSERT_EQUAL_FATAL(emu_tap_area_open(&t->read, memfd), 0);
     t->bytes = t->area->bytes;
-    t->read->bytes = UINT64_MAX; /* a reader may write there; nobody rests on it */
+    t->read->bytes = UINT64_MAX; /* a reader may overwrite this field; the fabric does not use it */
     close(memfd);
     t->taps = calloc(1, sizeof *t->taps + sizeof t->taps->end[0]);
     CU_ASSERT_FATAL(t->taps != NULL);
@@ -79,7 +79,7 @@ static void tap_close(struct tapped *t)
     free(t->taps);
 }
 
-/* Sends the next one, which its number and payload tell from all others, and takes it off again. */
+/* Send the next segment, identified by its number and payload, and take it off the cable. */
 static void tap_send(struct tapped *t)
 {
     struct emu_entry entry = {.hdr = {.kind = EMU_UNICAST, .seq = (uint32_t)t->sent++},
@@ -105,7 +105,7 @@ static uint32_t number_of(const struct emu_tap_record *record)
     return hdr.seq;
 }
 
-/* Is it whole, and is all of it of one segment? */
+/* Is the record whole, and all of one segment? */
 static bool is_whole(const struct emu_tap_record *record)
 {
     uint32_t before = EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES;
@@ -135,24 +135,24 @@ static void tap__a_full_ring_counts_and_keeps_what_it_has(void)
     CU_ASSERT_EQUAL(emu_count_read(&iface->missed), 10);
     CU_ASSERT_EQUAL(number_of(&ring->record[0]), 0);
     CU_ASSERT_EQUAL(number_of(&ring->record[SLOTS - 1]), SLOTS - 1);
-    emu_tap_done(ring, 3); /* room for three, and no more */
+    emu_tap_done(ring, 3); /* space for exactly three */
     for (uint32_t i = 0; i < 5; i++)
         tap_send(&t);
     CU_ASSERT_EQUAL(emu_tap_there(ring), SLOTS + 3);
     CU_ASSERT_EQUAL(emu_count_read(&iface->missed), 12);
     CU_ASSERT_EQUAL(number_of(&ring->record[2]), SLOTS + 12);
     CU_ASSERT_EQUAL(number_of(&ring->record[3]), 3);
-    CU_ASSERT_EQUAL(ring->record[3].missed, 0); /* each says what was missed before it, */
+    CU_ASSERT_EQUAL(ring->record[3].missed, 0); /* each reports the records missed before it, */
     CU_ASSERT_EQUAL(ring->record[0].missed, 10);
     tap_send(&t);
     emu_tap_done(ring, 4);
     tap_send(&t);
-    CU_ASSERT_EQUAL(ring->record[3].missed, 13); /* and nothing of what was missed behind it */
+    CU_ASSERT_EQUAL(ring->record[3].missed, 13); /* and none of those missed after it */
     tap_close(&t);
 }
 
-/* More taken than was put: the ring is full, for whoever believes that. */
-static void tap__a_reader_that_lies_loses_records_alone(void)
+/* The reader claims to have taken more than was put: the ring then looks full. */
+static void tap__a_lying_reader_only_loses_records(void)
 {
     struct tapped t;
 
@@ -181,8 +181,8 @@ static void tap__snaps_payloads(void)
     tap_close(&t);
 }
 
-/* An end that was copied with its bit, and is in no list: nothing happens. */
-static void tap__an_end_that_nobody_listed_is_left_alone(void)
+/* An end with its tap bit set that is in no list is ignored. */
+static void tap__an_unlisted_end_is_ignored(void)
 {
     struct tapped t;
 
@@ -211,7 +211,7 @@ static void *read_all(void *arg)
     bool ends;
 
     do {
-        ends = atomic_load(&r->ends); /* before the last look */
+        ends = atomic_load(&r->ends); /* read before the last check */
         for (uint64_t there = emu_tap_there(ring); got != there; got++) {
             const struct emu_tap_record *record = &ring->record[got % SLOTS];
 
@@ -224,8 +224,8 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* Two threads: each record that was not missed is read, whole and in order. */
-static void tap__what_a_reader_gets_is_whole_and_in_order(void)
+/* Two threads: each record that was not missed is read whole and in order. */
+static void tap__records_are_whole_and_in_order(void)
 {
     struct tapped t;
     struct reader reader = {.got = 0};
@@ -234,7 +234,7 @@ static void tap__what_a_reader_gets_is_whole_and_in_order(void)
     tap_open(&t, EMU_PAYLOAD_BYTES);
     reader.area = t.read;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_all, &reader), 0);
-    /* until the ring has gone round: who reads may have to wait for a core */
+    /* until the ring has wrapped several times: the reader may wait for a core */
     while (t.sent < RECORDS || atomic_load(&reader.got) <= 4 * SLOTS) {
         tap_send(&t);
         if (t.sent % SLOTS == 0 && t.sent >= RECORDS)
@@ -250,10 +250,10 @@ static void tap__what_a_reader_gets_is_whole_and_in_order(void)
 
 static const struct test_case cases[] = {
     CASE(tap__a_full_ring_counts_and_keeps_what_it_has),
-    CASE(tap__a_reader_that_lies_loses_records_alone),
+    CASE(tap__a_lying_reader_only_loses_records),
     CASE(tap__snaps_payloads),
-    CASE(tap__an_end_that_nobody_listed_is_left_alone),
-    CASE(tap__what_a_reader_gets_is_whole_and_in_order),
+    CASE(tap__an_unlisted_end_is_ignored),
+    CASE(tap__records_are_whole_and_in_order),
     {NULL, NULL},
 };
 

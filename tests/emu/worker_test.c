@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker_test.c - a worker's thread by itself: it sleeps whatever its devices wait for, and comes
- * back when one is told something or its time has come; and a worker's window in simulated time.
+ * worker_test.c - a worker's thread alone: it sleeps while its devices wait, and wakes when one is
+ * signalled or its time has come; and a worker's windows in simulated time.
  */
 #include <unistd.h>
 
@@ -13,15 +13,15 @@
 #define ROUNDS  TEST_TRIALS(2000u)
 #define ROW     130u /* devices: several words of bits */
 
-/* A device that counts its steps. All but the atomics is its worker's. */
+/* A device that counts its steps. Its worker owns all but the atomics. */
 struct counter {
     struct emu_dev dev;
-    uint64_t max_sleep_ps;  /* what it says it can do without being stepped; EMU_NEVER */
-    struct counter *peer;   /* told of every event that came here; NULL: nobody */
-    _Atomic uint32_t told;  /* events that came */
-    _Atomic uint32_t woke;  /* steps right after a sleep */
-    _Atomic uint32_t early; /* timed: steps after a sleep, before the time it was for */
-    uint64_t due_ps;        /* timed: that time */
+    uint64_t max_sleep_ps;   /* how long it can do without being stepped; EMU_NEVER */
+    struct counter *peer;    /* signalled for every event here; NULL: none */
+    _Atomic uint32_t events; /* events received */
+    _Atomic uint32_t woke;   /* steps right after a sleep */
+    _Atomic uint32_t early;  /* timed: steps after a sleep but before the due time */
+    uint64_t due_ps;         /* timed: the due time */
 };
 
 static uint32_t counter_step(struct emu_dev *dev, uint64_t until_ps)
@@ -34,7 +34,7 @@ static uint32_t counter_step(struct emu_dev *dev, uint64_t until_ps)
     if (dev->timed && dev->worker->woke && !events && until_ps < c->due_ps)
         atomic_fetch_add(&c->early, 1);
     if (events) {
-        atomic_fetch_add(&c->told, 1);
+        atomic_fetch_add(&c->stepped, 1);
         if (c->peer)
             emu_dev_signal(&c->peer->dev, dev->worker, EMU_EVENT_DATA, 1);
     }
@@ -57,7 +57,7 @@ static struct emu_worker *worker_with(struct counter *c, enum emu_clock_mode mod
     return worker;
 }
 
-/* Until *count is @least. */
+/* Wait until *count is at least @least. */
 static bool comes(_Atomic uint32_t *count, uint32_t least)
 {
     uint32_t looks = 0;
@@ -67,7 +67,7 @@ static bool comes(_Atomic uint32_t *count, uint32_t least)
     return atomic_load(count) >= least;
 }
 
-static void sleep__who_waits_for_a_time_is_stepped_when_it_has_come(void)
+static void sleep__timed_device_is_stepped_on_time(void)
 {
     static const enum emu_clock_mode modes[] = {EMU_CLOCK_RAW, EMU_CLOCK_REAL};
 
@@ -80,13 +80,13 @@ static void sleep__who_waits_for_a_time_is_stepped_when_it_has_come(void)
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread, worker, "worker-test"), 0);
         CU_ASSERT_TRUE(comes(&c.woke, 20)); /* it does not stay awake until then */
         emu_thread_stop(thread);
-        CU_ASSERT_EQUAL(atomic_load(&c.told), 1);
+        CU_ASSERT_EQUAL(atomic_load(&c.events), 1);
         CU_ASSERT_EQUAL(atomic_load(&c.early), 0);
         emu_worker_destroy(worker);
     }
 }
 
-/* Devices in a row, each of which tells the next one; @back: the one before it. */
+/* A row of devices, each of which signals the next; @back: the previous one. */
 static uint32_t passes_through(bool back)
 {
     struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
@@ -102,24 +102,27 @@ static uint32_t passes_through(bool back)
             c[i].peer = back ? &c[i - 1] : &c[i + 1];
     }
     emu_dev_signal_remote(&c[ROW - 1 - last].dev, EMU_EVENT_DATA, 1);
-    while (!atomic_load(&c[last].told) && passes < 2 * ROW) {
+    while (!atomic_load(&c[last].events) && passes < 2 * ROW) {
         emu_worker_pass(worker);
         passes++;
     }
     for (uint32_t i = 0; i < ROW; i++)
-        CU_ASSERT_EQUAL(atomic_load(&c[i].told), 1);
+        CU_ASSERT_EQUAL(atomic_load(&c[i].events), 1);
     emu_worker_destroy(worker);
     return passes;
 }
 
-static void pass__who_is_behind_is_stepped_in_the_same(void)
+static void pass__later_device_is_stepped_in_the_same_pass(void)
 {
     CU_ASSERT_EQUAL(passes_through(false), 1);
-    CU_ASSERT_EQUAL(passes_through(true), (ROW + 1) / 2); /* bounded: there are two rounds */
+    CU_ASSERT_EQUAL(passes_through(true), (ROW + 1) / 2); /* two rounds per pass */
 }
 
-/* The first is told when it sleeps, or is about to, and at random moments; and tells the second. */
-static void sleep__who_is_reported_something_is_stepped(void)
+/*
+ * The first device is signalled while the worker sleeps, is about to, or at random; it signals the
+ * second.
+ */
+static void sleep__signalled_device_is_stepped(void)
 {
     static const uint64_t poll_next[] = {EMU_NEVER, REST_PS * 10 * HANG_MS};
     uint64_t random = test_seed();
@@ -140,11 +143,11 @@ static void sleep__who_is_reported_something_is_stepped(void)
             else
                 CU_ASSERT_TRUE_FATAL(comes(&worker[0]->asleep, 1));
             emu_dev_signal_remote(&c[0].dev, EMU_EVENT_DATA, 1);
-            CU_ASSERT_TRUE_FATAL(comes(&c[1].told, n));
+            CU_ASSERT_TRUE_FATAL(comes(&c[1].events, n));
         }
         for (uint32_t w = 0; w < 2; w++) {
             emu_thread_stop(thread[w]);
-            CU_ASSERT_EQUAL(atomic_load(&c[w].told), ROUNDS);
+            CU_ASSERT_EQUAL(atomic_load(&c[w].events), ROUNDS);
             emu_worker_destroy(worker[w]);
         }
     }
@@ -152,13 +155,13 @@ static void sleep__who_is_reported_something_is_stepped(void)
 
 /* --- windows ------------------------------------------------------------------------ */
 
-/* A device that notes when it is stepped, and what was asked for before. */
+/* A device that records when it is stepped and which prefetches preceded the step. */
 struct noter {
     struct emu_dev dev;
     uint32_t *steps;  /* of all devices, so far */
-    uint32_t place;   /* its own step is so many-th; 0: not yet */
+    uint32_t place;   /* order of its own step; 0: not yet */
     uint32_t fetched; /* calls so far */
-    bool wrong;       /* a call after its step, or not in their order */
+    bool wrong;       /* a call after its step, or out of order */
 };
 
 static uint32_t noter_step(struct emu_dev *dev, uint64_t until_ps)
@@ -172,7 +175,7 @@ static uint32_t noter_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* What it keeps is its own: nobody else's is given to it. */
+/* A prefetch must pass this device its own state. */
 static uint64_t noter_fetch(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
     struct noter *n = (struct noter *)(uintptr_t)dev;
@@ -184,8 +187,8 @@ static uint64_t noter_fetch(const struct emu_dev *dev, enum emu_fetch what, uint
     return (uint64_t)dev->index << 8 | what;
 }
 
-/* Each that is told something is stepped once, in their order, whether looked ahead at or not. */
-static void window__steps_in_order_and_samples_ahead(void)
+/* Each signalled device is stepped once and in order, with or without prefetch. */
+static void window__steps_in_order_and_prefetches(void)
 {
     static const uint32_t devs[] = {1, 64, 1023, 1024, 1025, 3000};
     static struct noter n[3000];
@@ -193,7 +196,7 @@ static void window__steps_in_order_and_samples_ahead(void)
 
     for (uint32_t i = 0; i < 6 * 8; i++) {
         struct emu_clock clock = {.mode = EMU_CLOCK_VIRTUAL};
-        uint32_t count = devs[i / 8], of = 1u << i % 8, steps = 0, told = 0, ahead = 0;
+        uint32_t count = devs[i / 8], of = 1u << i % 8, steps = 0, stepped = 0, ahead = 0;
         struct emu_worker *worker;
 
         CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, count, &clock, NULL), 0);
@@ -211,20 +214,20 @@ static void window__steps_in_order_and_samples_ahead(void)
         for (uint32_t d = 0; d < count; d++) {
             if (!n[d].place)
                 continue;
-            CU_ASSERT_EQUAL(n[d].place, ++told);
+            CU_ASSERT_EQUAL(n[d].place, ++events);
             CU_ASSERT_FALSE(n[d].wrong);
             ahead += n[d].fetched;
         }
-        CU_ASSERT_EQUAL(steps, told);
-        CU_ASSERT_TRUE(count >= 1024 ? ahead > told || told < 8 : ahead == 0);
-        CU_ASSERT_EQUAL(emu_worker_window(worker, 2000), EMU_NEVER); /* nobody is stepped again */
-        CU_ASSERT_EQUAL(steps, told);
+        CU_ASSERT_EQUAL(steps, events);
+        CU_ASSERT_TRUE(count >= 1024 ? ahead > stepped || stepped < 8 : ahead == 0);
+        CU_ASSERT_EQUAL(emu_worker_window(worker, 2000), EMU_NEVER); /* none is left */
+        CU_ASSERT_EQUAL(steps, events);
         emu_worker_destroy(worker);
     }
 }
 
-/* What it was told of credits in its last step. All of it is its worker's. */
-struct debtor {
+/* Credits signalled in its last step. Owned by its worker. */
+struct credit_user {
     struct emu_dev dev;
     uint32_t steps;
     uint64_t credits;
@@ -232,7 +235,7 @@ struct debtor {
 
 static uint32_t debtor_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct debtor *d = (struct debtor *)dev;
+    struct credit_user *d = (struct credit_user *)dev;
 
     (void)until_ps;
     d->steps++;
@@ -240,16 +243,16 @@ static uint32_t debtor_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* A credit that nobody waits for steps nobody; who is stepped is told of all that came before. */
-static void credit__steps_who_wants_it(void)
+/* A credit that no device waits for causes no step; a stepped device sees all earlier credits. */
+static void credit__steps_only_a_waiting_device(void)
 {
     struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
-    struct debtor d = {.steps = 0};
+    struct credit_user d = {.steps = 0};
     struct emu_worker *worker;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, NULL), 0);
     emu_dev_init(&d.dev, worker, debtor_step);
-    emu_signal_credit(worker, d.dev.index, worker, 63); /* at first it wants all */
+    emu_signal_credit(worker, d.dev.index, worker, 63); /* at first it waits for all ports */
     emu_worker_pass(worker);
     CU_ASSERT_EQUAL(d.steps, 1);
     CU_ASSERT_EQUAL(d.credits, emu_bit(63));
@@ -263,7 +266,7 @@ static void credit__steps_who_wants_it(void)
     emu_worker_pass(worker);
     CU_ASSERT_EQUAL(d.steps, 2);
     CU_ASSERT_EQUAL(d.credits, emu_bit(63) | emu_bit(5));
-    emu_signal_credit(worker, d.dev.index, NULL, 63); /* from elsewhere, who cannot know */
+    emu_signal_credit(worker, d.dev.index, NULL, 63); /* from another worker */
     emu_worker_pass(worker);
     CU_ASSERT_EQUAL(d.steps, 3);
     emu_worker_destroy(worker);
@@ -272,13 +275,12 @@ static void credit__steps_who_wants_it(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        {"sleep__who_waits_for_a_time_is_stepped_when_it_has_come",
-         sleep__who_waits_for_a_time_is_stepped_when_it_has_come},
-        {"sleep__who_is_reported_something_is_stepped",
-         sleep__who_is_reported_something_is_stepped},
-        {"pass__who_is_behind_is_stepped_in_the_same", pass__who_is_behind_is_stepped_in_the_same},
-        {"credit__steps_who_wants_it", credit__steps_who_wants_it},
-        {"window__steps_in_order_and_samples_ahead", window__steps_in_order_and_samples_ahead},
+        {"sleep__timed_device_is_stepped_on_time", sleep__timed_device_is_stepped_on_time},
+        {"sleep__signalled_device_is_stepped", sleep__signalled_device_is_stepped},
+        {"pass__later_device_is_stepped_in_the_same_pass",
+         pass__later_device_is_stepped_in_the_same_pass},
+        {"credit__steps_only_a_waiting_device", credit__steps_only_a_waiting_device},
+        {"window__steps_in_order_and_prefetches", window__steps_in_order_and_prefetches},
         {NULL, NULL},
     };
 

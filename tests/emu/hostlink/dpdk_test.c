@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dpdk_test.c - ports that are DPDK devices, as far as nobody's permission is needed.
+ * dpdk_test.c - ports that are DPDK devices, as far as no privileges are needed.
  *
- * net_ring is a device of DPDK's whose frames come back to itself. Interfaces of the kernel, and
- * two processes: exchange_test.py.
+ * net_ring is a DPDK device that loops its frames back. exchange_test.py covers kernel interfaces
+ * and two processes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 static const struct emu_hostport_options few = {.frames = FRAMES};
 
-/* NULL: this build has no DPDK, and it has been said so. */
+/* Returns NULL, after printing why, if this build has no DPDK. */
 static struct emu_hostport *port_open(const char *device)
 {
     struct emu_hostport *port = NULL;
@@ -43,7 +43,7 @@ static struct emu_hostport *port_open(const char *device)
     return port;
 }
 
-/* All frames that can be had, taken and dropped. */
+/* Take all free frames and drop them. Returns how many there were. */
 static uint32_t frames_free(struct emu_hostport *port)
 {
     static struct emu_hostframe *taken[65536];
@@ -83,7 +83,7 @@ static bool frame_is(const struct emu_hostframe *frame, uint32_t number, uint32_
     return same;
 }
 
-/* Of any length, from the first byte to the last; short ones are filled up with zeros. */
+/* Frames of any length arrive with every byte; short ones are padded with zeros. */
 static void frames__arrive_whole(void)
 {
     struct emu_hostport *port = port_open(RING);
@@ -116,7 +116,10 @@ static void frames__arrive_whole(void)
     port->ops->close(port);
 }
 
-/* A frame that was kept is alone again once the device and the receiver are done with it. */
+/*
+ * A frame kept by the sender has one reference again once the device and the receiver have released
+ * it.
+ */
 static void kept__is_sent_again(void)
 {
     struct emu_hostport *port = port_open(RING);
@@ -144,10 +147,10 @@ static void kept__is_sent_again(void)
 }
 
 /*
- * A device that is full takes the first frames; the others are the caller's, and can be sent
+ * A full device accepts the first frames of a burst; the caller keeps the others and can send them
  * later.
  */
-static void send__takes_what_there_is_room_for(void)
+static void send__takes_as_many_as_fit(void)
 {
     struct emu_hostport *port = port_open(RING);
     struct emu_hostframe *frame, *came[EMU_HOSTLINK_BURST];
@@ -163,7 +166,7 @@ static void send__takes_what_there_is_room_for(void)
         if (port->ops->send(port, &frame, 1) == 0)
             break;
     }
-    port->ops->drop(port, frame); /* for the one that was not taken */
+    port->ops->drop(port, frame); /* for the frame that was refused */
     CU_ASSERT(sent > 0);
     while ((got = port->ops->receive(port, came, EMU_HOSTLINK_BURST)) > 0)
         for (received += got; got > 0; got--)
@@ -176,8 +179,8 @@ static void send__takes_what_there_is_room_for(void)
     port->ops->close(port);
 }
 
-/* A port that was closed can be opened again; two at a time need two names. */
-static void open__again(void)
+/* A closed port can be opened again; two open ports need two names. */
+static void open__works_again_after_close(void)
 {
     struct emu_hostport *port = port_open(RING), *other = NULL;
     char error[512];
@@ -195,8 +198,8 @@ static void open__again(void)
     other->ops->close(other);
 }
 
-/* What is wrong with a device is said in one line, and nothing is left of it. */
-static void open__says_what_is_wrong(void)
+/* An error of a device is reported in one line, and leaves no resources behind. */
+static void open__reports_errors_in_one_line(void)
 {
     static const struct {
         const char *device;
@@ -240,8 +243,8 @@ static void open__says_what_is_wrong(void)
     port->ops->close(port);
 }
 
-/* Frames that are too small for a link, and more of them than there is memory for. */
-static void open__refuses_what_cannot_be_had(void)
+/* Frames too small for a link, and a pool larger than memory. */
+static void open__refuses_impossible_sizes(void)
 {
     const struct emu_hostport_options small = {.frame_bytes = 200, .frame_least = 400},
                                       many = {.frames = 1u << 20};
@@ -258,7 +261,7 @@ static void open__refuses_what_cannot_be_had(void)
     port->ops->close(port);
 }
 
-/* What a process has and DPDK is not to touch. */
+/* Process state that DPDK must not change. */
 struct held {
     void (*handlers[65])(int);
     int flags[65];
@@ -267,7 +270,7 @@ struct held {
     int optind;
 };
 
-static void held_look(struct held *ret)
+static void held_read(struct held *ret)
 {
     memset(ret, 0, sizeof *ret);
     for (int i = 1; i < 65; i++) {
@@ -281,7 +284,7 @@ static void held_look(struct held *ret)
     ret->optind = optind;
 }
 
-/* How many descriptors a program has that is started now. */
+/* How many descriptors a program inherits that is executed now. */
 static int descriptors_passed_on(void)
 {
     FILE *f = popen("ls /proc/self/fd | wc -l", "r");
@@ -294,7 +297,7 @@ static int descriptors_passed_on(void)
     return count;
 }
 
-static void open__leaves_the_process_as_it_is(void)
+static void open__leaves_process_state_unchanged(void)
 {
     struct held before, after;
     cpu_set_t all, one;
@@ -306,10 +309,10 @@ static void open__leaves_the_process_as_it_is(void)
         if (CPU_ISSET(i, &all))
             CPU_SET(i, &one);
     sched_setaffinity(0, sizeof one, &one);
-    held_look(&before);
+    held_read(&before);
     int passed_on = descriptors_passed_on();
     struct emu_hostport *port = port_open(RING);
-    held_look(&after);
+    held_read(&after);
     CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof before), 0);
     CU_ASSERT_EQUAL(descriptors_passed_on(), passed_on);
     sched_setaffinity(0, sizeof all, &all);
@@ -327,14 +330,14 @@ static void open__leaves_the_process_as_it_is(void)
 
 /* --- memif -------------------------------------------------------------------------- */
 
-/* With sanitizers not: see emu/hostlink/port/open.c. */
+/* Not with sanitizers: see emu/hostlink/port/unmap.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #define MEMIF_TURNS  20u
 #define MEMIF_FRAMES 2000u
 #define MEMIF_NS     UINT64_C(20000000000) /* a hang, not a slow host */
 
-/* The end that stays, on a thread of its own. */
+/* The end that stays open, on a thread of its own. */
 struct stays {
     struct emu_hostport *port;
     pthread_t thread;
@@ -342,8 +345,8 @@ struct stays {
     _Atomic uint64_t came;
 };
 
-/* All that comes is dropped, and as much is sent as there is room for. Returns what came. */
-static uint32_t memif_turn(struct emu_hostport *port)
+/* Drop all received frames and send as many as the port accepts. Returns the number received. */
+static uint32_t memif_burst(struct emu_hostport *port)
 {
     struct emu_hostframe *frames[EMU_HOSTLINK_BURST];
     uint32_t came = port->ops->receive(port, frames, EMU_HOSTLINK_BURST), count = 0, sent;
@@ -363,12 +366,12 @@ static void *stays_main(void *argument)
     struct stays *stays = argument;
 
     while (!atomic_load(&stays->stop))
-        atomic_fetch_add(&stays->came, memif_turn(stays->port));
+        atomic_fetch_add(&stays->came, memif_burst(stays->port));
     return NULL;
 }
 
-/* Its peer leaves while it sends and receives, and comes again: DPDK unmaps the rings each time. */
-static void memif__outlives_peers_that_leave_amid_bursts(void)
+/* The peer disconnects under load and reconnects: DPDK unmaps the rings each time. */
+static void memif__survives_peers_that_disconnect_under_load(void)
 {
     char folder[] = "/tmp/fabemu-memif-XXXXXX", server[128], client[128];
     struct stays stays = {.stop = false};
@@ -388,7 +391,7 @@ static void memif__outlives_peers_that_leave_amid_bursts(void)
         port = port_open(client);
         while ((came < MEMIF_FRAMES || atomic_load(&stays.came) - before < MEMIF_FRAMES) &&
                emu_now_ns() < until_ns)
-            came += memif_turn(port);
+            came += memif_burst(port);
         CU_ASSERT_TRUE(came >= MEMIF_FRAMES);
         CU_ASSERT_TRUE(atomic_load(&stays.came) - before >= MEMIF_FRAMES);
         port->ops->close(port);
@@ -406,16 +409,16 @@ static void memif__outlives_peers_that_leave_amid_bursts(void)
 #endif
 
 static const struct test_case cases[] = {
-    CASE(open__leaves_the_process_as_it_is), /* the first: it starts DPDK */
+    CASE(open__leaves_process_state_unchanged), /* must be the first case: it starts DPDK */
     CASE(frames__arrive_whole),
     CASE(kept__is_sent_again),
-    CASE(send__takes_what_there_is_room_for),
-    CASE(open__again),
-    CASE(open__says_what_is_wrong),
-    CASE(open__refuses_what_cannot_be_had),
-/* With sanitizers not: see emu/hostlink/port/open.c. */
+    CASE(send__takes_as_many_as_fit),
+    CASE(open__works_again_after_close),
+    CASE(open__reports_errors_in_one_line),
+    CASE(open__refuses_impossible_sizes),
+/* Not with sanitizers: see emu/hostlink/port/unmap.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    CASE(memif__outlives_peers_that_leave_amid_bursts),
+    CASE(memif__survives_peers_that_disconnect_under_load),
 #endif
     {NULL, NULL},
 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange.c - two of these, on two ports that lead to each other, exchange numbered frames of all
- * sizes. Both ways at once; frames are kept and sent again, each seventh at once, others when
- * nothing has acknowledged them; what arrives is looked at byte for byte. exchange_test.py starts
- * them.
+ * exchange.c - two instances, on two ports that are connected to each other, exchange numbered
+ * frames of all sizes.
  *
- *     exchange DEVICE [FRAMES]     FRAMES: how many to send; 0: one of each size
+ * Both directions run at once. Sent frames are kept and sent again: each seventh at once, others
+ * when no acknowledgment arrives. The receiver checks every byte. exchange_test.py starts them.
  *
- * Prints "up" when the other has been heard, and at the end a line of JSON. Ends with status 0 when
- * all have arrived both ways.
+ *    exchange DEVICE [FRAMES]     FRAMES: how many to send; 0: one of each size
+ *
+ * Prints "up" when the peer has been heard, and a line of JSON at the end. The exit status is 0 if
+ * all frames have arrived in both directions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@
 
 enum kind { HELLO = 1, DATA, ACK };
 
-/* Behind the Ethernet header; both ends run on one machine. */
+/* Follows the Ethernet header. Byte order is the host's: both ends run on one machine. */
 struct head {
     uint32_t kind, number, of, acknowledged, bytes, done;
 };
@@ -42,8 +43,8 @@ struct end {
     uint8_t peer[EMU_HOSTLINK_MAC_BYTES];
     bool heard, peer_done, to_acknowledge;
     uint32_t frames;             /* to send */
-    uint32_t next, acknowledged; /* to be sent first, and not yet acknowledged */
-    uint32_t expected, of;       /* of the other's frames: the next, and how many there are */
+    uint32_t next, acknowledged; /* next to send, and first not acknowledged */
+    uint32_t expected, of;       /* frames from the peer: next expected, and total */
     struct emu_hostframe *kept[WINDOW];
     uint64_t sent_ns, heard_ns;
     uint64_t again, doubles, early, foreign, wrong, refused, woken, slept;
@@ -72,7 +73,10 @@ static void frame_head(const struct end *end, struct emu_hostframe *frame, enum 
     frame->bytes = bytes;
 }
 
-/* Hello and acknowledgment: the last says it all, so nothing is lost with one that is not sent. */
+/*
+ * Send a greeting or an acknowledgment. Acknowledgments are cumulative, so one that cannot be sent
+ * is dropped.
+ */
 static void say(struct end *end, enum kind kind)
 {
     struct emu_hostframe *frame = end->port->ops->take(end->port);
@@ -96,7 +100,7 @@ static bool send_kept(struct end *end, uint32_t number)
     return false;
 }
 
-/* Frames that have not been sent yet, while the window has room. Returns how many. */
+/* Send new frames while the window has space. Returns how many. */
 static uint32_t send_new(struct end *end, uint64_t now)
 {
     uint32_t sent = 0, sizes = end->port->frame_bytes - SMALLEST + 1;
@@ -186,8 +190,8 @@ static uint32_t receive(struct end *end, uint64_t now)
     return count;
 }
 
-/* Until a frame comes, or it is time to send again. */
-static void rest(struct end *end, int epoll)
+/* Sleep until a frame arrives or a retransmission is due. */
+static void wait_for_frame(struct end *end, int epoll)
 {
     struct epoll_event event;
 
@@ -226,10 +230,10 @@ static bool exchange(struct end *end, int epoll)
             send_again(end, now);
         }
         if (moved == 0)
-            rest(end, epoll);
+            wait_for_frame(end, epoll);
         now = emu_now_ns();
     }
-    for (int i = 0; i < 3; i++) /* the other may wait for just this */
+    for (int i = 0; i < 3; i++) /* the peer may be waiting for this last acknowledgment */
         say(end, ACK);
     return true;
 }

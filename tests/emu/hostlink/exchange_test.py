@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""exchange_test.py - ports that lead from one network namespace to another.
+"""exchange_test.py - ports that connect one network namespace to another.
 
-    exchange_test.py --exchange build/tests/hostlink_exchange --two-hosts scripts/two-hosts
+   exchange_test.py --exchange build/tests/hostlink_exchange --two-hosts scripts/two-hosts
 
-scripts/two-hosts makes the namespaces, exchange.c sends and receives. Where namespaces may not be
-made, all is skipped.
+scripts/two-hosts makes the namespaces, exchange.c sends and receives. All tests are skipped where
+namespaces may not be created.
 """
 import json
 import os
@@ -27,7 +27,7 @@ class Base(unittest.TestCase):
     exchange = two_hosts = None
 
     def start(self, *options, command):
-        """Start two-hosts; it ends with the test at the latest."""
+        """Start two-hosts. It is stopped when the test ends."""
         run = subprocess.Popen([sys.executable, self.two_hosts, *options, "--", *command],
                                text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
@@ -36,7 +36,7 @@ class Base(unittest.TestCase):
 
     @staticmethod
     def end(run):
-        """End two-hosts if it has not ended, and close what it wrote to."""
+        """Stop two-hosts if it is still running, and close its outputs."""
         if run.poll() is None:
             run.terminate()
             run.wait(PATIENCE_S)
@@ -44,14 +44,14 @@ class Base(unittest.TestCase):
         run.stderr.close()
 
     def finish(self, run):
-        """What it wrote, once it has ended well."""
+        """Wait until two-hosts exits with success, and return its output."""
         out, err = run.communicate(timeout=PATIENCE_S + 40)
         if run.returncode == SKIPPED or WITHOUT_DPDK in err:
             self.skipTest(err.strip())
         return out, err
 
     def exchanged(self, run):
-        """Both hosts' reports, once everything has arrived."""
+        """Return both hosts' reports once all frames have arrived."""
         out, err = self.finish(run)
         self.assertEqual(run.returncode, 0, out + err)
         self.assertEqual(err, "")
@@ -67,21 +67,21 @@ class Base(unittest.TestCase):
         return reports
 
     def left_behind(self, pid):
-        """What a two-hosts has left."""
+        """Resources that two-hosts @pid left behind."""
         names = subprocess.run(["ip", "netns", "list"], text=True, capture_output=True, check=True)
         left = re.findall(rf"fabemu-hosts-{pid}-\w+", names.stdout)
         folder = os.path.join(tempfile.gettempdir(), f"fabemu-hosts-{pid}")
         return left + ([folder] if os.path.exists(folder) else [])
 
     def until(self, condition, what):
-        """Wait for what must come."""
+        """Wait until @condition holds; fail with @what on time-out."""
         end = time.monotonic() + PATIENCE_S
         while not condition():
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.05)
 
     def meet(self, run):
-        """Until both hosts have heard of each other; the namespace that is the wire."""
+        """Wait until both hosts have heard each other. Returns the namespace that is the wire."""
         lines = ""
         while lines.count(": up\n") < 2:
             line = run.stdout.readline()
@@ -111,11 +111,11 @@ class Exchange(Base):
         for mine in self.exchanged(run):
             self.assertGreater(mine["frame_bytes"], 3300)
             self.assertTrue(mine["wakes"])
-            # The last acknowledgments are still in the device's hands.
+            # The device has not released the last acknowledgments yet.
             self.assertLess(mine["free_before"] - mine["free_after"], 64)
 
     def test_tap__frames_of_all_sizes_through_a_bridge(self):
-        """The bridge leads what is to the port's address to the port, and does not keep it."""
+        """The bridge forwards frames for the port's address to the port, not to its own stack."""
         run = self.start("--device", "tap", command=[self.exchange, "{device}"])
         for mine in self.exchanged(run):
             self.assertEqual(mine["frame_bytes"], 1514)
@@ -126,23 +126,24 @@ class Exchange(Base):
         for mine in self.exchanged(run):
             self.assertEqual(mine["frame_bytes"], 1514)
 
-    def test_own_arguments__win(self):
+    def test_own_arguments__override_defaults(self):
         run = self.start(command=[self.exchange, "{device},framesz=2048,blocksz=4096,framecnt=64"])
         for mine in self.exchanged(run):
             self.assertLess(mine["frame_bytes"], 2048)
 
-    def test_netem__all_arrives_all_the_same(self):
+    def test_netem__all_frames_arrive(self):
         run = self.start("--netem", "loss 2% duplicate 2% reorder 10% delay 1ms",
                          command=[self.exchange, "{device},qdisc_bypass=0", "1000"])
         reports = self.exchanged(run)
         self.assertGreater(sum(mine["early"] for mine in reports), 0)
 
-    def test_loss__all_arrives_all_the_same(self):
+    def test_loss__all_frames_arrive(self):
         reports = self.exchanged(self.start("--loss", "2", command=[self.exchange, "{device}"]))
         self.assertGreater(sum(mine["early"] for mine in reports), 0)
 
     def test_own_queue_delays__sending_does_not_wait(self):
-        """A slow queue at the sender holds its ring of frames: more are refused, not waited for."""
+        """The sender's slow queue holds a whole ring of frames: further frames are refused at
+        once."""
         shell = "tc qdisc add dev eth1 root tbf rate 50mbit burst 20kb limit 2mb && exec \"$@\""
         run = self.start(command=["sh", "-c", shell, "sh", self.exchange,
                                   "{device},qdisc_bypass=0,framecnt=32,framesz=9216,blocksz=36864",
@@ -150,7 +151,7 @@ class Exchange(Base):
         for mine in self.exchanged(run):
             self.assertGreater(mine["refused"], 0)
 
-    def test_cable_pulled__goes_on(self):
+    def test_cable_pulled__exchange_resumes(self):
         run = self.start(command=[self.exchange, "{device}", "60000"])
         wire = self.meet(run)
         for state in ("down", "up"):
@@ -158,7 +159,7 @@ class Exchange(Base):
             time.sleep(1)
         self.exchanged(run)
 
-    def test_interface_down__goes_on(self):
+    def test_interface_down__exchange_resumes(self):
         run = self.start(command=[self.exchange, "{device}", "60000"])
         host = self.meet(run).replace("wire", "h0")
         for state in ("down", "up"):
@@ -188,13 +189,13 @@ class Tcp(Base):
 
 class Refusals(Base):
     def refused(self, shell, *, device="{device}", options=()):
-        """What a host's own line says when its device cannot be opened."""
+        """Return the error line of the host whose device cannot be opened."""
         run = self.start(*options, command=["sh", "-c", shell + "; exec \"$@\"", "sh",
                                             self.exchange, device, "1"])
         out, err = self.finish(run)
         self.assertEqual(run.returncode, 3, out + err)
         lines = err.splitlines()
-        self.assertEqual(len(lines), 2, err)  # one of each host
+        self.assertEqual(len(lines), 2, err)  # one line per host
         return lines[0]
 
     def test_interface_down(self):
@@ -208,10 +209,10 @@ class Refusals(Base):
         self.assertIn("MTU of at most 3498", self.refused(":", options=("--device", "af_xdp",
                                                                         "--mtu", "9000")))
 
-    def test_rings_that_the_kernel_does_not_take(self):
+    def test_ring_size_refused_by_the_kernel(self):
         self.assertIn("PACKET_RX_RING", self.refused(":", device="{device},blocksz=10000"))
 
-    def test_argument_that_no_device_has(self):
+    def test_unknown_device_argument(self):
         self.assertIn("net_af_packet0: DPDK cannot open it",
                       self.refused(":", device="{device},colour=red"))
 
@@ -230,7 +231,7 @@ class Refusals(Base):
             self.assertIn("no permission: it needs root, or the capabilities CAP_NET_RAW", err)
 
     def test_memif__server_twice(self):
-        """Host 1 is the second, and the first is there until that has been told so."""
+        """Host 1 starts second. Host 0 stays until host 1 has been refused."""
         shell = ("if [ {host} = 0 ]; then \"$@\" & while ! [ -e {dir}/told ]; do sleep 0.05; done; "
                  "kill -9 $!; else while ! [ -e {dir}/one ]; do sleep 0.05; done; \"$@\"; "
                  ": >{dir}/told; fi")
@@ -242,8 +243,9 @@ class Refusals(Base):
 
 
 class LeftBehind(Base):
-    def test_memif__a_dead_servers_socket(self):
-        # Host 1 waits for the death: it would else be the first server's partner, and both done.
+    def test_memif__stale_socket_of_a_dead_server(self):
+        # Host 1 waits until host 0 is dead. Otherwise it would connect to host 0, and both would
+        # succeed.
         shell = ("if [ {host} = 0 ]; then \"$@\" >{dir}/first & while ! [ -e {dir}/memif-0-1 ] && "
                  "kill -0 $!; do sleep 0.05; done; kill -9 $!; wait $!; "
                  "[ -e {dir}/memif-0-1 ] || echo no socket; : >{dir}/dead; "
@@ -255,14 +257,14 @@ class LeftBehind(Base):
         self.assertNotIn("no socket", out)
 
     def killed(self, number):
-        """two-hosts gets a signal: nothing of it is left."""
+        """A signal to two-hosts leaves nothing behind."""
         run = self.start(command=["sh", "-c", "echo at work; sleep 1000 & sleep 1000"])
         if not run.stdout.readline():
             self.finish(run)
         inside = []
 
         def at_work():
-            """Host 0's shell has started what it starts: the line above may be host 1's."""
+            """Host 0's shell has started its command: the output line may be host 1's."""
             inside[:] = subprocess.run(["ip", "netns", "pids", f"fabemu-hosts-{run.pid}-h0"],
                                        text=True, capture_output=True, check=True).stdout.split()
             return len(inside) > 2
@@ -279,7 +281,7 @@ class LeftBehind(Base):
     def test_two_hosts__terminated(self):
         self.killed(signal.SIGTERM)
 
-    def test_two_hosts__leftovers_of_a_dead_one(self):
+    def test_two_hosts__removes_leftovers_of_a_killed_run(self):
         gone = subprocess.Popen(["true"])
         gone.wait()
         if subprocess.run(["ip", "netns", "add", f"fabemu-hosts-{gone.pid}-h0"],
@@ -291,7 +293,7 @@ class LeftBehind(Base):
 
 
 def main():
-    """unittest.main() with our options taken out of the arguments."""
+    """unittest.main() with this test's options removed from the arguments."""
     args = sys.argv[1:]
     for option, name in (("--exchange", "exchange"), ("--two-hosts", "two_hosts")):
         at = args.index(option)
@@ -301,7 +303,7 @@ def main():
                            capture_output=True)
     if probe.returncode == SKIPPED:
         print(f"exchange_test: {probe.stderr.strip()}")
-        return SKIPPED  # meson: skipped
+        return SKIPPED  # meson counts it as skipped
     unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args])
     return 0
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frames.c - prints frames between hosts, as the code writes them: a line of JSON each, with all
- * fields that a dissector is to find. For tests/apps/capture/dissector_test.py.
+ * frames.c - prints frames between hosts as the code encodes them: a line of JSON for each, with
+ * all fields that the dissector must find. For tests/apps/capture/dissector_test.py.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@
 #define ROWS_MOST  80u
 #define VALUE_MOST (2 * BODY_MOST + 64)
 
-static uint64_t state = 7; /* what is of no meaning is drawn */
+static uint64_t state = 7; /* random values for fields without meaning */
 
-/* A field, and what it is: of several in a frame all, with commas between. */
+/* A field of the frame and its value. Repeated fields are printed as a list. */
 struct row {
     const char *name;
     char value[VALUE_MOST];
@@ -66,7 +66,7 @@ static void decimal(struct print *p, const char *name, uint64_t value)
     field(p, name, text);
 }
 
-/* @digits: as many as the field has. */
+/* @digits: the width of the field. */
 static void hex(struct print *p, const char *name, uint64_t value, int digits)
 {
     char text[32];
@@ -120,7 +120,7 @@ static void header_fields(struct print *p)
     decimal(p, "fabemu_frame.newest", h->newest);
 }
 
-/* A tag that needs no key is the right one; others are drawn. */
+/* A checksum (no key) is correct; a keyed tag is random. */
 static void frame_tag(struct print *p, uint8_t *tag)
 {
     bool crc = p->header.check == EMU_AUTH_CRC;
@@ -132,7 +132,7 @@ static void frame_tag(struct print *p, uint8_t *tag)
         emu_auth_destroy(auth);
     }
     bytes(p, "fabemu_frame.tag", tag, EMU_FRAME_TAG_BYTES);
-    decimal(p, "fabemu_frame.tag.status", crc ? 1 : 2); /* good, not checked */
+    decimal(p, "fabemu_frame.tag.status", crc ? 1 : 2); /* 1: good, 2: not checked */
 }
 
 static void frame_end(struct print *p)
@@ -226,7 +226,7 @@ static void segment_fields(struct print *p, const struct emu_hdr *hdr)
     decimal(p, hdr->kind == EMU_ALLREDUCE ? "fabemu.type" : "fabemu.type.raw", hdr->type);
 }
 
-/* A segment of a group, which stands there without its buffer's header. */
+/* A segment of a group, in the record without the header of its buffer. */
 static void print_segment(void)
 {
     uint8_t payload[40];
@@ -252,7 +252,7 @@ static void print_segment(void)
     frame_end(&p);
 }
 
-/* All records that are short: of accounts, of clocks, and of supersteps. */
+/* All short records: credits, clocks and supersteps. */
 static void print_counts(void)
 {
     static const uint8_t why[] = "a host has ended";
@@ -295,7 +295,7 @@ static void head_fields(struct print *p, const struct emu_head *head, uint64_t w
     decimal(p, "fabemu.head.crc16.status", 1);
 }
 
-/* A packet with the segment in its buffer, and bytes of the control channel, in a keyed frame. */
+/* A packet with its segment as payload, and control channel bytes, in a keyed frame. */
 static void print_packet(void)
 {
     static const uint8_t said[] = "{\"cmd\":\"status\"}";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink_test.c - the host link's device: cables between two hosts, over a wire in memory.
+ * hostlink_test.c - the host link's device: cables between two hosts over a simulated wire.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #define SEEDS  TEST_ALONE(50u)
 #define STEPS  400000u   /* a hang, not a slow host */
-#define CUT_NS 50000000u /* longer than a host may be silent */
+#define CUT_NS 50000000u /* longer than the silence limit of a host */
 
 static void bad_wire(struct duo *h, uint32_t each)
 {
@@ -27,11 +27,11 @@ static void bad_wire(struct duo *h, uint32_t each)
 
 /* --- cables ------------------------------------------------------------------------- */
 
-/* All arrives once, in order, as it was sent, and credits are as many as they were, at any time. */
-static void cables_carry(enum duo_kind kind, uint64_t seed)
+/* All entries arrive once and in order, and credits are conserved, at any time. */
+static void cables_deliver(enum duo_kind kind, uint64_t seed)
 {
     static const uint32_t credits[] = {1, 4, 16, 255};
-    uint64_t cuts[2]; /* a handshake on a bad wire may need two lives */
+    uint64_t cuts[2]; /* a handshake on a lossy wire may need two incarnations */
     struct duo h;
 
     duo_open(&h, &(struct duo_config){.kind = kind,
@@ -64,15 +64,15 @@ static void cables_carry_seeds(enum duo_kind kind)
     uint64_t random = test_seed();
 
     for (uint32_t i = 0; i < SEEDS; i++)
-        cables_carry(kind, test_random(&random));
+        cables_deliver(kind, test_random(&random));
 }
 
-static void cables__without_channels_carry_all_once_and_in_order(void)
+static void cables__without_channels_deliver_once_and_in_order(void)
 {
     cables_carry_seeds(DUO_PLAIN);
 }
 
-static void cables__with_channels_carry_all_once_and_in_order(void)
+static void cables__with_channels_deliver_once_and_in_order(void)
 {
     cables_carry_seeds(DUO_CHANNELS);
 }
@@ -82,24 +82,24 @@ static void cables__of_both_kinds_share_a_link(void)
     cables_carry_seeds(DUO_MIXED);
 }
 
-/* --- shares ------------------------------------------------------------------------- */
+/* --- fair shares -------------------------------------------------------------------- */
 
 /*
- * What a cable sends in a while does not depend on its number, nor on how much others want to, nor
- * on how many credits it has: the first has as many as a turn fifteen times over.
+ * Cables with pending entries share the wire equally, whatever their number, the load of others and
+ * their count of credits: cable 0 has fifteen times the credits of one quantum.
  */
-static void shares__cables_that_always_have_something_get_the_same(void)
+static void shares__busy_cables_get_equal_shares(void)
 {
     uint64_t least = UINT64_MAX, most = 0, before[40];
     struct duo h;
 
     duo_open(&h,
              &(struct duo_config){.cables = 40, .credits = 64, .first = 255, .seed = test_seed()});
-    wire_faults(h.wire, 0)->each_ns = 20000; /* the wire is what they share */
+    wire_faults(h.wire, 0)->each_ns = 20000; /* the wire is the bottleneck */
     wire_faults(h.wire, 0)->queue = 8;
     CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
     for (uint32_t i = 0; i < h.cables; i++)
-        h.host[0].end[i].limit = i % 7 != 3 ? UINT64_MAX : 0; /* some have nothing */
+        h.host[0].end[i].limit = i % 7 != 3 ? UINT64_MAX : 0; /* some cables are idle */
     for (uint32_t i = 0; i < 1000; i++)
         duo_step(&h);
     for (uint32_t i = 0; i < h.cables; i++)
@@ -116,7 +116,7 @@ static void shares__cables_that_always_have_something_get_the_same(void)
     }
     CU_ASSERT_TRUE(least > 10 * EMU_HOSTLINK_QUANTUM);
     CU_ASSERT_TRUE(most - least <=
-                   8 * EMU_HOSTLINK_QUANTUM); /* some turns, for credits come in lumps */
+                   8 * EMU_HOSTLINK_QUANTUM); /* several quanta: credits return in batches */
     CU_ASSERT_EQUAL(duo_wrong(&h), 0);
     duo_close(&h);
 }
@@ -132,8 +132,8 @@ static uint64_t got_by(const struct duo *h, uint32_t host)
     return got;
 }
 
-/* Its bytes come in order while cables take all that the wire has. */
-static void control__goes_on_while_cables_are_busy(void)
+/* Control bytes arrive in order while cables saturate the wire. */
+static void control__continues_while_cables_are_busy(void)
 {
     struct duo h;
 
@@ -157,8 +157,8 @@ static void control__goes_on_while_cables_are_busy(void)
     duo_close(&h);
 }
 
-/* Two hosts that no cable of the network joins have a link all the same. */
-static void control__goes_between_hosts_without_cables(void)
+/* Two hosts without a network cable between them still have a link for control. */
+static void control__connects_hosts_without_cables(void)
 {
     struct duo h;
 
@@ -173,8 +173,11 @@ static void control__goes_between_hosts_without_cables(void)
     duo_close(&h);
 }
 
-/* Nobody reads at host 1: what fits waits there, no more is sent, and cables do not notice. */
-static void control__that_nobody_reads_stops_itself_alone(void)
+/*
+ * Host 1 does not read: control bytes wait there until its socket is full, then the sender stops.
+ * Cables are not affected.
+ */
+static void control__without_a_reader_blocks_only_itself(void)
 {
     uint64_t sent, seed = test_seed();
     struct duo h;
@@ -193,7 +196,7 @@ static void control__that_nobody_reads_stops_itself_alone(void)
     CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&h, 0)->control_sent), sent);
     CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&h, 0)->cuts), 0);
     for (uint32_t i = 0; i < STEPS && h.host[1].control_got < h.host[0].control_sent; i++) {
-        duo_step(&h); /* now somebody does */
+        duo_step(&h); /* host 1 reads now */
         duo_control(&h, 1, 0);
     }
     CU_ASSERT_EQUAL(h.host[1].control_got, h.host[0].control_sent);
@@ -201,8 +204,8 @@ static void control__that_nobody_reads_stops_itself_alone(void)
     duo_close(&h);
 }
 
-/* One end says no more: the other reads to the end, and may still answer. */
-static void control__an_end_is_reported_and_the_other_way_goes_on(void)
+/* One end closes its direction: the other reads all bytes up to the end and may still answer. */
+static void control__half_close_keeps_the_other_direction(void)
 {
     struct duo h;
 
@@ -231,7 +234,7 @@ static bool is_closed(const struct duo *h, uint32_t host)
     return emu_hostlink_is_closed(h->host[host].link, 0);
 }
 
-/* Some time passes, and both hosts read their control channels. */
+/* Run @steps steps; both hosts read their control channels. */
 static void step_and_read(struct duo *h, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
@@ -259,7 +262,7 @@ static void control_closes(uint64_t seed)
     step_and_read(&h, 2000);
     CU_ASSERT_TRUE(h.host[1].control_ended);
     for (uint32_t host = 0; host < 2; host++)
-        CU_ASSERT_FALSE(is_closed(&h, host)); /* host 1 may have something to write */
+        CU_ASSERT_FALSE(is_closed(&h, host)); /* host 1 may still have something to write */
     duo_control(&h, 1, 4096);
     shutdown(h.host[1].control, SHUT_WR);
     for (uint32_t i = 0; i < STEPS && !is_closed(&h, 1); i++)
@@ -285,8 +288,8 @@ static void control__is_closed_when_both_hosts_have_received_all(void)
         control_closes(test_random(&random));
 }
 
-/* Nothing can be delivered to a host that is gone, so nobody waits for it. */
-static void control__of_a_session_that_ends_is_closed(void)
+/* Nothing can be delivered to a host that disconnected, so the control channel closes at once. */
+static void control__closes_with_its_session(void)
 {
     struct duo h;
 
@@ -305,8 +308,11 @@ static void control__of_a_session_that_ends_is_closed(void)
 
 /* --- buffers ------------------------------------------------------------------------ */
 
-/* Where the pool has none entries wait, in order; credits and replies go on, so some get free. */
-static void buffers__that_are_out_make_entries_wait(void)
+/*
+ * Without free buffers, entries wait in order. Credits and replies still pass, so buffers become
+ * free.
+ */
+static void buffers__exhausted_make_entries_wait(void)
 {
     uint64_t random = test_seed(), waited = 0;
 
@@ -328,7 +334,7 @@ static void buffers__that_are_out_make_entries_wait(void)
     CU_ASSERT_TRUE(waited > 0);
 }
 
-/* --- lives -------------------------------------------------------------------------- */
+/* --- incarnations ------------------------------------------------------------------- */
 
 static bool both_down(struct duo *h)
 {
@@ -336,7 +342,7 @@ static bool both_down(struct duo *h)
            emu_hostlink_phase(h->host[1].link, 0) == EMU_HOSTLINK_DOWN;
 }
 
-/* One of the hosts' cables, for each. */
+/* The cables of both hosts send @more entries. */
 static void all_send_more(struct duo *h, uint64_t more)
 {
     for (uint32_t i = 0; i < 2 * h->cables; i++) {
@@ -355,7 +361,7 @@ static uint64_t sent_by(const struct duo *h, uint32_t host)
     return sent;
 }
 
-/* All that the ends send from now on comes, and all credits come home. */
+/* All entries that the ends send from now on arrive, and all credits return. */
 static void all_is_well(struct duo *h)
 {
     uint64_t sent[2], got[2];
@@ -373,7 +379,9 @@ static void all_is_well(struct duo *h)
     CU_ASSERT_EQUAL(duo_wrong(h), 0);
 }
 
-/* A life ends, in the midst of traffic, and another one begins when both hosts are told. */
+/*
+ * The session ends under traffic, and a new incarnation starts once both hosts bring the cables up.
+ */
 static void cut_and_back(struct duo *h, bool stingy)
 {
     uint64_t sunk = emu_count_read(&duo_counts(h, 0)->sunk), got;
@@ -382,12 +390,12 @@ static void cut_and_back(struct duo *h, bool stingy)
     for (uint32_t i = 0; i < 2000; i++)
         duo_step(h);
     for (uint32_t i = 0; i < h->cables; i++)
-        h->host[1].end[i].stingy = stingy; /* what it has is old in the next life */
+        h->host[1].end[i].stingy = stingy; /* holds entries of the old incarnation */
     wire_cut(h->wire, h->now_ns + CUT_NS);
     CU_ASSERT_TRUE_FATAL(duo_until(h, both_down, STEPS));
     CU_ASSERT_EQUAL_FATAL(duo_wrong(h), 0);
     duo_links_down(h);
-    emu_hostlink_bring_up(h->host[0].link, 0); /* one alone is not enough */
+    emu_hostlink_bring_up(h->host[0].link, 0); /* one host alone is not enough */
     for (uint32_t i = 0; i < 100; i++)
         duo_step(h);
     got = got_by(h, 0) + got_by(h, 1);
@@ -397,7 +405,7 @@ static void cut_and_back(struct duo *h, bool stingy)
     CU_ASSERT_EQUAL(emu_hostlink_phase(h->host[0].link, 0), EMU_HOSTLINK_TO_BRING_UP);
     CU_ASSERT_EQUAL(emu_hostlink_phase(h->host[1].link, 0), EMU_HOSTLINK_DOWN);
     CU_ASSERT_EQUAL(got_by(h, 0) + got_by(h, 1), got);
-    CU_ASSERT_TRUE(emu_count_read(&duo_counts(h, 0)->sunk) > sunk + 100); /* nobody is held up */
+    CU_ASSERT_TRUE(emu_count_read(&duo_counts(h, 0)->sunk) > sunk + 100); /* not blocked */
     duo_links_down(h);
     emu_hostlink_bring_up(h->host[1].link, 0);
     CU_ASSERT_TRUE_FATAL(duo_until(h, duo_are_up, STEPS));
@@ -410,11 +418,11 @@ static void cut_and_back(struct duo *h, bool stingy)
 }
 
 /*
- * What was under way is lost, what is sent meanwhile is dropped and nothing backs up; nothing
- * passes until both hosts may, and then all adds up again, though switches still have much of
- * before.
+ * Entries in flight at the end of an incarnation are lost. Entries sent while the link is down are
+ * dropped, so nothing backs up. Traffic resumes only when both hosts bring the cables up, and then
+ * credits are conserved although switches still hold entries of the previous incarnation.
  */
-static void incarnations__cables_that_were_cut_come_back(void)
+static void incarnations__cut_cables_come_back(void)
 {
     uint64_t random = test_seed();
     uint32_t first = (uint32_t)(random % 6), last = first + TEST_ALONE(6u);
@@ -444,7 +452,7 @@ static void incarnations__cables_that_were_cut_come_back(void)
     }
 }
 
-/* Somebody takes the cables down at one host: they are down at both, and may come up again. */
+/* One host takes the cables down: they go down at both hosts and can come up again. */
 static void incarnations__one_host_takes_the_cables_down(void)
 {
     struct duo h;
@@ -469,8 +477,11 @@ static void incarnations__one_host_takes_the_cables_down(void)
     duo_close(&h);
 }
 
-/* A life's control channel ends with it, and its reader is told; another is for the next life. */
-static void incarnations__each_has_a_control_channel_of_its_own(void)
+/*
+ * The control channel ends with its incarnation, and the reader sees the end. The next incarnation
+ * has a new channel.
+ */
+static void incarnations__each_has_its_own_control_channel(void)
 {
     int fd[2];
     struct duo h;
@@ -489,7 +500,7 @@ static void incarnations__each_has_a_control_channel_of_its_own(void)
         h.host[host].control = fd[0];
         h.host[host].control_sent = h.host[host].control_got = 0;
     }
-    duo_control(&h, 0, 2000); /* it goes though no cable is brought up */
+    duo_control(&h, 0, 2000); /* the control channel works before any cable is up */
     for (uint32_t i = 0; i < STEPS && h.host[1].control_got < 2000; i++) {
         duo_step(&h);
         duo_control(&h, 1, 0);
@@ -499,10 +510,13 @@ static void incarnations__each_has_a_control_channel_of_its_own(void)
     duo_close(&h);
 }
 
-/* --- what cannot be made ------------------------------------------------------------ */
+/* --- failures to create ------------------------------------------------------------- */
 
-/* Of several peers the last cannot be: nothing is kept, and what the caller has is the caller's. */
-static void create__that_fails_takes_nothing(void)
+/*
+ * If the last of several peers cannot be created, nothing is kept and the caller still owns its
+ * arguments.
+ */
+static void create__failure_keeps_nothing(void)
 {
     struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
     struct emu_hostlink_peer peers[3] = {{.cables = 1}, {.cables = 2}, {.cables = 1u << 20}};
@@ -527,7 +541,7 @@ static void create__that_fails_takes_nothing(void)
     CU_ASSERT_PTR_NULL(link);
     CU_ASSERT_NOT_EQUAL(fcntl(fd[0], F_GETFD), -1);
     CU_ASSERT_NOT_EQUAL(fcntl(STDIN_FILENO, F_GETFD), -1);
-    peers[2].session.window = 3; /* no power of two */
+    peers[2].session.window = 3; /* not a power of two */
     peers[2].cables = 1;
     CU_ASSERT_EQUAL(emu_hostlink_create(&link, worker, &config), -EINVAL);
     worker->clock.mode = EMU_CLOCK_VIRTUAL;
@@ -543,21 +557,21 @@ static void create__that_fails_takes_nothing(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(cables__without_channels_carry_all_once_and_in_order),
-        CASE(cables__with_channels_carry_all_once_and_in_order),
+        CASE(cables__without_channels_deliver_once_and_in_order),
+        CASE(cables__with_channels_deliver_once_and_in_order),
         CASE(cables__of_both_kinds_share_a_link),
-        CASE(shares__cables_that_always_have_something_get_the_same),
-        CASE(control__goes_on_while_cables_are_busy),
-        CASE(control__goes_between_hosts_without_cables),
-        CASE(control__that_nobody_reads_stops_itself_alone),
-        CASE(control__an_end_is_reported_and_the_other_way_goes_on),
+        CASE(shares__busy_cables_get_equal_shares),
+        CASE(control__continues_while_cables_are_busy),
+        CASE(control__connects_hosts_without_cables),
+        CASE(control__without_a_reader_blocks_only_itself),
+        CASE(control__half_close_keeps_the_other_direction),
         CASE(control__is_closed_when_both_hosts_have_received_all),
-        CASE(control__of_a_session_that_ends_is_closed),
-        CASE(buffers__that_are_out_make_entries_wait),
-        CASE(incarnations__cables_that_were_cut_come_back),
+        CASE(control__closes_with_its_session),
+        CASE(buffers__exhausted_make_entries_wait),
+        CASE(incarnations__cut_cables_come_back),
         CASE(incarnations__one_host_takes_the_cables_down),
-        CASE(incarnations__each_has_a_control_channel_of_its_own),
-        CASE(create__that_fails_takes_nothing),
+        CASE(incarnations__each_has_its_own_control_channel),
+        CASE(create__failure_keeps_nothing),
         {NULL, NULL}};
 
     return test_run("hostlink", cases);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liar_test.c - another host that knows the session and lies in it: whatever it says is counted,
- * the session ends, and nothing else happens; when it says the truth again the cables come up
+ * liar_test.c - a remote host with a valid session sends invalid records: each is counted and ends
+ * the session, and has no other effect. When the host sends valid records again, the cables come up
  * again.
  *
- * Host 1 of a pair has no device: the test speaks for it, by a session of its own.
+ * Host 1 of the pair has no device: the test drives its session directly.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "tests/fixtures/fixture.h"
 
 #define STEPS   100000u
-#define CABLES  3u /* of both kinds */
+#define CABLES  3u /* cables of both kinds */
 #define CREDITS 8u
 #define PLAIN   0u
 #define PACKETS 1u
@@ -26,8 +26,8 @@ struct liar {
     struct duo duo;
     struct emu_session *session;
     uint64_t random;
-    uint32_t ready;   /* that came */
-    uint64_t entries; /* that came */
+    uint32_t ready;   /* READY records received */
+    uint64_t entries; /* entries received */
 };
 
 static uint64_t liar_random(void *ctx)
@@ -35,7 +35,7 @@ static uint64_t liar_random(void *ctx)
     return emu_splitmix(ctx);
 }
 
-static void liar_hear(void *ctx, const uint8_t *records, uint32_t bytes)
+static void liar_receive(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     struct liar *l = ctx;
     struct emu_hostlink_record record;
@@ -60,11 +60,11 @@ static void liar_step(struct liar *l)
     duo_step(&l->duo);
     got = port->ops->receive(port, frame, EMU_HOSTLINK_BURST);
     for (uint32_t i = 0; i < got; i++)
-        emu_session_receive(l->session, frame[i], l->duo.now_ns, liar_hear, l);
+        emu_session_receive(l->session, frame[i], l->duo.now_ns, liar_receive, l);
     emu_session_step(l->session, l->duo.now_ns);
 }
 
-static void liar_say(struct liar *l, const struct emu_hostlink_record *record)
+static void liar_send(struct liar *l, const struct emu_hostlink_record *record)
 {
     uint8_t *to = NULL;
 
@@ -78,13 +78,13 @@ static void liar_say(struct liar *l, const struct emu_hostlink_record *record)
     emu_session_put(l->session, emu_hostlink_bytes(record));
 }
 
-static void liar_say_kind(struct liar *l, enum emu_hostlink_kind kind, uint32_t cable,
-                          uint32_t channel, uint32_t count)
+static void liar_send_kind(struct liar *l, enum emu_hostlink_kind kind, uint32_t cable,
+                           uint32_t channel, uint32_t count)
 {
-    liar_say(l, &(struct emu_hostlink_record){.kind = (uint8_t)kind,
-                                              .cable = cable,
-                                              .channel = (uint8_t)channel,
-                                              .count = count});
+    liar_send(l, &(struct emu_hostlink_record){.kind = (uint8_t)kind,
+                                               .cable = cable,
+                                               .channel = (uint8_t)channel,
+                                               .count = count});
 }
 
 static bool liar_until(struct liar *l, bool (*is)(struct liar *l))
@@ -109,7 +109,7 @@ static bool is_cut(struct liar *l)
     return emu_count_read(&duo_counts(&l->duo, 0)->cuts);
 }
 
-/* Both hosts know each other, and host 0 is ready; @up: both are. */
+/* Connect both hosts; host 0 has sent READY. @up: host 1 has too. */
 static void liar_open(struct liar *l, bool up, uint32_t bufs)
 {
     struct emu_session_config config;
@@ -130,7 +130,7 @@ static void liar_open(struct liar *l, bool up, uint32_t bufs)
     CU_ASSERT_TRUE_FATAL(liar_until(l, is_ready));
     if (!up)
         return;
-    liar_say_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
+    liar_send_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
     CU_ASSERT_TRUE_FATAL(liar_until(l, is_up));
 }
 
@@ -140,8 +140,11 @@ static void liar_close(struct liar *l)
     duo_close(&l->duo);
 }
 
-/* The lie was found: its counter says 1, the others of its kind nothing; and the truth helps. */
-static void liar_found(struct liar *l, size_t counter)
+/*
+ * The invalid record was detected: @counter is 1, the other error counters 0. Valid records then
+ * bring the cables up.
+ */
+static void liar_detected(struct liar *l, size_t counter)
 {
     static const size_t all[] = {offsetof(struct emu_hostlink_counts, malformed),
                                  offsetof(struct emu_hostlink_counts, bad),
@@ -161,14 +164,14 @@ static void liar_found(struct liar *l, size_t counter)
     emu_hostlink_bring_up(l->duo.host[0].link, 0);
     l->ready = 0;
     CU_ASSERT_TRUE_FATAL(liar_until(l, is_ready));
-    liar_say_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
+    liar_send_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
     CU_ASSERT_TRUE(liar_until(l, is_up));
     liar_close(l);
 }
 
-#define FOUND(l, counter) liar_found(l, offsetof(struct emu_hostlink_counts, counter))
+#define FOUND(l, counter) liar_detected(l, offsetof(struct emu_hostlink_counts, counter))
 
-/* An entry that may be there: the @n-th of @cable. */
+/* The @n-th valid entry of @cable. */
 static struct emu_hostlink_record an_entry(const struct liar *l, uint32_t cable, uint32_t n)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY, .cable = cable};
@@ -195,11 +198,11 @@ static void entries__beyond_the_credits_of_a_cable(void)
         struct emu_hostlink_record record = an_entry(&l, PLAIN, n);
 
         CU_ASSERT_FALSE_FATAL(is_cut(&l));
-        liar_say(&l, &record);
+        liar_send(&l, &record);
     }
     CU_ASSERT_TRUE(liar_until(&l, is_cut));
     CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->entries_received), CREDITS);
-    l.duo.host[0].end[PLAIN].wrong = 0; /* they were not of the other end's making */
+    l.duo.host[0].end[PLAIN].wrong = 0; /* no end sent these entries */
     FOUND(&l, overrun);
 }
 
@@ -212,7 +215,7 @@ static void entries__beyond_the_slots_of_a_ring(void)
     for (uint32_t n = 0; n <= 2 * EMU_VC_SLOTS; n++) {
         struct emu_hostlink_record record = an_entry(&l, PACKETS, n);
 
-        liar_say(&l, &record);
+        liar_send(&l, &record);
     }
     CU_ASSERT_TRUE(liar_until(&l, is_cut));
     CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->entries_received), 2 * EMU_VC_SLOTS);
@@ -220,7 +223,7 @@ static void entries__beyond_the_slots_of_a_ring(void)
     liar_close(&l);
 }
 
-/* The same where all wait for buffers: what is set aside for them is not overrun. */
+/* The same while all entries wait for buffers: the queue reserved for them does not overflow. */
 static void entries__beyond_the_credits_while_buffers_are_out(void)
 {
     static uint8_t payload[EMU_PAYLOAD_BYTES];
@@ -229,7 +232,7 @@ static void entries__beyond_the_credits_while_buffers_are_out(void)
 
     liar_open(&l, true, 1);
     cache = &l.duo.host[0].worker->cache;
-    CU_ASSERT_NOT_EQUAL(emu_pool_take(cache), EMU_NO_BUF); /* the last one */
+    CU_ASSERT_NOT_EQUAL(emu_pool_take(cache), EMU_NO_BUF); /* that was the last buffer */
     l.duo.host[0].reserved++;
     for (uint32_t n = 0; n <= CREDITS; n++) {
         struct emu_hostlink_record record = an_entry(&l, PLAIN, n);
@@ -238,7 +241,7 @@ static void entries__beyond_the_credits_while_buffers_are_out(void)
         record.has_buf = true;
         record.payload = payload;
         record.payload_bytes = EMU_PAYLOAD_BYTES;
-        liar_say(&l, &record);
+        liar_send(&l, &record);
     }
     CU_ASSERT_TRUE(liar_until(&l, is_cut));
     CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->waited), CREDITS);
@@ -246,14 +249,14 @@ static void entries__beyond_the_credits_while_buffers_are_out(void)
     FOUND(&l, overrun);
 }
 
-/* A false entry: its cable, and a function that makes a valid entry false. */
+/* An invalid entry: its cable, and a function that makes a valid entry invalid. */
 struct lie {
     uint32_t cable;
     void (*make)(struct emu_hostlink_record *record);
 };
 
 static uint8_t lie_payload[EMU_PAYLOAD_BYTES];
-static uint8_t lie_own[EMU_HDR_BYTES];
+static uint8_t lie_own_header[EMU_HDR_BYTES];
 
 static void lie_has_payload(struct emu_hostlink_record *record, uint8_t len)
 {
@@ -264,7 +267,7 @@ static void lie_has_payload(struct emu_hostlink_record *record, uint8_t len)
 
 static void lie_dst(struct emu_hostlink_record *record)
 {
-    record->entry.hdr.dst = 1000; /* the number of nodes: one too large */
+    record->entry.hdr.dst = 1000; /* one above the largest node */
 }
 
 static void lie_src(struct emu_hostlink_record *record)
@@ -300,7 +303,7 @@ static void lie_payload_of_another_length(struct emu_hostlink_record *record)
     lie_has_payload(record, 9);
 }
 
-/* A reduction of @op and @type. */
+/* A reduction with @op and @type. */
 static void lie_reduction(struct emu_hostlink_record *record, uint8_t op, uint8_t type, uint8_t len)
 {
     record->entry.hdr.kind = EMU_ALLREDUCE;
@@ -352,29 +355,32 @@ static void lie_without_own_header(struct emu_hostlink_record *record)
 
 static void lie_of_another_length(struct emu_hostlink_record *record)
 {
-    lie_own[offsetof(struct emu_hdr, len)] = 20;
-    record->own_hdr = lie_own;
+    lie_own_header[offsetof(struct emu_hdr, len)] = 20;
+    record->own_hdr = lie_own_header;
     lie_has_payload(record, 10);
 }
 
-/* Shorter on the wire than its own header: a fault would flip a bit beyond its payload. */
+/*
+ * Shorter on the wire than its own header: a fault injected there would flip a bit beyond the
+ * payload.
+ */
 static void lie_wire(struct emu_hostlink_record *record)
 {
     record->entry.packet.wire = EMU_HEAD_BYTES - 1;
-    lie_own[offsetof(struct emu_hdr, len)] = 10;
-    record->own_hdr = lie_own;
+    lie_own_header[offsetof(struct emu_hdr, len)] = 10;
+    record->own_hdr = lie_own_header;
     lie_has_payload(record, 10);
 }
 
 static void lie_reply_with_payload(struct emu_hostlink_record *record)
 {
     record->entry.packet.kind = EMU_PACKET_ACK;
-    lie_own[offsetof(struct emu_hdr, len)] = 10;
-    record->own_hdr = lie_own;
+    lie_own_header[offsetof(struct emu_hdr, len)] = 10;
+    record->own_hdr = lie_own_header;
     lie_has_payload(record, 10);
 }
 
-static void entries__that_cannot_be_on_their_cable(void)
+static void entries__invalid_on_their_cable(void)
 {
     static const struct lie lies[] = {{PLAIN, lie_dst},
                                       {PLAIN, lie_src},
@@ -402,18 +408,18 @@ static void entries__that_cannot_be_on_their_cable(void)
         liar_open(&l, true, 0);
         record = an_entry(&l, lies[i].cable, 0);
         lies[i].make(&record);
-        liar_say(&l, &record);
+        liar_send(&l, &record);
         FOUND(&l, bad);
     }
 }
 
-static void records__that_are_none(void)
+static void records__malformed(void)
 {
     struct liar l;
     uint8_t *to;
 
     liar_open(&l, true, 0);
-    liar_say_kind(&l, EMU_HOSTLINK_CREDITS, CABLES, 0, 1); /* of a cable that is not there */
+    liar_send_kind(&l, EMU_HOSTLINK_CREDITS, CABLES, 0, 1); /* of a cable that does not exist */
     FOUND(&l, malformed);
     liar_open(&l, true, 0);
     to = emu_session_room(l.session, 100);
@@ -422,7 +428,7 @@ static void records__that_are_none(void)
     FOUND(&l, malformed);
 }
 
-static void credits__that_nobody_earned(void)
+static void credits__beyond_those_spent(void)
 {
     static const struct {
         enum emu_hostlink_kind kind;
@@ -439,7 +445,7 @@ static void credits__that_nobody_earned(void)
         struct liar l;
 
         liar_open(&l, true, 0);
-        liar_say_kind(&l, lies[i].kind, lies[i].cable, lies[i].channel, lies[i].count);
+        liar_send_kind(&l, lies[i].kind, lies[i].cable, lies[i].channel, lies[i].count);
         FOUND(&l, unearned);
     }
 }
@@ -451,31 +457,31 @@ static void control__beyond_its_window(void)
 
     liar_open(&l, true, 0);
     for (uint32_t sent = 0; sent < (1u << 22) && !is_cut(&l); sent += sizeof bytes) {
-        liar_say(&l, &(struct emu_hostlink_record){.kind = EMU_HOSTLINK_CONTROL,
-                                                   .bytes = bytes,
-                                                   .length = sizeof bytes});
+        liar_send(&l, &(struct emu_hostlink_record){.kind = EMU_HOSTLINK_CONTROL,
+                                                    .bytes = bytes,
+                                                    .length = sizeof bytes});
         liar_step(&l);
     }
-    FOUND(&l, unearned); /* nobody reads at host 0, and its socket takes only so much */
+    FOUND(&l, unearned); /* nobody reads at host 0, and its socket has a limit */
 }
 
-static void records__before_or_after_their_time(void)
+static void records__in_the_wrong_state(void)
 {
     struct emu_hostlink_record record;
     struct liar l;
 
     liar_open(&l, false, 0);
     record = an_entry(&l, PLAIN, 0);
-    liar_say(&l, &record); /* before READY */
+    liar_send(&l, &record); /* before READY */
     FOUND(&l, untimely);
     liar_open(&l, true, 0);
-    liar_say_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0); /* twice */
+    liar_send_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0); /* a second READY */
     FOUND(&l, untimely);
     liar_open(&l, true, 0);
-    liar_say_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, 1); /* after it */
+    liar_send_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, 1); /* OLD after READY */
     FOUND(&l, untimely);
     liar_open(&l, false, 0);
-    liar_say_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, UINT32_MAX); /* more than there can be */
+    liar_send_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, UINT32_MAX); /* more than can exist */
     FOUND(&l, unearned);
 }
 
@@ -493,8 +499,8 @@ static struct emu_hostlink_record drawn_record(struct liar *l)
     if (!kind || kind == EMU_HOSTLINK_ENTRY) {
         record = an_entry(l, cable, (uint32_t)test_random(&l->random));
         if (cable == PACKETS && test_random(&l->random) % 2) {
-            lie_own[offsetof(struct emu_hdr, len)] = 24;
-            record.own_hdr = lie_own;
+            lie_own_header[offsetof(struct emu_hdr, len)] = 24;
+            record.own_hdr = lie_own_header;
         } else if (cable != PACKETS) {
             record.entry.hdr.len = 24;
         }
@@ -518,7 +524,7 @@ static struct emu_hostlink_record drawn_record(struct liar *l)
 }
 
 /* Send a record with a few of its bytes changed to random values, 0 or 255. */
-static void say_changed(struct liar *l, const struct emu_hostlink_record *record)
+static void send_changed(struct liar *l, const struct emu_hostlink_record *record)
 {
     uint32_t bytes = emu_hostlink_bytes(record), changes = (uint32_t)(test_random(&l->random) % 4);
     uint8_t *to = emu_session_room(l->session, bytes);
@@ -535,10 +541,8 @@ static void say_changed(struct liar *l, const struct emu_hostlink_record *record
     emu_session_put(l->session, bytes);
 }
 
-/*
- * Whatever records a host sends, at worst the session ends, and switches get only valid entries.
- */
-static void records__of_any_value_end_the_session_at_most(void)
+/* Random records at most end the session, and switches only get valid entries. */
+static void records__random_values_at_most_end_the_session(void)
 {
     struct liar l;
 
@@ -546,7 +550,7 @@ static void records__of_any_value_end_the_session_at_most(void)
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct emu_hostlink_record record = drawn_record(&l);
 
-        say_changed(&l, &record);
+        send_changed(&l, &record);
         for (uint32_t i = 0; i < 20; i++)
             liar_step(&l);
         if (is_up(&l))
@@ -554,7 +558,7 @@ static void records__of_any_value_end_the_session_at_most(void)
         emu_hostlink_bring_up(l.duo.host[0].link, 0);
         l.ready = 0;
         CU_ASSERT_TRUE_FATAL(liar_until(&l, is_ready));
-        liar_say_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0);
+        liar_send_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0);
         CU_ASSERT_TRUE_FATAL(liar_until(&l, is_up));
     }
     CU_ASSERT_TRUE(emu_count_read(&duo_counts(&l.duo, 0)->bad) > 0);
@@ -568,12 +572,12 @@ int main(void)
                                              CASE(entries__beyond_the_slots_of_a_ring),
                                              CASE(
                                                  entries__beyond_the_credits_while_buffers_are_out),
-                                             CASE(entries__that_cannot_be_on_their_cable),
-                                             CASE(records__that_are_none),
-                                             CASE(credits__that_nobody_earned),
+                                             CASE(entries__invalid_on_their_cable),
+                                             CASE(records__malformed),
+                                             CASE(credits__beyond_those_spent),
                                              CASE(control__beyond_its_window),
-                                             CASE(records__before_or_after_their_time),
-                                             CASE(records__of_any_value_end_the_session_at_most),
+                                             CASE(records__in_the_wrong_state),
+                                             CASE(records__random_values_at_most_end_the_session),
                                              {NULL, NULL}};
 
     return test_run("liar", cases);

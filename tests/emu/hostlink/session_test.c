@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* session_test.c - what two hosts say to each other arrives, whatever the wire does. */
+/* session_test.c - records between two hosts arrive whatever the wire does. */
 #include "emu/hostlink/session/session.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #define MS UINT64_C(1000000)
 #define S  (1000 * MS)
 
-/* All that was put in came, and nothing else. */
-static bool all_right(const struct talk *talk)
+/* Exactly the records that were sent arrived. */
+static bool all_arrived(const struct talk *talk)
 {
     return !talk->end[0].wrong && !talk->end[1].wrong && talk->end[0].got == talk->end[1].limit &&
            talk->end[1].got == talk->end[0].limit;
@@ -40,7 +40,7 @@ static void records__arrive_over_a_good_wire(void)
     begin(&talk, &config, test_seed());
     limit(&talk, 2000);
     CU_ASSERT(talk_until_done(&talk, S));
-    CU_ASSERT(all_right(&talk));
+    CU_ASSERT(all_arrived(&talk));
     for (uint32_t i = 0; i < 2; i++) {
         const struct emu_session_counts *counts = talk_counts(&talk, i);
 
@@ -52,8 +52,10 @@ static void records__arrive_over_a_good_wire(void)
     talk_destroy(&talk);
 }
 
-/* Loss, doubles, damage, frames that overtake others, a full send queue, a device that is slow to
- * give frames back: drawn anew for each seed. */
+/*
+ * The seed draws the faults: loss, duplicates, corruption, reordering, a full send queue, and a
+ * device that is slow to release frames.
+ */
 static void records__arrive_over_bad_wires(void)
 {
     uint64_t state = test_seed();
@@ -77,7 +79,7 @@ static void records__arrive_over_bad_wires(void)
                                      .queue = (uint32_t)test_draw(&state, 0, 40),
                                      .hold_ns = test_draw(&state, 0, 1) * 300000};
         limit(&talk, 1000);
-        if (!talk_until_done(&talk, 60 * S) || !all_right(&talk)) {
+        if (!talk_until_done(&talk, 60 * S) || !all_arrived(&talk)) {
             printf("run %u\n", run);
             CU_FAIL("records are missing, or wrong");
         }
@@ -97,20 +99,20 @@ static void expect_incarnation(const struct talk *talk, uint32_t end, uint64_t i
     CU_ASSERT_EQUAL(emu_session_incarnation(talk->end[end].session), incarnation);
 }
 
-/* A good wire, all there is said, and in the @incarnation-th life of both. */
+/* All records arrived over a good wire, in the @incarnation-th incarnation of both. */
 static void expect_done(struct talk *talk, uint64_t incarnation)
 {
     CU_ASSERT(talk_until_done(talk, 10 * S));
-    CU_ASSERT(all_right(talk));
+    CU_ASSERT(all_arrived(talk));
     expect_incarnation(talk, 0, incarnation);
     expect_incarnation(talk, 1, incarnation);
 }
 
 /*
- * How far frames overtake each other is learned; from then on hardly one is sent again for
- * nothing.
+ * The session learns how far frames are reordered, and then sends hardly any frame again without
+ * need.
  */
-static void overtaking__is_not_taken_for_loss(void)
+static void reordering__is_not_taken_for_loss(void)
 {
     const struct talk_config config = {.window = 256};
     uint64_t sent, again;
@@ -132,8 +134,8 @@ static void overtaking__is_not_taken_for_loss(void)
     talk_destroy(&talk);
 }
 
-/* A wire that does both costs hardly more time than one that only overtakes. */
-static void loss__amid_overtaking_is_repaired_soon(void)
+/* A wire that reorders and loses takes hardly longer than one that only reorders. */
+static void loss__under_reordering_is_repaired_soon(void)
 {
     const struct talk_config config = {.window = 256};
     uint64_t took_ns[2];
@@ -155,8 +157,8 @@ static void loss__amid_overtaking_is_repaired_soon(void)
     CU_ASSERT(took_ns[1] < 4 * took_ns[0]);
 }
 
-/* What is lost is sent again, and hardly anything else is. */
-static void loss__is_repaired_by_what_came_later(void)
+/* Lost frames are sent again, and hardly any others. */
+static void loss__is_detected_by_later_frames(void)
 {
     const struct talk_config config = {.window = 256};
     struct talk talk;
@@ -174,7 +176,7 @@ static void loss__is_repaired_by_what_came_later(void)
     talk_destroy(&talk);
 }
 
-/* Frames' numbers pass their end amid loss. */
+/* Frame numbers wrap under loss. */
 static void numbers__wrap(void)
 {
     const struct talk_config config = {.window = 128};
@@ -197,8 +199,8 @@ static void numbers__wrap(void)
     }
 }
 
-/* Packets' numbers never wrap: where they end, so does the life, and the next one begins. */
-static void packets__end_with_the_incarnation(void)
+/* Packet numbers never wrap: at the last one the incarnation ends and the next begins. */
+static void packets__last_number_ends_the_incarnation(void)
 {
     const struct talk_config config = {.keyed = !emu_auth_missing()};
     struct talk talk;
@@ -216,9 +218,10 @@ static void packets__end_with_the_incarnation(void)
 }
 
 /*
- * The one that comes late is met within a round trip or two, not after the other's next greeting.
+ * A late host connects within two round trips; it does not wait for the peer's next periodic
+ * greeting.
  */
-static void start__late_meets_at_once(void)
+static void start__late_host_connects_at_once(void)
 {
     const struct talk_config config = {.silent_ns = 100 * MS};
     struct talk talk;
@@ -235,16 +238,16 @@ static void start__late_meets_at_once(void)
         CU_ASSERT_STRING_EQUAL(why, "nothing was heard of the other host");
         CU_ASSERT_EQUAL(talk_come(&talk, !first), 0);
         CU_ASSERT(talk_until_done(&talk, MS));
-        CU_ASSERT(all_right(&talk));
+        CU_ASSERT(all_arrived(&talk));
         talk_destroy(&talk);
     }
 }
 
 /*
- * Two hosts of a machine that stood still for longer than either may be silent have not lost each
- * other. One that is gone is lost all the same, also where the other one is slow with its steps.
+ * Two hosts on a machine that was suspended for longer than the silence limit keep their session. A
+ * host that disappeared is still detected, even if its peer is slow.
  */
-static void stood_still(uint64_t silent_ns)
+static void suspended(uint64_t silent_ns)
 {
     const struct talk_config config = {.silent_ns = silent_ns};
     struct talk talk;
@@ -266,18 +269,19 @@ static void stood_still(uint64_t silent_ns)
         talk.now_ns += silent_ns * 2 / 5;
         emu_session_step(talk.end[0].session, talk.now_ns);
     }
-    CU_ASSERT_EQUAL(steps, 8); /* each counts for an eighth */
+    CU_ASSERT_EQUAL(steps, 8); /* each step counts for an eighth */
     talk_destroy(&talk);
 }
 
-static void stood_still__is_no_silence_of_the_other(void)
+static void suspended__does_not_count_as_silence(void)
 {
-    stood_still(100 * MS);
-    stood_still(5 * S);
+    suspended(100 * MS);
+    suspended(5 * S);
 }
 
 /*
- * An end that comes anew ends the old life at the other: at once, though that one is never silent.
+ * A restarted host ends its old incarnation at the peer at once, although the peer hears frames all
+ * the time.
  */
 static void restart__ends_the_old_incarnation(void)
 {
@@ -309,15 +313,15 @@ static void restart__ends_the_old_incarnation(void)
         for (uint32_t i = 0; i < 2; i++)
             talk.end[i].limit = talk.end[i].put + 500;
         CU_ASSERT(talk_until_done(&talk, S));
-        CU_ASSERT(all_right(&talk));
+        CU_ASSERT(all_arrived(&talk));
         CU_ASSERT(emu_session_incarnation(talk.end[0].session) > 1);
-        CU_ASSERT(emu_session_incarnation(talk.end[1].session) < 4); /* of its last beginning */
+        CU_ASSERT(emu_session_incarnation(talk.end[1].session) < 4); /* of its last start */
         talk_destroy(&talk);
     }
 }
 
-/* Both begin anew again and again, at random times, over a bad wire: in the end they meet. */
-static void restart__of_both_at_random_times(void)
+/* Both restart again and again, at random times, over a bad wire: in the end they connect. */
+static void restart__both_at_random_times_connect(void)
 {
     uint64_t state = test_seed();
 
@@ -342,20 +346,20 @@ static void restart__of_both_at_random_times(void)
         for (uint32_t i = 0; i < 2; i++)
             *wire_faults(talk.wire, i) = (struct wire_faults){.delay_ns = 1000};
         CU_ASSERT(talk_until_done(&talk, 10 * S));
-        CU_ASSERT(all_right(&talk));
+        CU_ASSERT(all_arrived(&talk));
         talk_destroy(&talk);
     }
 }
 
-/* Nothing is said for a long time: signs of life keep it up. */
-static void silence__of_records_is_no_end(void)
+/* Without records for a long time, keep-alive frames hold the session up. */
+static void silence__without_records_keeps_the_session(void)
 {
     const struct talk_config config = {.silent_ns = 20 * MS};
     struct talk talk;
 
     begin(&talk, &config, test_seed());
     for (uint32_t i = 0; i < 2; i++)
-        wire_faults(talk.wire, i)->lost = 100000; /* 8 in a row are not lost so soon */
+        wire_faults(talk.wire, i)->lost = 100000; /* 8 in a row are hardly ever lost */
     talk_for(&talk, S);
     limit(&talk, 100);
     expect_done(&talk, 1);
@@ -363,8 +367,8 @@ static void silence__of_records_is_no_end(void)
     talk_destroy(&talk);
 }
 
-/* A wire that is cut for less than the time of silence loses nothing, and goes on soon. */
-static void cut__that_is_short_loses_nothing(void)
+/* A wire cut for less than the silence limit loses nothing, and traffic resumes soon. */
+static void cut__short_loses_nothing(void)
 {
     const struct talk_config config = {.silent_ns = 5 * S, .window = 256};
     struct talk talk;
@@ -377,14 +381,14 @@ static void cut__that_is_short_loses_nothing(void)
     wire_cut(talk.wire, talk.now_ns + 2 * S);
     talk_for(&talk, 2 * S);
     CU_ASSERT(talk_is_up(&talk));
-    CU_ASSERT(!talk_until_done(&talk, 1)); /* it was cut amid them */
+    CU_ASSERT(!talk_until_done(&talk, 1)); /* it was cut in mid-transfer */
     expect_done(&talk, 1);
-    CU_ASSERT(SUM(&talk, timeouts) < 2 * 40); /* it tried, and not all the time */
+    CU_ASSERT(SUM(&talk, timeouts) < 2 * 40); /* it retried with backoff */
     talk_destroy(&talk);
 }
 
-/* One that is cut for longer begins a new life at both ends. */
-static void cut__that_is_long_is_a_new_incarnation(void)
+/* A longer cut starts a new incarnation at both ends. */
+static void cut__long_starts_a_new_incarnation(void)
 {
     const struct talk_config config = {.silent_ns = 100 * MS};
     struct talk talk;
@@ -396,7 +400,7 @@ static void cut__that_is_long_is_a_new_incarnation(void)
             wire_faults(talk.wire, i)->each_ns = 10000;
         talk_for(&talk, 3 * MS);
         if (run < 2)
-            wire_faults(talk.wire, run)->lost = WIRE_UNIT; /* one way only */
+            wire_faults(talk.wire, run)->lost = WIRE_UNIT; /* one direction only */
         else
             wire_cut(talk.wire, talk.now_ns + 300 * MS);
         talk_for(&talk, 250 * MS);
@@ -408,8 +412,8 @@ static void cut__that_is_long_is_a_new_incarnation(void)
     }
 }
 
-/* A full window takes nothing more, whatever is lost, until the other host has some of it. */
-static void window__full_takes_nothing_more(void)
+/* A full window accepts nothing more, whatever is lost, until the peer acknowledges some of it. */
+static void window__full_accepts_nothing(void)
 {
     const struct talk_config config = {.window = 64};
     struct talk talk;
@@ -434,7 +438,7 @@ static void window__full_takes_nothing_more(void)
     talk_destroy(&talk);
 }
 
-/* Records that come together share frames, and one that fits exactly is sent. */
+/* Records sent together share frames, and a record that fits exactly is sent. */
 static void records__share_frames(void)
 {
     const struct talk_config config = {.frame_bytes = 512};
@@ -460,8 +464,8 @@ static void records__share_frames(void)
     talk_destroy(&talk);
 }
 
-/* The ports' frames and the windows differ: both ends use the less. */
-static void sizes__are_the_less_of_both(void)
+/* Where frame and window sizes differ, both ends use the smaller. */
+static void sizes__are_the_smaller_of_both(void)
 {
     const struct talk_config config = {.window = 256, .frame_bytes = 4000};
     struct talk talk;
@@ -480,7 +484,7 @@ static void sizes__are_the_less_of_both(void)
     talk_destroy(&talk);
 }
 
-/* No frame is free for a while, at either end: it waits, and goes on. */
+/* While an end has no free frame, it waits and then continues. */
 static void frames__exhausted_are_waited_for(void)
 {
     const struct talk_config config = {.silent_ns = S};
@@ -499,8 +503,8 @@ static void frames__exhausted_are_waited_for(void)
     }
 }
 
-/* A device keeps frames long after their time-out: what is sent again is a copy. */
-static void frames__that_the_device_has_are_not_written(void)
+/* A device keeps frames long after their time-out: a copy is retransmitted. */
+static void frames__held_by_the_device_are_not_written(void)
 {
     const struct talk_config config = {.frames = 1000};
     struct talk talk;
@@ -516,7 +520,7 @@ static void frames__that_the_device_has_are_not_written(void)
     talk_destroy(&talk);
 }
 
-static void config__that_cannot_be_is_refused(void)
+static void config__invalid_is_refused(void)
 {
     const struct talk_config config = {.window = 64};
     struct talk talk;
@@ -549,23 +553,23 @@ int main(void)
         CASE(records__arrive_over_a_good_wire),
         CASE(records__arrive_over_bad_wires),
         CASE(records__share_frames),
-        CASE(overtaking__is_not_taken_for_loss),
-        CASE(loss__is_repaired_by_what_came_later),
-        CASE(loss__amid_overtaking_is_repaired_soon),
+        CASE(reordering__is_not_taken_for_loss),
+        CASE(loss__is_detected_by_later_frames),
+        CASE(loss__under_reordering_is_repaired_soon),
         CASE(numbers__wrap),
-        CASE(packets__end_with_the_incarnation),
-        CASE(start__late_meets_at_once),
-        CASE(stood_still__is_no_silence_of_the_other),
+        CASE(packets__last_number_ends_the_incarnation),
+        CASE(start__late_host_connects_at_once),
+        CASE(suspended__does_not_count_as_silence),
         CASE(restart__ends_the_old_incarnation),
-        CASE(restart__of_both_at_random_times),
-        CASE(silence__of_records_is_no_end),
-        CASE(cut__that_is_short_loses_nothing),
-        CASE(cut__that_is_long_is_a_new_incarnation),
-        CASE(window__full_takes_nothing_more),
-        CASE(sizes__are_the_less_of_both),
+        CASE(restart__both_at_random_times_connect),
+        CASE(silence__without_records_keeps_the_session),
+        CASE(cut__short_loses_nothing),
+        CASE(cut__long_starts_a_new_incarnation),
+        CASE(window__full_accepts_nothing),
+        CASE(sizes__are_the_smaller_of_both),
         CASE(frames__exhausted_are_waited_for),
-        CASE(frames__that_the_device_has_are_not_written),
-        CASE(config__that_cannot_be_is_refused),
+        CASE(frames__held_by_the_device_are_not_written),
+        CASE(config__invalid_is_refused),
         {NULL, NULL},
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stranger_test.c - who may take part: other keys, other cluster files, other versions, and frames
- * of strangers, made up, cut, changed or played again.
+ * stranger_test.c - which hosts may connect: other keys, cluster files and versions are refused,
+ * and so are forged, cut, changed and replayed frames.
  */
 #include "emu/hostlink/session/session.h"
 
@@ -18,7 +18,7 @@
 #define S    (1000 * MS)
 #define TAPS 4096u
 
-/* A talk with a third port for strangers, whose frames are kept; both ends are there. */
+/* A session pair plus a third port for strangers, which records all frames; both ends are up. */
 static void begin(struct talk *talk, bool keyed, uint64_t seed)
 {
     const struct talk_config config = {.keyed = keyed, .frames = 600, .silent_ns = S};
@@ -39,11 +39,11 @@ static uint64_t sum(const struct talk *talk, size_t offset)
 }
 #define SUM(talk, field) sum(talk, offsetof(struct emu_session_counts, field))
 
-/* Nothing has changed: all records are there, once, in the @incarnation-th life of both. */
+/* Nothing has changed: all records arrived once, in the @incarnation-th incarnation of both. */
 static void expect_done(struct talk *talk, uint64_t incarnation)
 {
     CU_ASSERT(talk_until_done(talk, 10 * S));
-    talk_for(talk, 10 * MS); /* what is under way still comes */
+    talk_for(talk, 10 * MS); /* frames in flight still arrive */
     CU_ASSERT_EQUAL(talk->end[0].wrong + talk->end[1].wrong, 0);
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(emu_session_incarnation(talk->end[i].session), incarnation);
@@ -60,8 +60,8 @@ static void expect_why(const struct talk *talk, uint32_t end, const char *has)
     }
 }
 
-/* Nobody meets anybody, and hardly a frame is sent. */
-static void expect_unmet(struct talk *talk)
+/* Neither end connects, and hardly a frame is sent. */
+static void expect_not_connected(struct talk *talk)
 {
     talk_for(talk, 5 * S);
     for (uint32_t i = 0; i < 2; i++) {
@@ -72,9 +72,9 @@ static void expect_unmet(struct talk *talk)
     CU_ASSERT(SUM(talk, frames_sent) < 100);
 }
 
-/* Who was refused in the place of the one that is there: that port, and why. */
-static void expect_knock(const struct emu_session *session, const struct emu_hostport *port,
-                         const char *has)
+/* @session refused a host that claimed the peer's identity: check the port and the reason. */
+static void expect_refused(const struct emu_session *session, const struct emu_hostport *port,
+                           const char *has)
 {
     const uint8_t *mac = port->mac;
     char who[200] = "", from[20];
@@ -95,10 +95,13 @@ static bool no_keys(void)
     return emu_auth_missing();
 }
 
-/* --- who is not met --------------------------------------------------------------------- */
+/* --- mismatched hosts ------------------------------------------------------------------- */
 
-/* Both know, and say, that the cluster files differ; with the right one the same end is met. */
-static void digest__that_differs_is_refused(void)
+/*
+ * Both ends detect and report that the cluster files differ; with the right file the same end
+ * connects.
+ */
+static void digest__mismatch_is_refused(void)
 {
     struct talk talk;
 
@@ -107,14 +110,14 @@ static void digest__that_differs_is_refused(void)
             break;
         begin(&talk, run, test_seed());
         expect_done(&talk, 1);
-        talk_go(&talk, 1); /* an old life, which ends when it has been silent */
+        talk_go(&talk, 1); /* an old incarnation, which ends by the silence limit */
         talk.end[1].config.digest[31] ^= 1;
         CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
         talk_for(&talk, 100 * MS);
         CU_ASSERT_EQUAL(emu_session_state(talk.end[1].session), EMU_SESSION_REFUSED);
         expect_why(&talk, 1, "another cluster file");
         CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_UP);
-        expect_knock(talk.end[0].session, wire_port(talk.wire, 1), "another cluster file");
+        expect_refused(talk.end[0].session, wire_port(talk.wire, 1), "another cluster file");
         talk_for(&talk, 2 * S);
         for (uint32_t i = 0; i < 2; i++) {
             CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_REFUSED);
@@ -132,15 +135,15 @@ static void digest__that_differs_is_refused(void)
     }
 }
 
-/* --- who is refused while others live --------------------------------------------------- */
+/* --- refused hosts beside a running session --------------------------------------------- */
 
 static void no_records(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     (void)ctx, (void)records, (void)bytes;
-    CU_FAIL("who is refused is told something");
+    CU_FAIL("a refused host receives no record");
 }
 
-/* As talk_for(), with the third one, who is at port 2. */
+/* As talk_for(), with the third host, which is at port 2. */
 static void third_for(struct talk *talk, struct emu_session *third, uint64_t ns)
 {
     struct emu_hostport *port = wire_port(talk->wire, 2);
@@ -157,8 +160,8 @@ static void third_for(struct talk *talk, struct emu_session *third, uint64_t ns)
     }
 }
 
-/* He says that he is @end, and has another cluster file. */
-static struct emu_session *third_come(struct talk *talk, uint32_t end)
+/* The third host claims to be @end, with another cluster file. */
+static struct emu_session *third_create(struct talk *talk, uint32_t end)
 {
     struct emu_session_config config = talk->end[end].config;
     struct emu_session *third;
@@ -170,10 +173,10 @@ static struct emu_session *third_come(struct talk *talk, uint32_t end)
 }
 
 /*
- * Two hosts talk, and somebody comes who says that he is one of them, with another cluster file:
- * he is refused and knows why, again and again; they go on in the life that they have.
+ * A third host claims to be one of two connected hosts but has another cluster file. It is refused
+ * again and again and learns why; the two keep their incarnation.
  */
-static void third__that_is_refused_ends_nothing(void)
+static void third__refused_ends_no_session(void)
 {
     const char *const none = NULL;
 
@@ -195,16 +198,19 @@ static void third__that_is_refused_ends_nothing(void)
             CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
         talk_for(&talk, 10 * MS);
         CU_ASSERT(!emu_session_impostor(talk.end[!end].session, why, sizeof why));
-        third = third_come(&talk, end);
+        third = third_create(&talk, end);
         third_for(&talk, third, 3 * S);
         CU_ASSERT_EQUAL(emu_session_state(third), EMU_SESSION_REFUSED);
         emu_session_why(third, why, sizeof why);
         CU_ASSERT_PTR_NOT_EQUAL(strstr(why, "another cluster file"), none);
         CU_ASSERT(talk_is_up(&talk));
-        expect_knock(talk.end[!end].session, wire_port(talk.wire, 2), "another cluster file");
+        expect_refused(talk.end[!end].session, wire_port(talk.wire, 2), "another cluster file");
         CU_ASSERT(!emu_session_impostor(talk.end[end].session, why, sizeof why));
         expect_done(&talk, 1);
-        /* One that is silent is not said to have been refused, nor does it count for the next. */
+        /*
+         * A host that is silent is not reported as refused, and does not count for the next
+         * refusal.
+         */
         emu_session_destroy(third);
         talk_go(&talk, end);
         talk_for(&talk, 2 * S);
@@ -217,8 +223,8 @@ static void third__that_is_refused_ends_nothing(void)
     }
 }
 
-/* He is there from the start, before them or with them: they meet all the same, and once. */
-static void third__that_is_refused_keeps_nobody_from_meeting(void)
+/* The third host is present before or from the start: the two connect all the same, and once. */
+static void third__refused_does_not_prevent_a_session(void)
 {
     uint64_t state = test_seed();
 
@@ -234,7 +240,7 @@ static void third__that_is_refused_keeps_nobody_from_meeting(void)
         talk.end[0].limit = talk.end[1].limit = 100;
         for (uint32_t i = 0; i < 3; i++)
             wire_faults(talk.wire, i)->delay_ns = test_draw(&state, 1, 2 * MS);
-        third = third_come(&talk, end);
+        third = third_create(&talk, end);
         CU_ASSERT_EQUAL_FATAL(talk_come(&talk, !end), 0);
         third_for(&talk, third, test_draw(&state, 0, 30 * MS));
         CU_ASSERT_EQUAL_FATAL(talk_come(&talk, end), 0);
@@ -248,10 +254,10 @@ static void third__that_is_refused_keeps_nobody_from_meeting(void)
 }
 
 /*
- * What he said is played again by one without the key, when he is gone, and so is the other host:
- * nobody is refused for that, and the other host is met when it comes.
+ * A host without the key replays the third host's frames after that host and the peer have gone.
+ * The replay is not reported as a refusal, and the peer connects when it comes.
  */
-static void third__that_is_played_again_is_nobody(void)
+static void third__replayed_is_ignored(void)
 {
     const struct talk_config config = {.ports = 3, .frames = 600, .silent_ns = S};
     uint32_t said = 0;
@@ -264,7 +270,7 @@ static void third__that_is_played_again_is_nobody(void)
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
     talk_for(&talk, 10 * MS);
-    third = third_come(&talk, 1);
+    third = third_create(&talk, 1);
     third_for(&talk, third, 100 * MS);
     emu_session_destroy(third);
     talk_go(&talk, 1);
@@ -286,7 +292,7 @@ static void third__that_is_played_again_is_nobody(void)
 
 /* --- keys and checks ----------------------------------------------------------------------- */
 
-static void key__that_differs_meets_nobody(void)
+static void key__mismatch_prevents_a_session(void)
 {
     uint8_t key[EMU_AUTH_KEY_BYTES] = "another key";
     const struct talk_config config = {.keyed = true};
@@ -298,7 +304,7 @@ static void key__that_differs_meets_nobody(void)
     talk.end[1].config.key = key;
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
-    expect_unmet(&talk);
+    expect_not_connected(&talk);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT(emu_count_read(&talk_counts(&talk, i)->forged) > 0);
         expect_why(&talk, i, "same key");
@@ -306,7 +312,7 @@ static void key__that_differs_meets_nobody(void)
     talk_destroy(&talk);
 }
 
-static void key__at_one_end_meets_nobody(void)
+static void key__at_one_end_prevents_a_session(void)
 {
     const struct talk_config config = {.keyed = true};
     struct talk talk;
@@ -317,13 +323,13 @@ static void key__at_one_end_meets_nobody(void)
     talk.end[1].config.key = NULL;
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
-    expect_unmet(&talk);
+    expect_not_connected(&talk);
     expect_why(&talk, 0, "the other host has no key");
     expect_why(&talk, 1, "the other host has a key");
     talk_destroy(&talk);
 }
 
-/* Without libsodium a key is refused, and why is said; with it, it is not. */
+/* Without libsodium a key is refused with the reason; with libsodium it is accepted. */
 static void key__is_refused_without_a_library(void)
 {
     const struct talk_config config = {.keyed = true};
@@ -334,8 +340,8 @@ static void key__is_refused_without_a_library(void)
     talk_destroy(&talk);
 }
 
-/* The check that both have is taken, whichever end lacks the better one. */
-static void check__is_one_that_both_have(void)
+/* Both ends use the best check that both support, whichever end lacks the better one. */
+static void check__is_the_best_of_both(void)
 {
     if (no_keys())
         return;
@@ -365,8 +371,7 @@ static void check__is_one_that_both_have(void)
             data++;
             if (run)
                 CU_ASSERT_EQUAL(header.check, EMU_AUTH_CHACHA);
-            CU_ASSERT(
-                !(header.to_mac[0] & 1)); /* to that port alone: the handshake told its address */
+            CU_ASSERT(!(header.to_mac[0] & 1)); /* unicast: the address is known by now */
         }
         CU_ASSERT(data > 20);
         talk_destroy(&talk);
@@ -375,7 +380,7 @@ static void check__is_one_that_both_have(void)
 
 /* --- strangers ---------------------------------------------------------------------------- */
 
-/* A frame of a stranger that knows all but the key, and makes the CRC right. */
+/* A frame of a stranger that knows everything but the key, with a correct CRC. */
 static uint32_t made_up(uint8_t *to, const struct talk *talk, struct emu_frame *header)
 {
     const struct emu_frame_offer offer = {.frame_bytes = 1514, .window = 64, .checks = ~0u};
@@ -418,8 +423,8 @@ static bool last_of(const struct talk *talk, uint8_t kind, struct emu_frame *ret
     return found;
 }
 
-/* Frames of all kinds with all numbers right, and a CRC in the place of the tag. */
-static void stranger__without_the_key_changes_nothing(void)
+/* Frames of all kinds with all numbers right, and a CRC instead of the tag. */
+static void stranger__without_the_key_has_no_effect(void)
 {
     uint64_t state = test_seed(), before;
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
@@ -451,8 +456,10 @@ static void stranger__without_the_key_changes_nothing(void)
     talk_destroy(&talk);
 }
 
-/* Frames cut anywhere, with a bit flipped anywhere, of another fabric or host: with a key, and
- * without, where no CRC fits them. */
+/*
+ * Frames truncated anywhere, with a bit flipped anywhere, or of another fabric or host: with a key,
+ * and without one where the CRC does not match.
+ */
 static void frames__changed_are_counted_and_dropped(void)
 {
     uint64_t state = test_seed();
@@ -489,9 +496,10 @@ static void frames__changed_are_counted_and_dropped(void)
 }
 
 /*
- * All frames of this life played again, many times, and late: doubles, and no sign of life either.
+ * All frames of this incarnation replayed many times, and late: they count as duplicates, and do
+ * not keep the session alive.
  */
-static void frames__played_again_change_nothing(void)
+static void frames__replayed_have_no_effect(void)
 {
     for (uint32_t run = 0; run < 2; run++) {
         struct talk talk;
@@ -507,7 +515,7 @@ static void frames__played_again_change_nothing(void)
         }
         expect_done(&talk, 1);
         CU_ASSERT(SUM(&talk, doubles) > 100);
-        /* The other host is gone, and somebody plays what it said: that is found out. */
+        /* The peer is gone and its frames are replayed: the session still ends. */
         talk_go(&talk, 1);
         for (uint32_t round = 0; round < 30; round++) {
             talk_for(&talk, 100 * MS);
@@ -522,8 +530,8 @@ static void frames__played_again_change_nothing(void)
     }
 }
 
-/* Frames of an earlier life, handshake and all, in a later one. */
-static void frames__of_an_earlier_incarnation_change_nothing(void)
+/* Frames of an earlier incarnation, handshake included, replayed in a later one. */
+static void frames__of_an_earlier_incarnation_have_no_effect(void)
 {
     for (uint32_t run = 0; run < 2; run++) {
         uint32_t old = 0;
@@ -557,8 +565,8 @@ static void frames__of_an_earlier_incarnation_change_nothing(void)
     }
 }
 
-/* Packets from long before the newest are dropped, though their frames' numbers look new. */
-static void packets__from_long_ago_are_dropped(void)
+/* Packets far behind the newest are dropped, even in frames with new numbers. */
+static void packets__far_behind_are_dropped(void)
 {
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header;
@@ -584,8 +592,10 @@ static void packets__from_long_ago_are_dropped(void)
     talk_destroy(&talk);
 }
 
-/* Without a key a stranger can say what it likes; what cannot be is counted, and nothing breaks. */
-static void acks__of_what_was_never_sent_are_malformed(void)
+/*
+ * Without a key a stranger can forge anything; impossible values are counted, and nothing breaks.
+ */
+static void acks__of_unsent_packets_are_malformed(void)
 {
     static const uint32_t beyond[] = {1, 2, 63, 64, 65, 1000, INT32_MAX};
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
@@ -594,7 +604,7 @@ static void acks__of_what_was_never_sent_are_malformed(void)
 
     begin(&talk, false, test_seed());
     expect_done(&talk, 1);
-    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_ACK, &header)); /* it acknowledges all */
+    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_ACK, &header)); /* it acknowledges everything */
     for (uint32_t i = 0; i < 2 * sizeof beyond / sizeof beyond[0]; i++) {
         struct emu_frame made = header;
         uint64_t before = emu_count_read(&talk_counts(&talk, 0)->malformed);
@@ -615,10 +625,10 @@ static void acks__of_what_was_never_sent_are_malformed(void)
 }
 
 /*
- * A host that acknowledges a packet that was never sent, and then nothing, does not make us send
- * all frames again and again: the oldest alone is, after time-outs that grow.
+ * A host that acknowledges a packet that was never sent, and then nothing, does not make us
+ * retransmit all frames again and again: only the oldest is, with growing time-outs.
  */
-static void acks__of_a_packet_that_was_never_sent_make_nothing_lost(void)
+static void acks__of_an_unsent_packet_lose_nothing(void)
 {
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header;
@@ -643,8 +653,8 @@ static void acks__of_a_packet_that_was_never_sent_make_nothing_lost(void)
     talk_destroy(&talk);
 }
 
-/* The other host speaks another version: both would know what to say of it. */
-static void version__that_differs_is_refused(void)
+/* The peer uses another version, and both ends report it. */
+static void version__mismatch_is_refused(void)
 {
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame hello, reply = {.kind = EMU_FRAME_REPLY, .mine = 77, .version = 9};
@@ -660,7 +670,7 @@ static void version__that_differs_is_refused(void)
     frame.bytes = wire_tapped(talk.wire, 0)->bytes;
     CU_ASSERT_FATAL(emu_frame_parse(&frame, &hello));
     CU_ASSERT_EQUAL(hello.kind, EMU_FRAME_HELLO);
-    reply.yours = hello.mine + 1; /* not what we said: a stranger that has not heard us */
+    reply.yours = hello.mine + 1; /* does not echo our number: a stranger that has not heard us */
     wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &reply));
     talk_for(&talk, MS);
     CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_CONNECTING);
@@ -672,8 +682,8 @@ static void version__that_differs_is_refused(void)
     talk_destroy(&talk);
 }
 
-/* Whose a frame is, before any session looks at it. */
-static void peek__reports_ours_from_others(void)
+/* peek() tells which fabric a frame belongs to before a session reads it. */
+static void peek__tells_own_frames_from_others(void)
 {
     uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header = {.kind = EMU_FRAME_HELLO, .mine = 1, .version = EMU_FRAME_VERSION};
@@ -706,23 +716,23 @@ static void peek__reports_ours_from_others(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(digest__that_differs_is_refused),
-        CASE(third__that_is_refused_ends_nothing),
-        CASE(third__that_is_refused_keeps_nobody_from_meeting),
-        CASE(third__that_is_played_again_is_nobody),
-        CASE(key__that_differs_meets_nobody),
-        CASE(key__at_one_end_meets_nobody),
+        CASE(digest__mismatch_is_refused),
+        CASE(third__refused_ends_no_session),
+        CASE(third__refused_does_not_prevent_a_session),
+        CASE(third__replayed_is_ignored),
+        CASE(key__mismatch_prevents_a_session),
+        CASE(key__at_one_end_prevents_a_session),
         CASE(key__is_refused_without_a_library),
-        CASE(check__is_one_that_both_have),
-        CASE(stranger__without_the_key_changes_nothing),
+        CASE(check__is_the_best_of_both),
+        CASE(stranger__without_the_key_has_no_effect),
         CASE(frames__changed_are_counted_and_dropped),
-        CASE(frames__played_again_change_nothing),
-        CASE(frames__of_an_earlier_incarnation_change_nothing),
-        CASE(packets__from_long_ago_are_dropped),
-        CASE(acks__of_what_was_never_sent_are_malformed),
-        CASE(acks__of_a_packet_that_was_never_sent_make_nothing_lost),
-        CASE(version__that_differs_is_refused),
-        CASE(peek__reports_ours_from_others),
+        CASE(frames__replayed_have_no_effect),
+        CASE(frames__of_an_earlier_incarnation_have_no_effect),
+        CASE(packets__far_behind_are_dropped),
+        CASE(acks__of_unsent_packets_are_malformed),
+        CASE(acks__of_an_unsent_packet_lose_nothing),
+        CASE(version__mismatch_is_refused),
+        CASE(peek__tells_own_frames_from_others),
         {NULL, NULL},
     };
 

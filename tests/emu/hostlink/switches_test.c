@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switches_test.c - one network of crosspoint switches over two hosts: cables between switches of
- * one host are local, the others go by a host link; each kind of credits.
+ * switches_test.c - one network of crosspoint switches on two hosts, for each kind of credits:
+ * cables between switches of one host are local, the others use a host link.
  */
 #include <string.h>
 
@@ -18,13 +18,13 @@
 #define PATIENCE_NS UINT64_C(20000000000)
 #define ENTRIES     200u /* from each node */
 
-/* A node: sends to all in turn, takes what comes, sometimes late. */
-struct peg {
+/* A node: sends to all others in rotation and takes arriving entries, sometimes late. */
+struct test_node {
     struct emu_dev dev;
     struct emu_tx tx;
     struct emu_rx rx;
     uint32_t sent, got, wrong;
-    uint32_t from[NODES]; /* entries that came, by source */
+    uint32_t from[NODES]; /* entries received, by source */
 };
 
 struct spread {
@@ -35,13 +35,13 @@ struct spread {
     struct emu_worker *worker[2];
     struct emu_hostlink *link[2];
     struct switch_dev *sw[SWITCHES];
-    struct peg *peg[NODES];
+    struct test_node *peg[NODES];
     uint32_t crossing;
-    uint32_t depth; /* entries that far devices hold besides */
+    uint32_t depth; /* credits that remote devices add */
     uint64_t now_ns, random;
 };
 
-static uint32_t peg_step(struct emu_dev *dev, uint64_t until_ps)
+static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
     emu_dev_take(dev, EMU_EVENT_DATA);
@@ -59,7 +59,7 @@ static uint64_t spread_random(void *ctx)
     return test_random(ctx);
 }
 
-/* Host of a switch: nodes are where their switches are. */
+/* The host of switch @s. A node is on its switch's host. */
 static uint32_t host_of(const struct spread *w, uint32_t s)
 {
     return s % 2 ? 0 : w->graph->switches > 1;
@@ -74,20 +74,20 @@ static void join_local(struct emu_tx *tx, struct emu_dev *from, uint8_t from_por
                           0);
 }
 
-static void plug_peg(struct spread *w, uint32_t n)
+static void plug_node(struct spread *w, uint32_t n)
 {
     const struct topo_link *at = &w->graph->node[n].link[0];
     struct emu_dev *sw = switch_emu_dev(w->sw[at->sw]);
-    struct peg *peg = w->peg[n] = fixture_zeros(sizeof *peg);
+    struct test_node *peg = w->peg[n] = fixture_zeros(sizeof *peg);
 
-    emu_dev_init(&peg->dev, w->worker[host_of(w, at->sw)], peg_step);
+    emu_dev_init(&peg->dev, w->worker[host_of(w, at->sw)], node_step);
     join_local(&peg->tx, &peg->dev, 0, switch_rx(w->sw[at->sw], at->port), sw, at->port,
                &w->profile);
     join_local(switch_tx(w->sw[at->sw], at->port), sw, at->port, &peg->rx, &peg->dev, 0,
                &w->profile);
 }
 
-/* With link-level retry it is on the last step of cables that cross, and nowhere else here. */
+/* Link-level retry is enabled on the last step of cables between hosts, and nowhere else here. */
 static struct emu_intake *retry_end(struct spread *w, uint32_t s, uint32_t port)
 {
     struct emu_intake *intake = NULL;
@@ -99,7 +99,9 @@ static struct emu_intake *retry_end(struct spread *w, uint32_t s, uint32_t port)
     return intake;
 }
 
-/* Cables that cross are numbered as they are met; both ways of one are one cable. */
+/*
+ * Cables between hosts are numbered in the order of the walk; both directions of one are one cable.
+ */
 static void plug_switch(struct spread *w, uint32_t s)
 {
     for (uint32_t p = 0; p < w->graph->ports; p++) {
@@ -196,7 +198,7 @@ static void spread_open(struct spread *w, const char *spec, const char *set, uin
     for (uint32_t s = 0; s < w->graph->switches; s++)
         plug_switch(w, s);
     for (uint32_t n = 0; n < w->graph->nodes; n++)
-        plug_peg(w, n);
+        plug_node(w, n);
 }
 
 static void spread_close(struct spread *w)
@@ -216,9 +218,9 @@ static void spread_close(struct spread *w)
     topo_free(w->graph);
 }
 
-static void peg_send(struct spread *w, uint32_t n)
+static void node_send(struct spread *w, uint32_t n)
 {
-    struct peg *peg = w->peg[n];
+    struct test_node *peg = w->peg[n];
     struct emu_pool_cache *cache = &peg->dev.worker->cache;
     struct emu_entry entry = {.hdr = {.src = n,
                                       .dst = (n + 1 + peg->sent) % w->graph->nodes,
@@ -237,9 +239,9 @@ static void peg_send(struct spread *w, uint32_t n)
     peg->sent++;
 }
 
-static bool peg_take(struct spread *w, uint32_t n)
+static bool node_take(struct spread *w, uint32_t n)
 {
-    struct peg *peg = w->peg[n];
+    struct test_node *peg = w->peg[n];
     struct emu_pool_cache *cache = &peg->dev.worker->cache;
     const struct emu_entry *entry = emu_rx_front(&peg->rx, 0);
     uint32_t word = 0, src;
@@ -271,8 +273,8 @@ static void spread_step(struct spread *w)
             uint64_t draw = test_random(&w->random);
 
             for (uint32_t i = draw % 4; i; i--)
-                peg_send(w, n);
-            for (uint32_t i = (draw >> 8) % 4; i && peg_take(w, n); i--)
+                node_send(w, n);
+            for (uint32_t i = (draw >> 8) % 4; i && node_take(w, n); i--)
                 ;
         }
     for (uint32_t host = 0; host < 2; host++)
@@ -288,7 +290,7 @@ static uint32_t spread_got(const struct spread *w)
     return got;
 }
 
-/* Credits of all switches add up, and those of the cables that cross do at both ends. */
+/* Credits of all switches are conserved, and those of cables between hosts agree at both ends. */
 static void spread_check(struct spread *w)
 {
     for (uint32_t s = 0; s < w->graph->switches; s++) {
@@ -307,14 +309,17 @@ static void spread_check(struct spread *w)
     }
 }
 
-/* Each node has what was sent to it. Returns entries from the other host to nodes of @host. */
-static uint32_t all_as_sent(const struct spread *w, uint32_t host)
+/*
+ * Each node received every entry sent to it. Returns the entries from the other host to nodes of
+ * @host.
+ */
+static uint32_t all_received(const struct spread *w, uint32_t host)
 {
     uint32_t nodes = w->graph->nodes, crossed = 0;
 
     for (uint32_t src = 0; src < nodes; src++)
         for (uint32_t dst = 0; dst < nodes; dst++) {
-            uint32_t first = (dst + nodes - src - 1) % nodes; /* the first that it sends there */
+            uint32_t first = (dst + nodes - src - 1) % nodes; /* the first entry from src to dst */
             uint32_t sent = first < ENTRIES ? (ENTRIES - first + nodes - 1) / nodes : 0;
 
             CU_ASSERT_EQUAL(w->peg[dst]->from[src], sent);
@@ -340,14 +345,14 @@ static void traffic_crosses(const char *spec, const char *set, uint64_t seed)
     }
     CU_ASSERT_EQUAL(spread_got(&w), all);
     for (uint32_t i = 0; i < 200; i++)
-        spread_step(&w); /* credits come home */
+        spread_step(&w); /* all credits return */
     spread_check(&w);
     for (uint32_t n = 0; n < w.graph->nodes; n++)
         CU_ASSERT_EQUAL(w.peg[n]->wrong, 0);
     for (uint32_t host = 0; host < 2; host++) {
         CU_ASSERT_EQUAL(emu_pool_out(w.pool[host], w.worker[host]->cache.count), 0);
         CU_ASSERT_TRUE(emu_count_read(&emu_hostlink_counts(w.link[host], 0)->entries_received) >=
-                       all_as_sent(&w, host));
+                       all_received(&w, host));
     }
     spread_close(&w);
 }
@@ -376,14 +381,14 @@ static void credits__of_buffers_at_inputs(void)
     traffic_crosses_seeds("buffers=input_xpoint");
 }
 
-static void credits__that_are_few(void)
+static void credits__scarce(void)
 {
     traffic_crosses_seeds("raw_xpoint_slots=2");
 }
 
 /* --- faults ------------------------------------------------------------------------- */
 
-/* The first cable that crosses, at the switch that has the higher number. */
+/* The first cable between hosts, at the switch with the higher number. */
 static struct switch_dev *first_crossing(const struct spread *w, uint32_t *port)
 {
     for (uint32_t s = 0; s < w->graph->switches; s++)
@@ -399,11 +404,11 @@ static struct switch_dev *first_crossing(const struct spread *w, uint32_t *port)
 }
 
 /*
- * @what happens to every fifth of @packets on a cable from the other host, of a profile with @set.
- * Returns how often.
+ * Injects @what into every fifth of @packets on a cable from the other host, with a profile that
+ * sets @set. Returns the number of hits.
  */
-static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const char *set,
-                             bool checks, uint64_t seed)
+static uint64_t inject_faults(enum emu_fault_what what, uint32_t packets, const char *set,
+                              bool checks, uint64_t seed)
 {
     const struct emu_fault_rule rule = {.what = what,
                                         .rate = EMU_FAULT_ONE / 5,
@@ -418,7 +423,7 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const c
     struct switch_dev *sw;
     struct spread w;
     uint32_t port = 0, all;
-    uint64_t hits, until_ns = set ? emu_now_ns() + PATIENCE_NS : 0; /* a time-out is waited for */
+    uint64_t hits, until_ns = set ? emu_now_ns() + PATIENCE_NS : 0; /* time-outs take a while */
 
     spread_open(&w, "kary:2,2", set, seed);
     sw = first_crossing(&w, &port);
@@ -451,23 +456,27 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const c
     return hits;
 }
 
-/* What faults do to a cable from another host is what they do to any without link-level retry. */
-static void faults__on_a_cable_between_hosts_are_no_lies_of_the_other(void)
+/*
+ * A fault on a cable from another host has the same effect as on a local cable without link-level
+ * retry; it is not taken for an invalid record.
+ */
+static void faults__between_hosts_are_not_taken_for_invalid_records(void)
 {
     uint64_t random = test_seed(), hits[3] = {0};
 
     for (uint32_t i = 0; i < 6; i++) {
-        hits[0] += faults_stand(EMU_FAULT_LOSE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
-        hits[1] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
+        hits[0] += inject_faults(EMU_FAULT_LOSE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
+        hits[1] +=
+            inject_faults(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
         hits[2] +=
-            faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, NULL, false, test_random(&random));
+            inject_faults(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, NULL, false, test_random(&random));
     }
     for (uint32_t i = 0; i < 3; i++)
         CU_ASSERT_TRUE(hits[i] > 0);
 }
 
-/* With link-level retry all of them come, once each, and the accounts of both hosts hold. */
-static void retry__repairs_the_last_step_of_a_cable_between_hosts(void)
+/* With link-level retry all entries arrive once, and the credits of both hosts are conserved. */
+static void retry__repairs_the_last_step_between_hosts(void)
 {
     static const enum emu_fault_what what[] = {EMU_FAULT_LOSE, EMU_FAULT_DOUBLE,
                                                EMU_FAULT_FLIP_ANY};
@@ -475,8 +484,8 @@ static void retry__repairs_the_last_step_of_a_cable_between_hosts(void)
 
     traffic_crosses_seeds("link_retry=go_back_n");
     for (uint32_t i = 0; i < 9; i++)
-        CU_ASSERT_TRUE(faults_stand(what[i % 3], EMU_FAULT_HEAD, "link_retry=go_back_n", true,
-                                    test_random(&random)) > 0);
+        CU_ASSERT_TRUE(inject_faults(what[i % 3], EMU_FAULT_HEAD, "link_retry=go_back_n", true,
+                                     test_random(&random)) > 0);
 }
 
 int main(void)
@@ -485,9 +494,9 @@ int main(void)
         CASE(credits__of_rows),
         CASE(credits__of_a_counter),
         CASE(credits__of_buffers_at_inputs),
-        CASE(credits__that_are_few),
-        CASE(faults__on_a_cable_between_hosts_are_no_lies_of_the_other),
-        CASE(retry__repairs_the_last_step_of_a_cable_between_hosts),
+        CASE(credits__scarce),
+        CASE(faults__between_hosts_are_not_taken_for_invalid_records),
+        CASE(retry__repairs_the_last_step_between_hosts),
         {NULL, NULL}};
 
     return test_run("switches", cases);

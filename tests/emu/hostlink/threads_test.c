@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads_test.c - two devices on two threads, joined by sockets: each wakes the other, on clocks
- * raw and real, and sleeps while there is nothing to do.
+ * threads_test.c - two devices on two threads, joined by sockets, on clocks raw and real: each
+ * wakes the other, and sleeps while idle.
  */
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include "tests/fixtures/hostlink/lane.h"
 #include "tests/fixtures/fixture.h"
 
-#define HANG_LOOKS 600000u /* of 100 us: a hang, not a slow host */
-#define ENTRIES    2000u
-#define BURSTS     20u
+#define HANG_CHECKS 600000u /* times 100 us: a hang, not a slow host */
+#define ENTRIES     2000u
+#define BURSTS      20u
 
 static uint64_t seen(const struct duo *h)
 {
@@ -26,7 +26,7 @@ static uint64_t seen(const struct duo *h)
 
 static bool comes_up(const struct duo *h)
 {
-    for (uint32_t looks = 0; looks < HANG_LOOKS; looks++) {
+    for (uint32_t looks = 0; looks < HANG_CHECKS; looks++) {
         if (emu_hostlink_phase(h->host[0].link, 0) == EMU_HOSTLINK_UP &&
             emu_hostlink_phase(h->host[1].link, 0) == EMU_HOSTLINK_UP)
             return true;
@@ -49,7 +49,9 @@ static void threads_stop(struct duo *h, struct emu_thread **thread)
     fixture_threads_stop(thread, worker, 2);
 }
 
-/* All ends of both hosts send @more, and are told so. Threads are held meanwhile. */
+/*
+ * All ends of both hosts send @entries more, and are signalled. Both threads are stopped meanwhile.
+ */
 static void more(struct duo *h, struct emu_thread **thread, uint64_t entries)
 {
     for (uint32_t host = 0; host < 2; host++)
@@ -64,16 +66,16 @@ static void more(struct duo *h, struct emu_thread **thread, uint64_t entries)
         emu_thread_resume(thread[host]);
 }
 
-static bool all_come(const struct duo *h, uint64_t entries)
+static bool all_arrive(const struct duo *h, uint64_t entries)
 {
-    for (uint32_t looks = 0; looks < HANG_LOOKS && seen(h) < entries; looks++)
+    for (uint32_t looks = 0; looks < HANG_CHECKS && seen(h) < entries; looks++)
         usleep(100);
     return seen(h) >= entries;
 }
 
 /*
- * Bursts with sleeps between them; who is not woken when something comes, or when a socket that was
- * full takes frames again, hangs here.
+ * Bursts with sleeps between them. A thread that is not woken when a frame arrives, or when a full
+ * socket accepts frames again, hangs here.
  */
 static void threads__wake_each_other(enum emu_clock_mode mode, uint32_t kind)
 {
@@ -90,15 +92,15 @@ static void threads__wake_each_other(enum emu_clock_mode mode, uint32_t kind)
     threads_start(&h, thread);
     for (uint32_t burst = 1; burst <= BURSTS; burst++) {
         more(&h, thread, ENTRIES / BURSTS);
-        if (burst % 2) /* packets may be longer than what is left of a limit */
-            CU_ASSERT_TRUE_FATAL(all_come(&h, (uint64_t)burst * 2 * 5 * (ENTRIES / BURSTS)));
+        if (burst % 2) /* packets may exceed the remaining limit */
+            CU_ASSERT_TRUE_FATAL(all_arrive(&h, (uint64_t)burst * 2 * 5 * (ENTRIES / BURSTS)));
         usleep((useconds_t)(test_random(&random) % 3000));
     }
-    CU_ASSERT_TRUE(all_come(&h, (uint64_t)2 * 5 * ENTRIES));
+    CU_ASSERT_TRUE(all_arrive(&h, (uint64_t)2 * 5 * ENTRIES));
     if (mode == EMU_CLOCK_REAL) {
         struct emu_hostlink_clock clock = emu_hostlink_clock(h.host[0].link, 0);
 
-        for (uint32_t looks = 0; looks < HANG_LOOKS && !clock.known; looks++) {
+        for (uint32_t looks = 0; looks < HANG_CHECKS && !clock.known; looks++) {
             usleep(100);
             clock = emu_hostlink_clock(h.host[0].link, 0);
         }
@@ -108,7 +110,7 @@ static void threads__wake_each_other(enum emu_clock_mode mode, uint32_t kind)
     CU_ASSERT_EQUAL(duo_wrong(&h), 0);
     for (uint32_t host = 0; host < 2; host++) {
         CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&h, host)->cuts), 0);
-        if (mode == EMU_CLOCK_REAL) { /* one clock is both hosts': its offset is 0 */
+        if (mode == EMU_CLOCK_REAL) { /* both hosts share one clock: the offset is 0 */
             const struct emu_hostlink_clock clock = emu_hostlink_clock(h.host[host].link, 0);
 
             CU_ASSERT_TRUE(!clock.known || (uint64_t)llabs(clock.offset_ns) <= clock.error_ns + 2);
@@ -130,10 +132,11 @@ static void threads__on_clock_real(void)
 }
 
 /*
- * An idle host link keeps nobody awake: for each frame that comes or goes, as signs of life, its
- * worker takes no more passes than whoever waits takes before it sleeps (wait.h), and some.
+ * An idle host link does not keep its worker awake: for each frame sent or received, keep-alive
+ * included, the worker takes at most the passes that any waiter takes before it sleeps (wait.h),
+ * plus some.
  */
-static void threads__sleep_while_there_is_nothing(void)
+static void threads__sleep_while_idle(void)
 {
     const struct emu_hostlink_port_counts *counts;
     const struct emu_session_counts *session;
@@ -146,7 +149,7 @@ static void threads__sleep_while_there_is_nothing(void)
     counts = emu_hostlink_port_counts(h.host[0].link);
     session = emu_session_counts(emu_hostlink_session(h.host[0].link, 0));
     came = emu_count_read(&counts->frames);
-    for (uint32_t looks = 0; looks < HANG_LOOKS && emu_count_read(&counts->frames) < came + 5;
+    for (uint32_t looks = 0; looks < HANG_CHECKS && emu_count_read(&counts->frames) < came + 5;
          looks++)
         usleep(100);
     threads_stop(&h, thread);
@@ -161,7 +164,7 @@ int main(void)
 {
     static const struct test_case cases[] = {CASE(threads__on_clock_raw),
                                              CASE(threads__on_clock_real),
-                                             CASE(threads__sleep_while_there_is_nothing),
+                                             CASE(threads__sleep_while_idle),
                                              {NULL, NULL}};
 
     return test_run("threads", cases);

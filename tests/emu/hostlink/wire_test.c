@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_test.c - the records of host links: what is written is read as the same, and what is not as
- * it should be is refused.
+ * wire_test.c - the wire format of host link records: decoding inverts encoding, and invalid
+ * records are refused.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define CABLES 5u
 #define ROUNDS 4000u
 
-/* A record, and what lies in its frame. */
+/* A record and its encoding. */
 struct written {
     struct emu_hostlink_record record;
     uint8_t own[EMU_HDR_BYTES];
@@ -105,8 +105,8 @@ static bool same(const struct emu_hostlink_record *a, const struct emu_hostlink_
     }
 }
 
-/* Records of all kinds, as long as they may be, and not a byte is looked at beyond them. */
-static void records__are_read_as_they_were_written(void)
+/* Records of all kinds at maximum length; no byte beyond them is read. */
+static void records__decode_to_the_original(void)
 {
     uint64_t random = test_seed();
 
@@ -136,7 +136,7 @@ static void records__are_read_as_they_were_written(void)
     }
 }
 
-/* A record of each kind with a byte that must not be there, or a number that cannot be. */
+/* A record of each kind with one byte that must be zero, or an impossible number. */
 static void records__malformed_ones_are_refused(void)
 {
     static const struct {
@@ -177,7 +177,7 @@ static void records__malformed_ones_are_refused(void)
         wire[wrong[i].at] = wrong[i].value;
         CU_ASSERT_EQUAL(emu_hostlink_parse(wire, sizeof wire, CABLES, &back), 0);
     }
-    /* a payload longer than a segment's, and a bunch of control bytes longer than it may be */
+    /* a payload longer than a segment's, and too many control bytes */
     memset(wire, 0, sizeof wire);
     wire[0] = EMU_HOSTLINK_ENTRY;
     wire[1] = 1;
@@ -189,7 +189,7 @@ static void records__malformed_ones_are_refused(void)
 
 int main(void)
 {
-    static const struct test_case cases[] = {CASE(records__are_read_as_they_were_written),
+    static const struct test_case cases[] = {CASE(records__decode_to_the_original),
                                              CASE(records__malformed_ones_are_refused),
                                              {NULL, NULL}};
 

@@ -225,7 +225,7 @@ static bool agrees_with_model(unsigned op, unsigned type, size_t count, size_t s
            elements_equal(type, acc + skew, want, count);
 }
 
-static void emu_combine_aggregate__agrees_with_the_model(void)
+static void emu_combine_fold__agrees_with_the_model(void)
 {
     static const size_t counts[] = {0, 1, 7, MOST};
     uint64_t random = test_seed();
@@ -271,7 +271,7 @@ static void emu_combine_ok__refuses_the_unknown(void)
  * For every value that a header can carry, and some more: only operations and types in the table
  * have an effect.
  */
-static void emu_combine_aggregate__refuses_what_is_not_in_the_table(void)
+static void emu_combine_fold__refuses_what_is_not_in_the_table(void)
 {
     const unsigned remote[] = {256, 65536, UINT32_MAX};
     uint8_t acc[ELEMENT_BYTES], in[sizeof acc], was[sizeof acc];
@@ -310,7 +310,7 @@ static void emu_type_bytes__agrees_with_sizeof(void)
     CU_ASSERT_EQUAL(emu_type_bytes(UINT32_MAX), 0);
 }
 
-static void emu_combine_aggregate__integers_wrap(void)
+static void emu_combine_fold__integers_wrap(void)
 {
     int32_t a = INT32_MAX, one = 1, low = INT32_MIN, minus = -1;
     int64_t a64 = INT64_MIN, minus64 = -1;
@@ -332,7 +332,7 @@ static void emu_combine_aggregate__integers_wrap(void)
     CU_ASSERT_EQUAL(a8, 127);
 }
 
-static void emu_combine_aggregate__logic_gives_0_or_1(void)
+static void emu_combine_fold__logic_gives_0_or_1(void)
 {
     int32_t and = 6, or = 0, xor = 6, eight = 8;
 
@@ -344,7 +344,7 @@ static void emu_combine_aggregate__logic_gives_0_or_1(void)
     CU_ASSERT_EQUAL(xor, 0);
 }
 
-static void emu_combine_aggregate__ties_go_to_the_smaller_index(void)
+static void emu_combine_fold__ties_go_to_the_smaller_index(void)
 {
     struct {
         double value;
@@ -364,7 +364,7 @@ static void emu_combine_aggregate__ties_go_to_the_smaller_index(void)
 }
 
 /* Neither NaN nor signed zeros are totally ordered: a op b must be exactly (a < b ? a : b). */
-static void emu_combine_aggregate__keeps_operand_order_of_floats(void)
+static void emu_combine_fold__keeps_operand_order_of_floats(void)
 {
     double nan_first[] = {NAN, 1, 0.0, -0.0}, other[] = {1, NAN, -0.0, 0.0};
 
@@ -388,16 +388,16 @@ static void emu_combine_aggregate__keeps_operand_order_of_floats(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(emu_combine_aggregate__agrees_with_the_model),
+        CASE(emu_combine_fold__agrees_with_the_model),
         CASE(emu_combine_ok__follows_mpi),
         CASE(emu_combine_ok__refuses_the_unknown),
-        CASE(emu_combine_aggregate__refuses_what_is_not_in_the_table),
+        CASE(emu_combine_fold__refuses_what_is_not_in_the_table),
         CASE(emu_combine_takes__whole_elements_only),
         CASE(emu_type_bytes__agrees_with_sizeof),
-        CASE(emu_combine_aggregate__integers_wrap),
-        CASE(emu_combine_aggregate__logic_gives_0_or_1),
-        CASE(emu_combine_aggregate__ties_go_to_the_smaller_index),
-        CASE(emu_combine_aggregate__keeps_operand_order_of_floats),
+        CASE(emu_combine_fold__integers_wrap),
+        CASE(emu_combine_fold__logic_gives_0_or_1),
+        CASE(emu_combine_fold__ties_go_to_the_smaller_index),
+        CASE(emu_combine_fold__keeps_operand_order_of_floats),
         {NULL, NULL},
     };
 

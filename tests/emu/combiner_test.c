@@ -100,7 +100,7 @@ static void own__copies_a_shared_buffer(void)
 }
 
 /* A contribution without payload is counted but not combined; its buffer reference is dropped. */
-static void aggregate__skips_contributions_without_payload(void)
+static void fold__skips_contributions_without_payload(void)
 {
     struct bufs b;
     uint32_t acc;
@@ -216,14 +216,10 @@ static void agrees__compares_the_operation_only(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(own__copies_a_shared_buffer),
-        CASE(aggregate__skips_contributions_without_payload),
-        CASE(kept__combines_in_order_of_inputs),
-        CASE(kept__writes_into_a_new_buffer),
-        CASE(kept__may_have_no_buffers),
-        CASE(outs__select_the_ports_of_the_result),
-        CASE(agrees__compares_the_operation_only),
-        {NULL, NULL},
+        CASE(own__copies_a_shared_buffer),         CASE(fold__skips_contributions_without_payload),
+        CASE(kept__combines_in_order_of_inputs),   CASE(kept__writes_into_a_new_buffer),
+        CASE(kept__may_have_no_buffers),           CASE(outs__select_the_ports_of_the_result),
+        CASE(agrees__compares_the_operation_only), {NULL, NULL},
     };
 
     return test_run("combiner", cases);

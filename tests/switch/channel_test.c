@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * channel_test.c - switches with virtual channels and acknowledgments: exact times, priorities,
- * replies, time-outs, faults, and what must hold at every moment.
+ * replies, time-outs, faults, and invariants that hold at every moment.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,12 +13,14 @@
 #include "tests/test.h"
 #include "tests/fixtures/switch/vcnet.h"
 
-#define HOP_PS  60000u /* qsnet3: a cable and the switch behind it */
+#define HOP_PS  60000u /* qsnet3: delay of a cable and a switch */
 #define BYTE_PS 400u
-#define WIRE_PS 102400u /* a whole segment */
+#define WIRE_PS 102400u /* time of a full segment on the wire */
 #define LONG_PS (UINT64_C(1) << 42)
 
-/* FABEMU_TEST_LONG=N: N times as many packets, or rounds, where it says so. */
+/*
+ * FABEMU_TEST_LONG=N multiplies the number of packets or rounds by N in the tests that call this.
+ */
 static uint32_t longer(uint32_t count)
 {
     const char *text = getenv("FABEMU_TEST_LONG");
@@ -103,8 +105,8 @@ static void random_groups(struct vcnet *w, uint64_t *random)
     }
 }
 
-/* All are over and went as they should; time-outs, if the host was too slow for some, are NACKs. */
-static void posts_judge(const struct vcnet *w, uint32_t packets)
+/* All packets ended correctly. On a slow host some may have timed out, which counts as a NACK. */
+static void check_posts(const struct vcnet *w, uint32_t packets)
 {
     struct vcnet_verdict verdict = vcnet_judge(w);
     uint32_t nacked = vcnet_count(w, POST_NACKED), timed_out = vcnet_count(w, POST_TIMED_OUT);
@@ -124,7 +126,7 @@ static void posts_judge(const struct vcnet *w, uint32_t packets)
 
 /* --- exact times -------------------------------------------------------------------- */
 
-/* A head takes a cable and a switch each hop, the rest follows at the rate of the link. */
+/* The head takes one cable and one switch delay per hop; the rest follows at the link's rate. */
 static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 1024, 4096};
@@ -151,7 +153,10 @@ static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
     }
 }
 
-/* One slot, its credit 60 ns after its segment left: two segments of a channel, 120 ns apart. */
+/*
+ * One slot, whose credit returns 60 ns after its segment left: two segments of a channel are 120 ns
+ * apart.
+ */
 static void times__a_segment_waits_for_its_slot(void)
 {
     uint64_t first_ps;
@@ -169,8 +174,8 @@ static void times__a_segment_waits_for_its_slot(void)
 }
 
 /*
- * The paper's 2 or 3 channels that fill a link. A channel is taken from the head's departure until
- * the reply: over @count switches that is the packet's length and 2 * (@count + 1) hops.
+ * The paper's 2 or 3 channels that fill a link. A channel is busy from the head's departure until
+ * the reply: over @count switches that is the packet's length plus 2 * (@count + 1) hops.
  */
 static double channels_throughput(uint32_t channels, uint32_t count, uint16_t bytes)
 {
@@ -214,7 +219,7 @@ static void channels__two_or_three_fill_a_link(void)
 
 /* --- priorities --------------------------------------------------------------------- */
 
-/* A small packet of high priority waits for no more than one segment of bulk on each cable. */
+/* A small high-priority packet waits for at most one segment of bulk traffic per cable. */
 static void priorities__a_small_packet_passes_bulk(void)
 {
     uint64_t worst_ps = 0;
@@ -240,12 +245,12 @@ static void priorities__a_small_packet_passes_bulk(void)
         CU_ASSERT_TRUE(vcnet_holds(&row.w));
         vcnet_close(&row.w);
     }
-    CU_ASSERT_TRUE(worst_ps > 4 * HOP_PS + wire_ps(24, 1)); /* it did meet bulk */
+    CU_ASSERT_TRUE(worst_ps > 4 * HOP_PS + wire_ps(24, 1)); /* it did wait behind bulk */
 }
 
 /*
- * Small packets from node 0 to node 63 beside bulk of @sources nodes, 0 among them, to there, by
- * the same links. Returns by how much one took longer than alone: exactly, the most.
+ * Small packets from node 0 to node 63 share all their links with bulk packets that @sources nodes,
+ * node 0 among them, send there. Returns the largest delay that bulk added to one of them.
  */
 static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sources)
 {
@@ -260,7 +265,7 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
     for (uint32_t n = 0; n < sources; n++)
         for (uint64_t ps = 0; ps < trials * every_ps; ps += bulk_ps * (n < 60 && n ? 4 : 1))
             vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 63, .bytes = bulk_bytes});
-    for (uint32_t i = 0; i < trials; i++) /* at phases all over a segment */
+    for (uint32_t i = 0; i < trials; i++) /* phases spread over a segment */
         vcnet_post(&w, 0, 5000000 + i * every_ps,
                    (struct vcnet_post){.dst = 63, .bytes = 24, .priority = 1});
     vcnet_advance(&w, 5000000 + (trials + 1) * every_ps);
@@ -282,7 +287,7 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
     return most_ps;
 }
 
-/* A small put beside bulk on the same links waits for no more than one segment a hop. */
+/* A small put beside bulk traffic on the same links waits for at most one segment per hop. */
 static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
 {
     static const char *const sets[] = {
@@ -297,15 +302,16 @@ static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
         uint64_t all_ps = beside_bulk(sets[i / 3], bytes[i % 3], 63);
 
         CU_ASSERT_TRUE(one_ps <= 6 * WIRE_PS && all_ps <= 6 * WIRE_PS);
-        CU_ASSERT_TRUE(one_ps > WIRE_PS / 2 && all_ps > WIRE_PS); /* it did meet bulk */
+        CU_ASSERT_TRUE(one_ps > WIRE_PS / 2 && all_ps > WIRE_PS); /* it did wait behind bulk */
         printf(" %llu %llu,", (unsigned long long)one_ps, (unsigned long long)all_ps);
     }
     printf("\n    ");
 }
 
 /*
- * Two nodes' bulk would take all channels of the way to a third one. One is kept: a packet of a
- * fourth node gets through after a segment or two (one on the wire, and one that came first).
+ * Bulk of two nodes could take all channels on the path to a third one. One channel is reserved: a
+ * packet of a fourth node passes after one or two segments (the one on the wire, and one that
+ * arrived first).
  */
 static void priorities__bulk_leaves_a_channel(void)
 {
@@ -327,14 +333,14 @@ static void priorities__bulk_leaves_a_channel(void)
     vcnet_close(&w);
 }
 
-/* Inputs take turns, however many channels each of them has. */
-static void arbitration__inputs_take_turns(void)
+/* Inputs are served in rotation, however many channels each of them uses. */
+static void arbitration__serves_inputs_in_rotation(void)
 {
     uint32_t count[4] = {0};
     struct vcnet w;
 
     vcnet_open(&w, "kary:4,1", "");
-    w.node[1]->open_max = w.node[3]->open_max = 12; /* nobody waits for a channel */
+    w.node[1]->open_max = w.node[3]->open_max = 12; /* no node waits for a channel */
     w.node[2]->open_max = 1;
     for (uint32_t i = 0; i < 60; i++)
         for (uint32_t n = 1; n < 4; n++)
@@ -349,8 +355,8 @@ static void arbitration__inputs_take_turns(void)
     vcnet_close(&w);
 }
 
-/* Broadcasts, which collect slots, and other packets take turns for channels. */
-static void arbitration__broadcasts_and_others_take_turns(void)
+/* Broadcasts, which collect slots, and other packets alternate for channels. */
+static void arbitration__alternates_broadcasts_and_others(void)
 {
     static const uint32_t pairs[3][2] = {{0, 1}, {0, 2}, {0, 3}};
 
@@ -375,7 +381,7 @@ static void arbitration__broadcasts_and_others_take_turns(void)
         for (uint32_t n = 1; n < 4; n++)
             CU_ASSERT_TRUE(count[n] * 6 > w.node[0]->gots);
         CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
-        posts_judge(&w, 300);
+        check_posts(&w, 300);
         CU_ASSERT_TRUE(vcnet_free(&w, false));
         vcnet_close(&w);
     }
@@ -385,7 +391,7 @@ static void arbitration__broadcasts_and_others_take_turns(void)
 
 static const uint32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-/* A broadcast's source gets one reply, after the last of the members has given its own. */
+/* A broadcast's source gets one reply, after the last member has replied. */
 static void replies__are_merged(void)
 {
     for (uint16_t bytes = 24; bytes <= 4096; bytes *= 5) {
@@ -433,8 +439,11 @@ static void replies__one_nack_makes_a_nack(void)
     }
 }
 
-/* Nobody there, no such group, or a broadcast that the slots in its way cannot hold: NACK. */
-static void replies__what_goes_nowhere_gets_a_nack(void)
+/*
+ * A packet to an absent node or an unknown group, and a broadcast that needs more slots than a
+ * switch on its path has, get a NACK.
+ */
+static void replies__unreachable_packet_gets_a_nack(void)
 {
     static const struct vcnet_post posts[] = {
         {.dst = 4000, .bytes = 1024},
@@ -469,7 +478,10 @@ static void replies__what_goes_nowhere_gets_a_nack(void)
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Nobody replies: a NACK comes after the time-out, an eighth later at most; then all is free. */
+/*
+ * Without a reply a NACK comes after the time-out, at most an eighth later; then all resources are
+ * free.
+ */
 static void timeouts__free_everything(void)
 {
     const uint64_t timeout_ps = 20000000;
@@ -498,8 +510,11 @@ static void timeouts__free_everything(void)
     }
 }
 
-/* A reply that comes after its time-out is old, also if the channel has another packet by then. */
-static void timeouts__late_replies_are_old(void)
+/*
+ * A reply that arrives after its time-out is stale, also if the channel carries another packet by
+ * then.
+ */
+static void timeouts__late_replies_are_stale(void)
 {
     struct vcnet w;
 
@@ -515,7 +530,10 @@ static void timeouts__late_replies_are_old(void)
     vcnet_close(&w);
 }
 
-/* The sender opens a channel anew whose packet still waits at the switch: that one is given up. */
+/*
+ * The sender reuses a channel whose previous packet still waits at the switch: that packet is
+ * dropped.
+ */
 static void timeouts__a_new_head_ends_the_packet_before(void)
 {
     struct vcnet w;
@@ -537,11 +555,11 @@ static void timeouts__a_new_head_ends_the_packet_before(void)
 }
 
 /*
- * Node @dst answers nobody, and nodes 1 to @above send it so much of a higher priority that all
- * channels on the way are taken, again and again. What node 0 sends it gets its NACKs while they
- * are, as does each of the others, and in time; and a packet elsewhere goes on.
+ * Node @dst never replies, and nodes 1 to @above keep all channels to it busy with packets of a
+ * higher priority. Packets from node 0, and from the others, still get their NACKs in time, and a
+ * packet to another node makes progress.
  */
-static void passed_by(const char *topo, uint32_t dst, uint32_t above, bool group)
+static void overtaken_by(const char *topo, uint32_t dst, uint32_t above, bool group)
 {
     const uint64_t timeout_ps = 20000000;
     const uint32_t members[] = {0, dst, dst + 1}, posts = 100, bulk = 24;
@@ -573,7 +591,7 @@ static void passed_by(const char *topo, uint32_t dst, uint32_t above, bool group
 
             CU_ASSERT_EQUAL(post->state, POST_NACKED);
             CU_ASSERT_TRUE(took_ps > timeout_ps);
-            /* who gets a channel in the end waits for the reply from then on */
+            /* a packet that gets a channel late waits for the reply from then on */
             CU_ASSERT_TRUE(took_ps < (node ? 2 : 1) * (timeout_ps + timeout_ps / 4));
         }
     CU_ASSERT_TRUE(VCNET_SUM(&w, timeouts) >= above * posts + bulk);
@@ -581,15 +599,15 @@ static void passed_by(const char *topo, uint32_t dst, uint32_t above, bool group
     vcnet_close(&w);
 }
 
-static void timeouts__end_what_others_always_pass(void)
+static void timeouts__end_packets_that_others_overtake(void)
 {
-    passed_by("kary:6,1", 4, 3, false);
-    passed_by("kary:6,1", 4, 3, true);
-    passed_by("clos:down=8x2,up=2", 8, 7, false); /* of two ways none is free */
+    overtaken_by("kary:6,1", 4, 3, false);
+    overtaken_by("kary:6,1", 4, 3, true);
+    overtaken_by("clos:down=8x2,up=2", 8, 7, false); /* both paths are busy */
 }
 
-/* Time-outs that hardly a packet can keep: NACKs, and nothing worse. */
-static void timeouts__that_come_early_lose_nothing(void)
+/* Time-outs too short for most packets cause NACKs and nothing worse. */
+static void timeouts__early_ones_lose_nothing(void)
 {
     static const char *const sets[] = {"reply_timeout_ps=700000", "reply_timeout_ps=2000000",
                                        "reply_timeout_ps=400000 channels=1 pool_slots=4",
@@ -609,7 +627,7 @@ static void timeouts__that_come_early_lose_nothing(void)
         }
         CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         CU_ASSERT_TRUE(VCNET_SUM(&w, timeouts) > 0);
-        posts_judge(&w, longer(1500));
+        check_posts(&w, longer(1500));
         CU_ASSERT_TRUE(vcnet_free(&w, true));
         vcnet_close(&w);
     }
@@ -617,7 +635,7 @@ static void timeouts__that_come_early_lose_nothing(void)
 
 /* --- routing ------------------------------------------------------------------------ */
 
-/* Segments that left switch @s by ports [from, from + count): the least and the most of a port. */
+/* The least and the most segments that left switch @s by one of the ports [from, from + count). */
 static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t count,
                      uint64_t *least, uint64_t *most)
 {
@@ -633,7 +651,10 @@ static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t 
     }
 }
 
-/* The nodes of one leaf send to one of another: by all ways up, or by that destination's one. */
+/*
+ * The nodes of one leaf send to a node of another: adaptive routing uses all ports up, static
+ * routing one.
+ */
 static void routing__adaptive_spreads_static_does_not(void)
 {
     static const char *const sets[] = {"routing=adaptive choice=next_free",
@@ -658,7 +679,7 @@ static void routing__adaptive_spreads_static_does_not(void)
     }
 }
 
-/* Static ways of all destinations together use every way up alike. */
+/* The static routes of all destinations together use all ports up equally. */
 static void routing__static_spreads_destinations(void)
 {
     struct vcnet w;
@@ -681,7 +702,7 @@ static void routing__static_spreads_destinations(void)
     vcnet_close(&w);
 }
 
-/* And every link of several to one switch. 112 destinations behind 8 switches, 2 links to each. */
+/* And all parallel links to one switch: 112 destinations behind 8 switches, 2 links to each. */
 static void routing__static_uses_parallel_links(void)
 {
     uint64_t least, most;
@@ -696,7 +717,7 @@ static void routing__static_uses_parallel_links(void)
     CU_ASSERT_EQUAL(least, 7 * 16);
     CU_ASSERT_EQUAL(most, 7 * 16);
     for (uint32_t s = 8; s < 16; s++) {
-        /* they come down by one of two links: that of their numbers */
+        /* the destination's number selects one of two links down */
         port_use(&w, s, 2, 14, &least, &most);
         CU_ASSERT_EQUAL(least, 16);
         CU_ASSERT_EQUAL(most, 16);
@@ -704,7 +725,7 @@ static void routing__static_uses_parallel_links(void)
     vcnet_close(&w);
 }
 
-/* Several cables between two switches, several into one node: one load. */
+/* Several cables between two switches, or into one node, share the load equally. */
 static void routing__adaptive_uses_equivalent_links(void)
 {
     uint64_t least, most, start_ps;
@@ -762,7 +783,7 @@ static struct emu_entry odd_entry(uint32_t kind, uint32_t channel, uint32_t tag,
     return entry;
 }
 
-/* Put an entry on a node's wire as it is. */
+/* Put an entry on a node's wire without any check. */
 static void odd_put(struct vcnode *p, struct emu_entry entry)
 {
     if (entry.packet.kind == EMU_PACKET_HEAD || entry.packet.kind == EMU_PACKET_CONT)
@@ -777,15 +798,18 @@ static void odd_pass(struct vcnet *w)
         emu_worker_pass(w->worker[0]);
 }
 
-/* On node 0's wire; count how many of them make one `bad` or `stale`. */
+/* Put it on node 0's wire; the counter of the entries `bad` or `stale` goes up by one. */
 static void odd_send(struct vcnet *w, struct emu_entry entry)
 {
     odd_put(w->node[0], entry);
     odd_pass(w);
 }
 
-/* What breaks the protocol is counted and dropped, its credit comes back; nothing else happens. */
-static void input__drops_what_breaks_the_protocol(void)
+/*
+ * An entry that violates the protocol is counted and dropped, and its credit returns. Nothing else
+ * changes.
+ */
+static void input__drops_protocol_violations(void)
 {
     struct vcnet w;
     uint32_t bad = 0, stale = 0;
@@ -794,7 +818,7 @@ static void input__drops_what_breaks_the_protocol(void)
 
     vcnet_open_on(&w, "kary:2,1", "channels=8", EMU_CLOCK_RAW, 1);
     w.node[1]->silent = true;
-    odd_send(&w, odd_entry(EMU_PACKET_HEAD, 2, 77, 1024, 0)); /* this one is right */
+    odd_send(&w, odd_entry(EMU_PACKET_HEAD, 2, 77, 1024, 0)); /* this one is valid */
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 1);
     for (uint32_t bit = 0; bit < 5; bit++) { /* wrong CRC-16 */
         odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);
@@ -803,26 +827,27 @@ static void input__drops_what_breaks_the_protocol(void)
     odd[count] = odd_entry(EMU_PACKET_CONT, 2, 77, 1024, 1);
     odd[count++].packet.cont ^= 4;
     odd[count++] = odd_entry(EMU_PACKET_HEAD, 9, 78, 24, 0); /* no such channel */
-    odd[count++] = odd_entry(EMU_PACKET_HEAD, 2, 77, 24, 0); /* twice */
-    /* not what the descriptor says: channel, */
+    odd[count++] = odd_entry(EMU_PACKET_HEAD, 2, 77, 24, 0); /* the channel is busy */
+    /* contradicts the descriptor: channel, */
     odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);
     odd[count++].packet.channel = 4;
     odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0); /* length, */
     odd[count++].packet.wire++;
-    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 1024, 0); /* end */
+    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 1024, 0); /* last-segment flag */
     odd[count++].packet.last = 1;
-    odd[count++] = odd_entry(EMU_PACKET_CONT, 2, 77, 4096, 6); /* beyond the end */
+    odd[count++] = odd_entry(EMU_PACKET_CONT, 2, 77, 4096, 6); /* beyond the packet's length */
     odd[count] = odd_entry(EMU_PACKET_CONT, 2, 77, 1024, 1);
     odd[count++].packet.wire--;
-    odd[count++] = odd_entry(50, 2, 77, 1024, 1); /* no such kind */
+    odd[count++] = odd_entry(50, 2, 77, 1024, 1); /* unknown kind */
     bad = count;
     odd[count++] = odd_entry(EMU_PACKET_CONT, 2, 99, 1024, 1); /* another packet's */
     odd[count++] = odd_entry(EMU_PACKET_CONT, 5, 77, 1024, 1); /* a closed channel's */
-    odd[count++] = odd_entry(EMU_PACKET_ACK, 5, 77, 0, 0);     /* a reply to nothing, */
-    odd[count++] = odd_entry(EMU_PACKET_NACK, 200, 77, 0, 0);  /* and by no channel */
+    odd[count++] = odd_entry(EMU_PACKET_ACK, 5, 77, 0, 0);     /* a reply that no packet awaits, */
+    /* and on a channel that does not exist */
+    odd[count++] = odd_entry(EMU_PACKET_NACK, 200, 77, 0, 0);
     stale = count - bad;
     for (uint32_t i = 0; i < count; i++) {
-        if (odd[i].packet.kind == 50) { /* has a slot, whatever it is */
+        if (odd[i].packet.kind == 50) { /* occupies a slot, whatever its kind */
             emu_vcs_spend(&w.node[0]->vcs, 2);
         }
         odd_send(&w, odd[i]);
@@ -830,7 +855,7 @@ static void input__drops_what_breaks_the_protocol(void)
     }
     CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), bad);
     CU_ASSERT_EQUAL(VCNET_SUM(&w, stale), stale);
-    for (uint32_t s = 1; s < 5; s++) /* and it goes on where it stood */
+    for (uint32_t s = 1; s < 5; s++) /* the valid packet continues */
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 2, 77, 1024, s));
     CU_ASSERT_EQUAL(w.node[1]->gots, 1);
     CU_ASSERT_TRUE(w.node[1]->got[0].good);
@@ -865,7 +890,7 @@ static void cast_open(struct vcnet *w, uint32_t sent)
         CU_ASSERT_EQUAL(w->node[n]->segments_got, sent);
 }
 
-/* It has come to its end everywhere, and nothing is taken or promised any more. */
+/* The broadcast ended everywhere, and no slot is taken or reserved. */
 static void cast_close(struct vcnet *w, bool good)
 {
     const struct switch_channels *ch = switch_channels_of(w->sw[0]);
@@ -887,8 +912,8 @@ static void cast_close(struct vcnet *w, bool good)
     vcnet_close(w);
 }
 
-/* Of a broadcast, too, only what comes next goes on. */
-static void broadcasts__send_on_no_spoilt_continuation(void)
+/* Only the next segment of a broadcast is forwarded. */
+static void broadcasts__forward_no_bad_continuation(void)
 {
     struct emu_entry odd[4];
     struct vcnet w;
@@ -897,7 +922,7 @@ static void broadcasts__send_on_no_spoilt_continuation(void)
     for (uint32_t i = 0; i < 4; i++)
         odd[i] = cast_entry(2);
     odd[0].packet.cont ^= 4; /* wrong CRC-16 */
-    odd[1] = cast_entry(1);  /* once more */
+    odd[1] = cast_entry(1);  /* the same again */
     odd[2].packet.cont = cast_entry(4).packet.cont;
     odd[3].packet.wire--;
     for (uint32_t i = 0; i < 4; i++) {
@@ -911,8 +936,11 @@ static void broadcasts__send_on_no_spoilt_continuation(void)
     cast_close(&w, true);
 }
 
-/* A port that is stuck sends nothing; the others' copies go on, and its own when it can. */
-static void broadcasts__do_not_pass_a_stuck_port(void)
+/*
+ * A port that is stuck sends nothing; the copies to the other ports go on, and its own copy follows
+ * when it can.
+ */
+static void broadcasts__wait_at_a_stuck_port(void)
 {
     struct vcnet w;
 
@@ -930,7 +958,7 @@ static void broadcasts__do_not_pass_a_stuck_port(void)
     cast_close(&w, true);
 }
 
-/* Nor what waits at a port, and goes before it. */
+/* Cut-through does not overtake earlier segments that wait at a port. */
 static void broadcasts__do_not_overtake(void)
 {
     struct vcnet w;
@@ -942,7 +970,7 @@ static void broadcasts__do_not_overtake(void)
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 4);
     switch_stick(w.sw[0], 1, false, 0);
-    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had sent all it may before */
+    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had used up its burst */
     odd_send(&w, cast_entry(4));
     CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
     CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
@@ -952,7 +980,7 @@ static void broadcasts__do_not_overtake(void)
     cast_close(&w, true);
 }
 
-/* Nor a tap, for a capture is to see all of it. */
+/* Cut-through does not bypass a tap: a capture sees all segments. */
 static void broadcasts__are_captured(void)
 {
     const uint32_t slots = 16;
@@ -993,8 +1021,8 @@ static void broadcasts__are_captured(void)
     cast_close(&w, true);
 }
 
-/* A segment of it is lost on the way here: the slot that it was promised is not. */
-static void broadcasts__that_lose_a_segment_keep_no_slot(void)
+/* A segment of the broadcast is lost on its cable: the slot reserved for it is released. */
+static void broadcasts__lost_segment_releases_its_slot(void)
 {
     for (uint32_t lost = 1; lost < 4; lost++) {
         struct vcnet w;
@@ -1006,15 +1034,15 @@ static void broadcasts__that_lose_a_segment_keep_no_slot(void)
     }
 }
 
-/* More segments than there are slots: the rest is dropped. */
-static void input__takes_no_more_than_it_has_slots(void)
+/* Segments beyond the number of slots are dropped. */
+static void input__accepts_no_more_than_its_slots(void)
 {
     struct vcnet w;
 
     vcnet_open_on(&w, "kary:2,1", "channels=1 pool_slots=2", EMU_CLOCK_RAW, 1);
     w.node[1]->silent = true;
     w.node[1]->vcs.pool = 0;
-    switch_channels_of(w.sw[0])->port[1].vcs.pool = 0; /* the far end's slots are taken */
+    switch_channels_of(w.sw[0])->port[1].vcs.pool = 0; /* the remote end has no free slot */
     switch_channels_of(w.sw[0])->port[1].vcs.used[0] = 1;
     switch_channels_of(w.sw[0])->port[1].vcs.occupied = 1;
     odd_send(&w, odd_entry(EMU_PACKET_HEAD, 0, 77, 4096, 0));
@@ -1028,8 +1056,8 @@ static void input__takes_no_more_than_it_has_slots(void)
 
 /* --- what comes together ------------------------------------------------------------ */
 
-/* One switch, which is returned; node 1 takes what comes and never replies. */
-static struct switch_channels *together_open(struct vcnet *w)
+/* One switch, which is returned; node 1 accepts packets and never replies. */
+static struct switch_channels *cut_through_open(struct vcnet *w)
 {
     struct switch_channels *ch;
 
@@ -1041,14 +1069,14 @@ static struct switch_channels *together_open(struct vcnet *w)
 }
 
 /* Segments @from to before @to of a packet of 1024 bytes to node 1, on node 0's wire. */
-static void together_put(const struct vcnet *w, uint32_t from, uint32_t to)
+static void cut_through_put(const struct vcnet *w, uint32_t from, uint32_t to)
 {
     for (uint32_t s = from; s < to; s++)
         odd_put(w->node[0], odd_entry(s ? EMU_PACKET_CONT : EMU_PACKET_HEAD, 2, 77, 1024, s));
 }
 
-/* What is left of it follows, and all is in order. */
-static void together_close(struct vcnet *w)
+/* The rest of the packet follows, and everything is in order. */
+static void cut_through_close(struct vcnet *w)
 {
     odd_pass(w);
     CU_ASSERT_EQUAL_FATAL(w->node[1]->gots, 1);
@@ -1057,58 +1085,59 @@ static void together_close(struct vcnet *w)
     vcnet_close(w);
 }
 
-/* A packet's segments that have come go on together, but no more than asked for. */
-static void through__takes_as_many_as_it_may(void)
+/* The segments of a packet that have arrived are forwarded together, but no more than requested. */
+static void cut_through__forwards_no_more_than_requested(void)
 {
     for (uint32_t most = 1; most <= 6; most++) {
         uint32_t first = most < 5 ? most : 5, rest = 5 - first;
         struct vcnet w;
-        struct switch_channels *ch = together_open(&w);
+        struct switch_channels *ch = cut_through_open(&w);
 
-        together_put(&w, 0, 5);
+        cut_through_put(&w, 0, 5);
         CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, most), first);
         CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, most), rest < first ? rest : first);
-        together_close(&w);
+        cut_through_close(&w);
     }
 }
 
-/* Nor more than there is room for at the far end; the rest follows when there is. */
-static void through__takes_as_many_as_have_room(void)
+/* Nor more than the remote end has space for; the rest follows later. */
+static void cut_through__forwards_no_more_than_fit(void)
 {
     for (uint32_t room = 1; room < 5; room++) {
         struct vcnet w;
-        struct switch_channels *ch = together_open(&w);
+        struct switch_channels *ch = cut_through_open(&w);
 
         ch->port[1].vcs.pool = (uint8_t)(room - 1); /* and the channel's own slot */
-        together_put(&w, 0, 5);
+        cut_through_put(&w, 0, 5);
         CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, 64), room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.used[0], room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.pool, 0);
         ch->port[1].vcs.pool = (uint8_t)(w.profile.pool_slots - room + 1);
-        together_close(&w);
+        cut_through_close(&w);
     }
 }
 
-/* What comes late follows, and what is due is all that goes on. */
-static void through__sends_what_is_due(void)
+/* Late segments follow, and only expected segments are forwarded. */
+static void cut_through__forwards_expected_segments_only(void)
 {
     for (uint32_t come = 1; come < 5; come++) {
         struct vcnet w;
 
-        together_open(&w);
-        together_put(&w, 0, come);
+        cut_through_open(&w);
+        cut_through_put(&w, 0, come);
         odd_pass(&w);
         CU_ASSERT_EQUAL(w.node[1]->segments_got, come);
-        together_put(&w, come, 5);
-        together_close(&w);
+        cut_through_put(&w, come, 5);
+        cut_through_close(&w);
     }
-    for (uint32_t come = 1; come < 4; come++) { /* the last one in another's place ends it */
+    /* the last segment in the place of another ends the packet */
+    for (uint32_t come = 1; come < 4; come++) {
         struct vcnet w;
 
-        together_open(&w);
-        together_put(&w, 0, come);
-        together_put(&w, 4, 5);
-        together_put(&w, come, 4);
+        cut_through_open(&w);
+        cut_through_put(&w, 0, come);
+        cut_through_put(&w, 4, 5);
+        cut_through_put(&w, come, 4);
         odd_pass(&w);
         CU_ASSERT_EQUAL(w.node[1]->segments_got, come + 1);
         CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 4 - come);
@@ -1118,31 +1147,31 @@ static void through__sends_what_is_due(void)
     }
 }
 
-/* A second copy of a packet that is over goes nowhere. */
-static void through__sends_nothing_twice(void)
+/* A duplicate of a packet that has ended is not forwarded. */
+static void cut_through__forwards_nothing_twice(void)
 {
     struct vcnet w;
 
     vcnet_open_on(&w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
-    together_put(&w, 0, 5);
+    cut_through_put(&w, 0, 5);
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->packets_got, 1);
     CU_ASSERT_EQUAL(switch_channels_of(w.sw[0])->open, 0);
-    together_put(&w, 0, 5);
+    cut_through_put(&w, 0, 5);
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
     CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 5);
     vcnet_close(&w);
 }
 
-/* A port that is stuck sends nothing, and what waits at one goes first. */
-static void through__passes_nothing_that_waits(void)
+/* A stuck port sends nothing, and earlier segments at a port go first. */
+static void cut_through__does_not_overtake(void)
 {
     struct vcnet w;
 
-    together_open(&w);
+    cut_through_open(&w);
     switch_stick(w.sw[0], 1, true, 0);
-    together_put(&w, 0, 5);
+    cut_through_put(&w, 0, 5);
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 0);
     switch_stick(w.sw[0], 1, false, 0);
@@ -1150,14 +1179,14 @@ static void through__passes_nothing_that_waits(void)
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
     vcnet_close(&w);
 
-    together_open(&w);
+    cut_through_open(&w);
     switch_stick(w.sw[0], 1, true, 0);
     vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
     emu_dev_again(&w.node[2]->dev);
     odd_pass(&w);
     switch_stick(w.sw[0], 1, false, 0);
-    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had sent all it may before */
-    together_put(&w, 0, 5);
+    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had used up its burst */
+    cut_through_put(&w, 0, 5);
     odd_pass(&w);
     CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
     CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
@@ -1165,12 +1194,12 @@ static void through__passes_nothing_that_waits(void)
     vcnet_close(&w);
 }
 
-/* A reply ends the packet that it names, when all of that was sent. */
-static void through__takes_the_right_replies(void)
+/* A reply ends the packet that it names once that packet has been sent completely. */
+static void cut_through__matches_replies_to_packets(void)
 {
     struct vcnet w;
 
-    together_open(&w);
+    cut_through_open(&w);
     vcnet_post(&w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
     emu_dev_again(&w.node[0]->dev);
     odd_pass(&w);
@@ -1184,8 +1213,8 @@ static void through__takes_the_right_replies(void)
     CU_ASSERT_EQUAL(w.node[0]->post[0].state, POST_ACKED);
     vcnet_close(&w);
 
-    together_open(&w);
-    together_put(&w, 0, 2);
+    cut_through_open(&w);
+    cut_through_put(&w, 0, 2);
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 2);
     odd_put(w.node[1], odd_entry(EMU_PACKET_ACK, 0, 77, 0, 0));
@@ -1194,8 +1223,10 @@ static void through__takes_the_right_replies(void)
     vcnet_close(&w);
 }
 
-/* On clock raw as few channels are in use as packets are under way; with times, each in turn. */
-static void channels__are_opened_in_turn_where_there_are_times(void)
+/*
+ * On clock raw the lowest free channels are reused; on timed clocks channels are used in rotation.
+ */
+static void channels__rotate_on_timed_clocks_only(void)
 {
     for (uint32_t turns = 0; turns < 2; turns++) {
         struct emu_vcs vcs;
@@ -1217,8 +1248,8 @@ static void channels__are_opened_in_turn_where_there_are_times(void)
     }
 }
 
-/* A packet's segments are full ones, and what is left; headers come on top of payload and tail. */
-static void packets__have_the_last_segment_that_is_left(void)
+/* All segments of a packet but the last are full; headers come on top of payload and tail. */
+static void packets__have_one_short_segment_at_most(void)
 {
     for (uint32_t bytes = 0; bytes <= EMU_PACKET_BYTES; bytes++) {
         uint32_t segments = emu_packet_segments(bytes);
@@ -1231,8 +1262,8 @@ static void packets__have_the_last_segment_that_is_left(void)
     }
 }
 
-/* Cables, groups and profiles that this switch cannot have are refused. */
-static void create__refuses_what_it_cannot_do(void)
+/* Cables, groups and profiles that this switch does not support are refused. */
+static void create__refuses_unsupported_configurations(void)
 {
     struct emu_clock clock = {.mode = EMU_CLOCK_VIRTUAL};
     struct topo_route route = {.stride = 1, .spread = 1};
@@ -1258,7 +1289,7 @@ static void create__refuses_what_it_cannot_do(void)
 
 /* --- conservation, and that all comes to an end ------------------------------------- */
 
-/* Everything checked at every step, while the network backs up and drains. */
+/* All invariants are checked at every step, while the network backs up and drains. */
 static void conserve(const char *spec, const char *set, uint16_t broadcast_bytes)
 {
     uint64_t random = test_seed() ^ (uint64_t)(set[9] * 31 + broadcast_bytes);
@@ -1303,7 +1334,7 @@ static void conservation__holds_at_every_step(void)
         conserve(cases[i].topo, cases[i].set, cases[i].bytes);
 }
 
-/* Of groups 0 to 3, one that @src is in; -1: none. */
+/* A random one of groups 0 to 3 that has @src as a member; -1: none. */
 static int live_group(const struct vcnet *w, uint32_t src, uint64_t *random)
 {
     uint32_t first = (uint32_t)test_draw(random, 0, 3);
@@ -1315,8 +1346,8 @@ static int live_group(const struct vcnet *w, uint32_t src, uint64_t *random)
 }
 
 /*
- * Each node to each other one, in an order of its own, and before each to a group with chance 1 of
- * 3.
+ * Each node sends to each other node in its own random order, and with chance 1 of 3 to a group
+ * before each.
  */
 static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast_bytes)
 {
@@ -1348,10 +1379,13 @@ static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast
     return packets;
 }
 
-/* All at full load, and no time-out to help: it ends, all came, all is free. */
+/*
+ * All nodes at full load, without time-outs: the run ends, all packets arrive, all resources are
+ * free.
+ */
 static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_t seed)
 {
-    /* what the pool lets through */
+    /* sizes that the pool allows */
     static const uint16_t broadcast_bytes[] = {240, 492, 744, 996, 1248};
     uint64_t random = seed;
     uint32_t packets;
@@ -1367,16 +1401,16 @@ static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_
     done = vcnet_drain(&w, LONG_PS) && vcnet_count(&w, POST_ACKED) == packets &&
            VCNET_SUM(&w, timeouts) == 0;
     CU_ASSERT_TRUE(done);
-    posts_judge(&w, packets);
+    check_posts(&w, packets);
     CU_ASSERT_TRUE(vcnet_free(&w, false));
     vcnet_close(&w);
     return done;
 }
 
 /*
- * All to all, broadcasts among it, in the smallest buffers: none beside the channels' own for
- * broadcasts of one segment, slots for one packet of several, and the QsNet III's. Of all cases the
- * seed chooses a third; FABEMU_TEST_LONG takes them all.
+ * All-to-all traffic with broadcasts in the smallest buffers: no pool and broadcasts of one
+ * segment, a pool for one packet of several segments, and QsNet III's pool. The seed selects a
+ * third of the cases; FABEMU_TEST_LONG runs all.
  */
 static void liveness__at_full_load_in_minimal_buffers(void)
 {
@@ -1422,10 +1456,10 @@ static const struct emu_fault_rates rough = {
     .lost = 4000, .head = 2000, .payload = 3000, .twice = 4000, .late = 4000, .late_ps = 700000};
 
 /*
- * Every packet gets a reply, or its node gives it up. What was acknowledged came whole, and only
- * so.
+ * Every packet gets a reply or is dropped by its node. Exactly the acknowledged packets arrived
+ * whole.
  */
-static void faults_judge(struct vcnet *w, uint32_t packets, bool broadcasts)
+static void check_fault_run(struct vcnet *w, uint32_t packets, bool broadcasts)
 {
     uint32_t over = vcnet_count(w, POST_ACKED) + vcnet_count(w, POST_NACKED) +
                     vcnet_count(w, POST_TIMED_OUT);
@@ -1466,7 +1500,7 @@ static void faults__every_packet_ends_and_nothing_leaks(void)
             CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
             CU_ASSERT_TRUE(vcnet_holds(&w));
             CU_ASSERT_TRUE(vcnet_free(&w, true));
-            faults_judge(&w, 3000, broadcasts);
+            check_fault_run(&w, 3000, broadcasts);
             CU_ASSERT_TRUE(vcnet_count(&w, POST_ACKED) > 2000);
             CU_ASSERT_TRUE(VCNET_SUM(&w, bad) > 0 && VCNET_SUM(&w, stale) > 0 &&
                            VCNET_SUM(&w, timeouts) > 0);
@@ -1482,8 +1516,8 @@ static void faults__every_packet_ends_and_nothing_leaks(void)
     }
 }
 
-/* The same at any number of workers, and however time is cut into windows. */
-static void windows__do_not_change_what_happens(void)
+/* Results do not depend on the number of workers or on how time is cut into windows. */
+static void windows__do_not_change_results(void)
 {
     uint64_t digest[4];
 
@@ -1507,7 +1541,10 @@ static void windows__do_not_change_what_happens(void)
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
-/* Segments on three channels, and slots promised to a fourth, which may have to collect them. */
+/*
+ * Random counters: segments on three channels, and slots reserved by a fourth, which may still
+ * collect them.
+ */
 static void random_accounts(struct emu_vcs *vcs, uint64_t *random)
 {
     emu_vcs_init(vcs, 4, 6, test_draw(random, 0, 1));
@@ -1521,8 +1558,8 @@ static void random_accounts(struct emu_vcs *vcs, uint64_t *random)
         emu_vcs_promise(vcs, 3, (uint32_t)test_draw(random, 1, 6));
 }
 
-/* Credits that come together change what they would one by one, and forged ones nothing. */
-static void credits__that_come_together_are_those_one_by_one(void)
+/* A batch of credits has the same effect as its credits one by one; forged credits have none. */
+static void credits__batch_equals_single_ones(void)
 {
     uint64_t random = test_seed();
 
@@ -1554,8 +1591,8 @@ static bool raw_over(const struct vcnet *w)
 }
 
 /*
- * Passes until every packet is over; false: nothing has happened for so long that it never will.
- * How long a host takes for a pass is nobody's promise, so nothing is judged by that.
+ * Run passes until every packet has ended. Returns false if nothing has happened for so long that
+ * nothing ever will. The wall-clock time of a pass depends on the host, so nothing is judged by it.
  */
 static bool raw_run(struct vcnet *w)
 {
@@ -1572,8 +1609,8 @@ static bool raw_run(struct vcnet *w)
     return raw_over(w);
 }
 
-/* What no reply will end any more has its time-outs. Then nothing is held anywhere. */
-static void raw_end(struct vcnet *w, bool lossy)
+/* Packets that will never get a reply time out. Then no resource is in use. */
+static void raw_drain(struct vcnet *w, bool lossy)
 {
     for (uint32_t i = 0; i < 1000; i++)
         for (uint32_t k = 0; k < w->workers; k++)
@@ -1586,7 +1623,9 @@ static void raw_end(struct vcnet *w, bool lossy)
     CU_ASSERT_TRUE(vcnet_free(w, lossy));
 }
 
-/* A time-out every few steps, which no packet can keep; or those of the host's clock. */
+/*
+ * @early: a time-out every few steps, which no packet can meet; else time-outs of the host's clock.
+ */
 static void raw_timeouts(struct vcnet *w, bool early)
 {
     w->timeout_ps = early ? 20000000000 : 2000000000000;
@@ -1606,8 +1645,8 @@ static void raw_soak(const char *set, uint16_t broadcast_bytes, bool payload, bo
     random_groups(&w, &random);
     random_posts(&w, &random, packets, 8, broadcast_bytes, 0);
     CU_ASSERT_TRUE(raw_run(&w));
-    posts_judge(&w, packets);
-    raw_end(&w, false);
+    check_posts(&w, packets);
+    raw_drain(&w, false);
     vcnet_close(&w);
 }
 
@@ -1619,7 +1658,7 @@ static void raw__soak(void)
 }
 
 /*
- * However early time-outs come: nothing is lost that was acknowledged, nothing comes twice, or
+ * However early time-outs expire, no acknowledged packet is lost, none arrives twice, and nothing
  * leaks.
  */
 static void raw__early_timeouts_lose_nothing(void)
@@ -1629,7 +1668,7 @@ static void raw__early_timeouts_lose_nothing(void)
     raw_soak("channels=2 pool_slots=4", 1000, true, true);
 }
 
-/* With faults, and time-outs by the host's clock: short ones, for the test. */
+/* With faults, and short time-outs of the host's clock. */
 static void raw__faults_leak_nothing(void)
 {
     uint64_t random = test_seed();
@@ -1646,12 +1685,12 @@ static void raw__faults_leak_nothing(void)
     random_posts(&w, &random, packets, 0, 1024, 0);
     CU_ASSERT_TRUE(raw_run(&w));
     CU_ASSERT_TRUE(vcnet_count(&w, POST_ACKED) > 0);
-    faults_judge(&w, packets, false);
-    raw_end(&w, true);
+    check_fault_run(&w, packets, false);
+    raw_drain(&w, true);
     vcnet_close(&w);
 }
 
-/* Two threads; the rest, if they sleep too early, is for this one to do. */
+/* Two threads run the workers; if they sleep too early, this thread does the rest. */
 static void raw_threads(uint32_t packets, bool early)
 {
     uint64_t random = test_seed(), got = 1, before = 0;
@@ -1675,8 +1714,8 @@ static void raw_threads(uint32_t packets, bool early)
     for (uint32_t i = 0; i < 2; i++)
         emu_thread_stop(w.thread[i]);
     CU_ASSERT_TRUE(raw_run(&w));
-    posts_judge(&w, packets);
-    raw_end(&w, false);
+    check_posts(&w, packets);
+    raw_drain(&w, false);
     vcnet_close(&w);
 }
 
@@ -1686,7 +1725,7 @@ static void raw__runs_on_threads(void)
     raw_threads(longer(TEST_TRIALS(4000u)), true);
 }
 
-/* The host's clock: nothing comes before its time, and all comes, however late the host is. */
+/* On the host's clock nothing arrives early, and all arrives, however late the host is. */
 static void real__keeps_its_times(void)
 {
     uint64_t random = test_seed();
@@ -1702,7 +1741,7 @@ static void real__keeps_its_times(void)
         emu_dev_again(&w.node[n]->dev);
     while (!raw_over(&w) && emu_host_ps(0) < end_ps)
         emu_worker_pass(w.worker[0]);
-    posts_judge(&w, 1000);
+    check_posts(&w, 1000);
     for (uint32_t n = 0; n < w.nodes; n++)
         for (uint32_t i = 0; i < w.node[n]->gots; i++) {
             const struct vcnet_got *got = &w.node[n]->got[i];
@@ -1730,49 +1769,47 @@ int main(void)
         {"priorities__a_small_put_waits_for_a_segment_a_hop",
          priorities__a_small_put_waits_for_a_segment_a_hop},
         {"priorities__bulk_leaves_a_channel", priorities__bulk_leaves_a_channel},
-        {"arbitration__inputs_take_turns", arbitration__inputs_take_turns},
-        {"arbitration__broadcasts_and_others_take_turns",
-         arbitration__broadcasts_and_others_take_turns},
+        {"arbitration__serves_inputs_in_rotation", arbitration__serves_inputs_in_rotation},
+        {"arbitration__alternates_broadcasts_and_others",
+         arbitration__alternates_broadcasts_and_others},
         {"replies__are_merged", replies__are_merged},
         {"replies__one_nack_makes_a_nack", replies__one_nack_makes_a_nack},
-        {"replies__what_goes_nowhere_gets_a_nack", replies__what_goes_nowhere_gets_a_nack},
+        {"replies__unreachable_packet_gets_a_nack", replies__unreachable_packet_gets_a_nack},
         {"timeouts__free_everything", timeouts__free_everything},
-        {"timeouts__late_replies_are_old", timeouts__late_replies_are_old},
-        {"timeouts__end_what_others_always_pass", timeouts__end_what_others_always_pass},
+        {"timeouts__late_replies_are_stale", timeouts__late_replies_are_stale},
+        {"timeouts__end_packets_that_others_overtake", timeouts__end_packets_that_others_overtake},
         {"timeouts__a_new_head_ends_the_packet_before",
          timeouts__a_new_head_ends_the_packet_before},
-        CASE_ALONE(timeouts__that_come_early_lose_nothing),
+        CASE_ALONE(timeouts__early_ones_lose_nothing),
         {"routing__adaptive_spreads_static_does_not", routing__adaptive_spreads_static_does_not},
         {"routing__static_spreads_destinations", routing__static_spreads_destinations},
         {"routing__static_uses_parallel_links", routing__static_uses_parallel_links},
         {"routing__adaptive_uses_equivalent_links", routing__adaptive_uses_equivalent_links},
-        {"input__drops_what_breaks_the_protocol", input__drops_what_breaks_the_protocol},
-        {"broadcasts__send_on_no_spoilt_continuation", broadcasts__send_on_no_spoilt_continuation},
-        {"broadcasts__do_not_pass_a_stuck_port", broadcasts__do_not_pass_a_stuck_port},
+        {"input__drops_protocol_violations", input__drops_protocol_violations},
+        {"broadcasts__forward_no_bad_continuation", broadcasts__forward_no_bad_continuation},
+        {"broadcasts__wait_at_a_stuck_port", broadcasts__wait_at_a_stuck_port},
         {"broadcasts__do_not_overtake", broadcasts__do_not_overtake},
         {"broadcasts__are_captured", broadcasts__are_captured},
-        {"broadcasts__that_lose_a_segment_keep_no_slot",
-         broadcasts__that_lose_a_segment_keep_no_slot},
-        {"input__takes_no_more_than_it_has_slots", input__takes_no_more_than_it_has_slots},
-        {"through__takes_as_many_as_it_may", through__takes_as_many_as_it_may},
-        {"through__takes_as_many_as_have_room", through__takes_as_many_as_have_room},
-        {"through__sends_what_is_due", through__sends_what_is_due},
-        {"through__sends_nothing_twice", through__sends_nothing_twice},
-        {"through__passes_nothing_that_waits", through__passes_nothing_that_waits},
-        {"through__takes_the_right_replies", through__takes_the_right_replies},
-        {"channels__are_opened_in_turn_where_there_are_times",
-         channels__are_opened_in_turn_where_there_are_times},
-        {"packets__have_the_last_segment_that_is_left",
-         packets__have_the_last_segment_that_is_left},
-        {"create__refuses_what_it_cannot_do", create__refuses_what_it_cannot_do},
+        {"broadcasts__lost_segment_releases_its_slot", broadcasts__lost_segment_releases_its_slot},
+        {"input__accepts_no_more_than_its_slots", input__accepts_no_more_than_its_slots},
+        {"cut_through__forwards_no_more_than_requested",
+         cut_through__forwards_no_more_than_requested},
+        {"cut_through__forwards_no_more_than_fit", cut_through__forwards_no_more_than_fit},
+        {"cut_through__forwards_expected_segments_only",
+         cut_through__forwards_expected_segments_only},
+        {"cut_through__forwards_nothing_twice", cut_through__forwards_nothing_twice},
+        {"cut_through__does_not_overtake", cut_through__does_not_overtake},
+        {"cut_through__matches_replies_to_packets", cut_through__matches_replies_to_packets},
+        {"channels__rotate_on_timed_clocks_only", channels__rotate_on_timed_clocks_only},
+        {"packets__have_one_short_segment_at_most", packets__have_one_short_segment_at_most},
+        {"create__refuses_unsupported_configurations", create__refuses_unsupported_configurations},
         {"conservation__holds_at_every_step", conservation__holds_at_every_step},
         {"liveness__at_full_load_in_minimal_buffers", liveness__at_full_load_in_minimal_buffers},
         CASE_ALONE(liveness__on_three_levels),
         {"faults__every_packet_ends_and_nothing_leaks",
          faults__every_packet_ends_and_nothing_leaks},
-        {"windows__do_not_change_what_happens", windows__do_not_change_what_happens},
-        {"credits__that_come_together_are_those_one_by_one",
-         credits__that_come_together_are_those_one_by_one},
+        {"windows__do_not_change_results", windows__do_not_change_results},
+        {"credits__batch_equals_single_ones", credits__batch_equals_single_ones},
         {"raw__soak", raw__soak},
         {"raw__early_timeouts_lose_nothing", raw__early_timeouts_lose_nothing},
         {"raw__faults_leak_nothing", raw__faults_leak_nothing},

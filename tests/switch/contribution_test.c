@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * contribution_test.c - contributions to collectives, honest and hostile: each is used once, and
- * every buffer comes back to the pool.
+ * contribution_test.c - valid and invalid contributions to collectives: each is used once, and
+ * every buffer returns to the pool.
  *
- * `contribution_test GROUPS` runs the storm with so many groups in each setting.
+ * `contribution_test GROUPS` runs the storm with that many groups in each setting.
  */
 #include "apps/audit/audit.h"
 #include "emu/util/combine.h"
@@ -12,7 +12,7 @@
 #include "tests/fixtures/switch/bench.h"
 
 #define LEN  240u /* bytes: 30 numbers */
-#define ROOT 3u   /* number of the unit, where there are three leaves */
+#define ROOT 3u   /* index of the root unit when there are three leaves */
 
 static uint32_t storm_groups;
 
@@ -45,7 +45,7 @@ static bool bufs_are_held(struct bench *b, const char *when)
     return false;
 }
 
-/* A switch of 8 ports, 8 nodes on it, with three leaves of 3, 3 and 2 ports, and a root. */
+/* A switch with 8 ports and 8 nodes, with leaf units of 3, 3 and 2 ports and a root unit. */
 static void leaves_open(struct bench *b, enum emu_combine_order order, struct emu_hdr *hdr)
 {
     static const uint32_t members[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -61,8 +61,8 @@ static void leaves_open(struct bench *b, enum emu_combine_order order, struct em
                             .len = LEN};
 }
 
-/* What node @n has sent is folded by its leaf: what a pass does with it, and no more than that. */
-static void leaf_folds(struct bench *b, uint32_t n)
+/* Run only the part of a pass that combines node @n's contribution at its leaf. */
+static void leaf_combines(struct bench *b, uint32_t n)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(b->fabric->sw[0]);
     uint32_t row = b->graph->node[n].link[0].port;
@@ -75,8 +75,8 @@ static void leaf_folds(struct bench *b, uint32_t n)
 }
 
 /*
- * All but node 0 have contributed, and the leaves' parts wait at the root: the result is for node
- * 0.
+ * All nodes but 0 have contributed, and the leaves' partial results wait at the root: the result is
+ * for node 0.
  */
 static void leaves_pass_on(struct bench *b, const struct emu_hdr *hdr)
 {
@@ -84,7 +84,7 @@ static void leaves_pass_on(struct bench *b, const struct emu_hdr *hdr)
 
     for (uint32_t n = 1; n < 8; n++) {
         CU_ASSERT_TRUE(contribute(b, n, hdr, n));
-        leaf_folds(b, n);
+        leaf_combines(b, n);
     }
     switch_units_flush(xp, 0);
     CU_ASSERT_EQUAL_FATAL(xp->bar.out[xp->bar.sw.ports + ROOT].queued, 3);
@@ -97,10 +97,10 @@ static void quieten(struct bench *b)
 }
 
 /*
- * The eighth contribution of eight, where seven make the result, comes after its leaf's part went
- * to the root, was folded there, and its buffer was given to somebody else.
+ * Seven contributions make the result. The eighth arrives after its leaf's partial result was
+ * combined at the root and the buffer of that was reused.
  */
-static void late_contribution__writes_to_nobodys_buffer(void)
+static void late_contribution__does_not_write_to_a_reused_buffer(void)
 {
     struct bench b;
     struct emu_hdr hdr;
@@ -111,11 +111,11 @@ static void late_contribution__writes_to_nobodys_buffer(void)
     leaves_open(&b, EMU_COMBINE_ARRIVAL, &hdr);
     xp = switch_crosspoints_of(b.fabric->sw[0]);
     leaves_pass_on(&b, &hdr);
-    /* Of leaf 0, which node 0 is on. */
+    /* The partial result of leaf 0, node 0's leaf. */
     theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf;
     switch_unit_take(xp, ROOT, xp->bar.sw.ports + 1, 0);
     switch_unit_take(xp, ROOT, xp->bar.sw.ports, 0);
-    CU_ASSERT_EQUAL_FATAL(emu_pool_take(&b.worker->cache), theirs); /* it is somebody else's now */
+    CU_ASSERT_EQUAL_FATAL(emu_pool_take(&b.worker->cache), theirs); /* reused by another owner */
     memset(emu_pool_bytes(b.fabric->pool, theirs), 0, LEN);
     memcpy(before, emu_pool_bytes(b.fabric->pool, theirs), LEN);
 
@@ -130,7 +130,10 @@ static void late_contribution__writes_to_nobodys_buffer(void)
     bench_close(&b);
 }
 
-/* Whenever it comes: the result is of the seven, it gets out, and nothing is left behind. */
+/*
+ * Whenever the late contribution arrives, the result is that of the seven, it is delivered, and
+ * nothing is left behind.
+ */
 static void late_contribution__changes_nothing(void)
 {
     for (uint32_t taken = 0; taken < 8; taken++) {
@@ -154,8 +157,8 @@ static void late_contribution__changes_nothing(void)
     }
 }
 
-/* The root's work is seen to, whatever else happens in the switch: here, nothing does. */
-static void parts__reach_the_root_when_all_else_is_quiet(void)
+/* The root combines even if nothing else happens in the switch. */
+static void partial_results__reach_the_root_when_all_else_is_quiet(void)
 {
     static const uint32_t members[4] = {0, 1, 2, 3};
 
@@ -181,10 +184,10 @@ static void parts__reach_the_root_when_all_else_is_quiet(void)
 }
 
 /*
- * Two groups below one leaf: together they pass on more in a pass than its crosspoint to the root
- * holds. The members give no credits back, so nothing but the switch itself wakes it for the rest.
+ * Two groups below one leaf together pass more on in one pass than its crosspoint to the root
+ * holds. The members return no credits, so only the switch itself can schedule the rest.
  */
-static void parts__of_two_groups_do_not_fit_at_once(void)
+static void partial_results__of_two_groups_do_not_fit_at_once(void)
 {
     static const uint32_t members[2][2] = {{0, 1}, {2, 3}};
     const uint32_t slots = 4;
@@ -199,7 +202,8 @@ static void parts__of_two_groups_do_not_fit_at_once(void)
         bench_start(&b, "kary:8,1", &profile);
         for (uint32_t g = 0; g < 2; g++)
             group[g] = fixture_group(b.fabric, members[g], 2);
-        for (uint32_t i = 0; i < 4 * slots; i++) { /* of each node as many as it has credits for */
+        /* as many from each node as it has credits for */
+        for (uint32_t i = 0; i < 4 * slots; i++) {
             hdr.dst = group[i / 2 % 2];
             hdr.seq = i / 4;
             CU_ASSERT_TRUE(contribute(&b, members[i / 2 % 2][i % 2], &hdr, 1));
@@ -227,7 +231,7 @@ static void bench_of(struct bench *b, const char *profile, const char *spec, con
     bench_start(b, spec, &p);
 }
 
-/* All of @count nodes but @without contribute, in turn, @first first. Then all is quiet. */
+/* All of @count nodes but @without contribute in rotation from @first on. Then run until quiet. */
 static void operation(struct bench *b, uint32_t count, struct emu_hdr hdr, uint32_t first,
                       uint32_t without)
 {
@@ -240,7 +244,7 @@ static void operation(struct bench *b, uint32_t count, struct emu_hdr hdr, uint3
     quieten(b);
 }
 
-/* Results that nodes below @count got since the last call. */
+/* Results that nodes below @count received since the last call. */
 static uint32_t results_since(const struct bench *b, uint32_t count, uint32_t *before)
 {
     uint32_t got = 0, was = *before;
@@ -252,8 +256,8 @@ static uint32_t results_since(const struct bench *b, uint32_t count, uint32_t *b
 }
 
 /*
- * An operation that is over is not begun again by a contribution that comes now: its result does
- * not come twice, and the operation that has its state next, a window later, is as any other.
+ * A late contribution does not restart a finished operation: its result is not sent twice, and the
+ * operation that reuses its state one window later is not affected.
  */
 static void late_one_is_dropped(const char *profile, const char *spec, const char *set,
                                 uint8_t kind)
@@ -286,7 +290,7 @@ static void late_one_is_dropped(const char *profile, const char *spec, const cha
     bench_close(&b);
 }
 
-static void late_contribution__begins_nothing_anew(void)
+static void late_contribution__restarts_no_operation(void)
 {
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER};
 
@@ -302,7 +306,7 @@ static void late_contribution__begins_nothing_anew(void)
 
 /* --- the audit itself --------------------------------------------------------------- */
 
-static void check_bufs__finds_what_nobody_holds(void)
+static void check_bufs__finds_leaked_buffers(void)
 {
     struct bench b;
     char error[256];
@@ -323,14 +327,14 @@ static void check_bufs__finds_what_nobody_holds(void)
 
 /* --- many groups -------------------------------------------------------------------- */
 
-/* Who contributes to a group's operations, and how. */
+/* How members contribute to a group's operations. */
 enum storm_kind {
-    STORM_HONEST, /* as agreed: all, or to a reduction all but one */
-    STORM_ALL,    /* to reductions, too */
+    STORM_HONEST, /* as specified: all members, or all but one for a reduction */
+    STORM_ALL,    /* all members, also for reductions */
     STORM_NONE,
-    STORM_LATE,  /* one waits until the others' result has gone, and contributes to that, too */
-    STORM_TWICE, /* each contribution comes twice */
-    /* lengths, operations, kinds and numbers that do not agree; nodes that are not members */
+    STORM_LATE,  /* one member waits until the result has left, and then contributes */
+    STORM_TWICE, /* each contribution is sent twice */
+    /* mismatched lengths, operations, kinds and numbers; senders that are not members */
     STORM_HOSTILE,
     STORM_KINDS
 };
@@ -343,7 +347,7 @@ struct storm {
     uint32_t members;
     uint32_t member[BENCH_NODES];
     enum storm_kind kind;
-    uint32_t seq; /* where the group's numbers begin */
+    uint32_t seq; /* first sequence number of the group */
 };
 
 static uint32_t storm_draw(struct storm *s, uint32_t below)
@@ -357,7 +361,7 @@ static void storm_pass(struct storm *s, uint32_t passes)
         emu_worker_pass(s->bench.worker);
 }
 
-/* Sent when there is a credit; a member of a group that is stuck may get none. */
+/* Sent if there is a credit; a member of a stuck group may never get one. */
 static void storm_send(struct storm *s, uint32_t node, struct emu_hdr hdr)
 {
     for (uint32_t pass = 0; pass < 20; pass++) {
@@ -370,7 +374,7 @@ static void storm_send(struct storm *s, uint32_t node, struct emu_hdr hdr)
 static struct emu_hdr storm_twist(struct storm *s, struct emu_hdr hdr)
 {
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_MULTICAST};
-    /* A node inside the fabric may multicast to any group, again and again. */
+    /* A node inside the fabric may multicast to any group at any time. */
     uint32_t any = s->acknowledged ? 2 : 3;
 
     switch (storm_draw(s, 6)) {
@@ -396,7 +400,7 @@ static struct emu_hdr storm_twist(struct storm *s, struct emu_hdr hdr)
     return hdr;
 }
 
-/* One member's contribution to one operation, as the group's kind has it. */
+/* One member's contribution to one operation, of the group's storm kind. */
 static void storm_contribute(struct storm *s, uint32_t i, const struct emu_hdr *hdr)
 {
     uint32_t node = s->member[i];
@@ -448,7 +452,7 @@ static void storm_group(struct storm *s)
     s->members = 2 + storm_draw(s, nodes - 1);
     s->kind = (enum storm_kind)storm_draw(s, STORM_KINDS);
     s->seq = storm_draw(s, 4) ? storm_draw(s, 1000) : 0u - storm_draw(s, EMU_WINDOW);
-    for (uint32_t n = 0; n < nodes; n++) /* the first of a shuffle */
+    for (uint32_t n = 0; n < nodes; n++) /* the first elements of a shuffle */
         s->member[n] = n;
     for (uint32_t i = 0; i < s->members; i++) {
         uint32_t j = i + storm_draw(s, nodes - i), other = s->member[j];
@@ -459,16 +463,16 @@ static void storm_group(struct storm *s)
     s->group = fixture_group(s->bench.fabric, s->member, s->members);
     for (uint32_t op = 0; s->kind != STORM_NONE && op < ops; op++)
         storm_operation(s, s->seq + op);
-    /* some end with contributions under way */
+    /* some groups are removed with contributions in flight */
     storm_pass(s, storm_draw(s, 3) ? 30 : storm_draw(s, 10));
     for (uint32_t i = 0; i < s->members; i++)
         fabric_group_leave(s->bench.fabric, s->group, s->member[i]);
-    if (storm_draw(s, 4) == 0) /* and what is for a group that has gone */
+    if (storm_draw(s, 4) == 0) /* also send contributions to a removed group */
         storm_operation(s, s->seq);
 }
 
-/* Nothing of any group is left: the pool has all of its buffers. */
-static void storm_ends(struct storm *s, const char *set)
+/* No state of any group is left: all buffers are in the pool. */
+static void storm_run_and_check(struct storm *s, const char *set)
 {
     struct bench *b = &s->bench;
     uint64_t out;
@@ -497,7 +501,7 @@ static void storm(const char *profile, const char *spec, const char *set)
         held = g % 16 || bufs_are_held(&s.bench, set);
     }
     CU_ASSERT_TRUE(held);
-    storm_ends(&s, set);
+    storm_run_and_check(&s, set);
     bench_close(&s.bench);
 }
 
@@ -511,24 +515,24 @@ static void storm_units(const char *order)
     }
 }
 
-static void groups__give_every_buffer_back_by_arrival(void)
+static void groups__return_every_buffer_by_arrival(void)
 {
     storm_units("arrival");
 }
 
-static void groups__give_every_buffer_back_in_port_order(void)
+static void groups__return_every_buffer_in_port_order(void)
 {
     storm_units("port");
 }
 
-static void groups__give_every_buffer_back_with_input_buffers(void)
+static void groups__return_every_buffer_with_input_buffers(void)
 {
     storm("oq2004", "kary:4,2", "buffers=input_xpoint combine_units=3 combine_order=arrival");
     storm("oq2004", "kary:4,2", "buffers=input_xpoint combine_units=2 combine_order=port");
     storm("oq2004", "kary:4,2", "credit=counter combine_units=4 combine_order=port");
 }
 
-static void groups__give_every_buffer_back_with_acknowledgments(void)
+static void groups__return_every_buffer_with_acknowledgments(void)
 {
     storm("qsnet3", "kary:4,2", "combine_order=arrival barrier=conditional");
     storm("qsnet3", "kary:4,2", "combine_order=port barrier=tree tree_width=2");
@@ -539,16 +543,16 @@ static void groups__give_every_buffer_back_with_acknowledgments(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(late_contribution__writes_to_nobodys_buffer),
+        CASE(late_contribution__does_not_write_to_a_reused_buffer),
         CASE(late_contribution__changes_nothing),
-        CASE(parts__reach_the_root_when_all_else_is_quiet),
-        CASE(parts__of_two_groups_do_not_fit_at_once),
-        CASE(late_contribution__begins_nothing_anew),
-        CASE(check_bufs__finds_what_nobody_holds),
-        CASE(groups__give_every_buffer_back_by_arrival),
-        CASE(groups__give_every_buffer_back_in_port_order),
-        CASE(groups__give_every_buffer_back_with_input_buffers),
-        CASE(groups__give_every_buffer_back_with_acknowledgments),
+        CASE(partial_results__reach_the_root_when_all_else_is_quiet),
+        CASE(partial_results__of_two_groups_do_not_fit_at_once),
+        CASE(late_contribution__restarts_no_operation),
+        CASE(check_bufs__finds_leaked_buffers),
+        CASE(groups__return_every_buffer_by_arrival),
+        CASE(groups__return_every_buffer_in_port_order),
+        CASE(groups__return_every_buffer_with_input_buffers),
+        CASE(groups__return_every_buffer_with_acknowledgments),
         {NULL, NULL},
     };
 

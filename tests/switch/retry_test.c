@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * retry_test.c - cables between switches without channels that lose, damage, double and delay what
- * is on them, and go down: with link-level retry, and without.
+ * retry_test.c - cables between switches without channels that lose, corrupt, duplicate and delay
+ * segments, and go down: with and without link-level retry.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define FOREVER_PS (UINT64_C(1) << 44)
 
-/* All that something can go wrong on goes wrong so often. */
+/* Apply @rates to every cable end that supports faults. */
 static void fault_all(struct fabric *fabric, const struct emu_fault_rates *rates)
 {
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
@@ -37,7 +37,7 @@ static struct switch_retries retries_of(const struct fabric *fabric)
     return sum;
 }
 
-/* A trial on cables with retry, of networks where there are any. */
+/* A trial with link-level retry, on a network with cables between switches. */
 static struct trial retry_draw(uint64_t *seed, enum emu_buffers buffers)
 {
     static const char *const specs[] = {"kary:2,3", "kary:4,2", "kary:3,2"};
@@ -48,7 +48,7 @@ static struct trial retry_draw(uint64_t *seed, enum emu_buffers buffers)
     return t;
 }
 
-/* Some of each, or much of one. */
+/* A few faults of each kind, or many of one. */
 static struct emu_fault_rates rates_draw(uint64_t *seed)
 {
     struct emu_fault_rates rates = fixture_faults((uint32_t)test_draw(seed, 100, 50000));
@@ -91,7 +91,7 @@ static uint64_t digest_of(struct trial t, enum emu_link_retry retry,
     return digest;
 }
 
-static void retry__costs_no_time_where_nothing_goes_wrong(void)
+static void retry__costs_no_time_without_faults(void)
 {
     static const struct emu_fault_rates none;
     uint64_t seed = test_seed();
@@ -143,22 +143,22 @@ static void mend(enum emu_buffers buffers)
     CU_ASSERT_TRUE(all.again && all.asked && all.timeouts && all.doubles);
 }
 
-static void retry__repairs_all_with_crosspoint_buffers(void)
+static void retry__repairs_faults_with_crosspoint_buffers(void)
 {
     mend(EMU_BUFFERS_XPOINT);
 }
 
-static void retry__repairs_all_with_input_and_crosspoint_buffers(void)
+static void retry__repairs_faults_with_input_and_crosspoint_buffers(void)
 {
     mend(EMU_BUFFERS_INPUT_XPOINT);
 }
 
-static void retry__repairs_all_with_input_buffers(void)
+static void retry__repairs_faults_with_input_buffers(void)
 {
     mend(EMU_BUFFERS_INPUT);
 }
 
-/* A run is a function of its seed: not of workers, nor of how time is cut. */
+/* A run depends only on its seed, not on the workers or on how time is cut into windows. */
 static void retry__does_not_depend_on_workers_or_windows(void)
 {
     uint64_t seed = test_seed();
@@ -173,7 +173,7 @@ static void retry__does_not_depend_on_workers_or_windows(void)
     }
 }
 
-/* Where time is long on the cable, a ring's slots are waited for. */
+/* On a cable with a long delay, the sender waits for slots in the replay ring. */
 static void retry__works_on_long_cables(void)
 {
     uint64_t seed = test_seed();
@@ -192,8 +192,8 @@ static void retry__works_on_long_cables(void)
 
 /* --- links -------------------------------------------------------------------------- */
 
-/* Cables go down and come back, in the middle of faults: nothing is lost, nothing doubled. */
-static void links__keep_what_they_have_while_they_are_down(void)
+/* Cables go down and come back while faults occur: nothing is lost or duplicated. */
+static void links__keep_their_segments_while_down(void)
 {
     uint64_t seed = test_seed();
 
@@ -226,8 +226,11 @@ static void links__keep_what_they_have_while_they_are_down(void)
     }
 }
 
-/* Of several ways those whose links are up are taken; what is for a link that is down waits. */
-static void links__that_are_down_are_not_chosen(void)
+/*
+ * Among several routes, those with links up are chosen; segments already at a link that is down
+ * wait.
+ */
+static void links__down_are_not_chosen(void)
 {
     struct emu_hdr hdr = {.dst = 3, .len = 8};
     uint32_t down;
@@ -249,7 +252,7 @@ static void links__that_are_down_are_not_chosen(void)
     sim_close(&w);
 }
 
-/* On one way all stays in the order in which it was sent: the number tells. */
+/* On one route all segments stay in order, checked by their numbers. */
 static void links__keep_the_order(void)
 {
     struct emu_fault_rates rates = fixture_faults(30000);
@@ -271,7 +274,7 @@ static void links__keep_the_order(void)
 
 /* --- without retry ------------------------------------------------------------------ */
 
-/* What is lost is gone, and counted; its credit is back, so that the network goes on. */
+/* Lost segments are counted and their credits return, so the network makes progress. */
 static void faults__lose_segments_but_no_credits(void)
 {
     uint64_t seed = test_seed();
@@ -308,9 +311,9 @@ static void faults__lose_segments_but_no_credits(void)
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
-#define RAW_POSTS 400u /* of each node */
+#define RAW_POSTS 400u /* by each node */
 
-/* Cables come and go, while workers run: one is turned over. */
+/* Toggle a random cable while workers run. */
 static void raw_flap(struct hostifs *w, bool *down, uint64_t *random)
 {
     uint32_t cable = (uint32_t)test_draw(random, 0, fabric_cable_count(w->fabric) - 1);
@@ -333,7 +336,7 @@ static void raw_mend(struct hostifs *w, bool *down)
     fabric_resume(w->fabric);
 }
 
-/* What has come to all nodes; each once: @seen has a byte a segment. */
+/* Count the arrivals at all nodes, each once: @seen has a byte per segment. */
 static uint32_t raw_drain(struct hostifs *w, uint8_t *seen, uint32_t *wrong)
 {
     struct emu_seg seg;
@@ -351,8 +354,8 @@ static uint32_t raw_drain(struct hostifs *w, uint8_t *seen, uint32_t *wrong)
 }
 
 /*
- * All nodes send, over cables that go wrong, and @flaps times one goes down or comes back. Returns
- * how many came.
+ * All nodes send over faulty cables, and @flaps times a cable goes down or comes back. Returns how
+ * many segments arrived.
  */
 static uint32_t raw_run(struct hostifs *w, uint32_t flaps, uint64_t *random)
 {
@@ -423,7 +426,7 @@ static void raw__nothing_is_lost_with_retry(void)
                  i % 2 * 40, fixture_faults((uint32_t)test_draw(&random, 2000, 60000)), &random);
 }
 
-static void raw__what_is_lost_without_is_counted(void)
+static void raw__losses_without_retry_are_counted(void)
 {
     static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
     uint64_t random = test_seed();
@@ -436,18 +439,18 @@ static void raw__what_is_lost_without_is_counted(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE_ALONE(retry__costs_no_time_where_nothing_goes_wrong),
-        CASE_ALONE(retry__repairs_all_with_crosspoint_buffers),
-        CASE_ALONE(retry__repairs_all_with_input_and_crosspoint_buffers),
-        CASE_ALONE(retry__repairs_all_with_input_buffers),
+        CASE_ALONE(retry__costs_no_time_without_faults),
+        CASE_ALONE(retry__repairs_faults_with_crosspoint_buffers),
+        CASE_ALONE(retry__repairs_faults_with_input_and_crosspoint_buffers),
+        CASE_ALONE(retry__repairs_faults_with_input_buffers),
         CASE(retry__does_not_depend_on_workers_or_windows),
         CASE(retry__works_on_long_cables),
-        CASE(links__keep_what_they_have_while_they_are_down),
-        CASE(links__that_are_down_are_not_chosen),
+        CASE(links__keep_their_segments_while_down),
+        CASE(links__down_are_not_chosen),
         CASE(links__keep_the_order),
         CASE(faults__lose_segments_but_no_credits),
         CASE(raw__nothing_is_lost_with_retry),
-        CASE(raw__what_is_lost_without_is_counted),
+        CASE(raw__losses_without_retry_are_counted),
         {NULL, NULL},
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch_test.c - credits, choice and order inside switches, pass by pass.
+ * switch_test.c - credits, choice and order inside switches, one pass at a time.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* --- credit conservation ------------------------------------------------------------ */
 
-/* By the plain counter: segments that row @r holds, copies of one counted once. */
+/* Plain counter policy: segments that row @r holds, copies of one counted once. */
 static uint32_t copies_taken(struct switch_dev *sw, uint32_t r)
 {
     const struct switch_crossbar *bar = switch_crossbar_of(sw);
@@ -31,7 +31,7 @@ static uint32_t copies_taken(struct switch_dev *sw, uint32_t r)
     return taken;
 }
 
-/* Room of a row that is taken, as the policy counts it. */
+/* Slots of row @r in use, as the credit policy counts them. */
 static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
 {
     const struct switch_crossbar *bar = switch_crossbar_of(sw);
@@ -47,8 +47,8 @@ static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
 }
 
 /*
- * Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way
- * back.
+ * Between passes, every credit of a link is at its sender, on the wire, in a row, or being
+ * returned.
  */
 static uint32_t credits_of(const struct emu_tx *tx, struct switch_dev *to, uint32_t port)
 {
@@ -96,7 +96,7 @@ static uint64_t all_got(const struct bench *b)
     return sum;
 }
 
-/* Random unicasts and multicasts under load; every link checked after every pass. */
+/* Random unicasts and multicasts under load; checks every link after every pass. */
 static void conserve(const char *spec, const struct emu_profile *profile)
 {
     uint32_t slots = profile->raw_xpoint_slots;
@@ -107,7 +107,7 @@ static void conserve(const char *spec, const struct emu_profile *profile)
     bench_start(&b, spec, profile);
     group = fixture_group_of_first(b.fabric, b.graph->nodes);
     for (uint32_t pass = 0; pass < 1500; pass++) {
-        b.probe[0]->deaf = pass % 300 > 200; /* now and then the network backs up */
+        b.probe[0]->deaf = pass % 300 > 200; /* the network backs up from time to time */
         for (uint32_t i = 0; i < b.graph->nodes; i++) {
             uint32_t src = (uint32_t)(test_random(&random) % b.graph->nodes);
             bool many = test_random(&random) % 16 == 0;
@@ -153,7 +153,7 @@ static void credits__are_conserved_by_the_plain_counter(void)
     conserve_credits("kary:2,3", EMU_CREDIT_COUNTER, 2);
 }
 
-/* Fifos at the inputs, crosspoints of one or two: everything gets through them, multicasts too. */
+/* Input queues with crosspoints of one or two slots: all traffic passes, multicasts included. */
 static void credits__are_conserved_by_input_buffers(void)
 {
     static const struct {
@@ -170,8 +170,8 @@ static void credits__are_conserved_by_input_buffers(void)
     }
 }
 
-/* What the row guarantee is for: one blocked output does not take the whole link's credits. */
-static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
+/* The purpose of the row guarantee: one blocked output does not use up the whole link's credits. */
+static void credits__row_guarantee_protects_other_outputs(void)
 {
     struct bench b;
     struct emu_hdr hdr = {.dst = 1};
@@ -179,7 +179,7 @@ static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
     bench_open(&b, "kary:4,1", EMU_CREDIT_ROW, 4);
     b.probe[1]->deaf = true;
     for (uint32_t i = 0; i < 6; i++) {
-        /* 4 fill the wire to the deaf node, 2 wait at the crosspoint */
+        /* 4 fill the wire to the blocked node, 2 wait at the crosspoint */
         CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
         emu_worker_pass(b.worker);
     }
@@ -200,8 +200,8 @@ static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
 }
 
 /*
- * On clock real: node @n posts a segment for node 1 now, and it is taken. Returns the time of its
- * post.
+ * On clock real: node @n posts a segment for node 1 now, and the switch takes it. Returns the time
+ * of the post.
  */
 static uint64_t post_now(struct bench *b, uint32_t n)
 {
@@ -214,7 +214,7 @@ static uint64_t post_now(struct bench *b, uint32_t n)
     return entry.time_ps;
 }
 
-/* Outputs with a segment and no credit on its way. */
+/* Outputs that have a segment and await a credit. */
 static uint64_t stalled_of(struct switch_dev *sw)
 {
     return sw->kind == &switch_slots_kind
@@ -223,10 +223,10 @@ static uint64_t stalled_of(struct switch_dev *sw)
 }
 
 /*
- * Clock real: a worker that waited for a core tells of a credit that is long past. What came to
- * wait for it since then does not leave before it came.
+ * Clock real: a worker that was off its core returns a credit with an old time. A segment that
+ * arrived after that time must not leave before its own arrival.
  */
-static void credits__that_are_late_send_nothing_early(void)
+static void credits__late_ones_send_nothing_early(void)
 {
     static const char *const sets[] = {"buffers=xpoint", "buffers=input_xpoint", "buffers=input"};
 
@@ -242,7 +242,7 @@ static void credits__that_are_late_send_nothing_early(void)
         b.probe[1]->deaf = true;
         for (uint32_t k = 0; k < 4 || !stalled_of(b.fabric->sw[0]); k++)
             first_ps = post_now(&b, 0);
-        second_ps = post_now(&b, 2); /* later by far than the credits will be */
+        second_ps = post_now(&b, 2); /* much later than the credits' time */
         CU_ASSERT_TRUE(second_ps > first_ps);
         b.probe[1]->rx.owed = 2;
         emu_rx_pay(&b.probe[1]->rx, b.probe[1]->rx.owner, first_ps + 1);
@@ -259,7 +259,7 @@ static void credits__that_are_late_send_nothing_early(void)
 }
 
 /*
- * A multicast with one copy stuck keeps its credit under the plain counter until that copy has
+ * Under the plain counter a multicast with one stuck copy keeps its credit until that copy has
  * left.
  */
 static void credits__multicast_is_paid_after_the_last_copy(void)
@@ -272,7 +272,7 @@ static void credits__multicast_is_paid_after_the_last_copy(void)
     hdr.dst = fixture_group_of_first(b.fabric, 4);
     b.probe[1]->deaf = true;
     for (uint32_t i = 0; i < 2; i++) {
-        CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the deaf node's wire is full */
+        CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the blocked node's wire is full */
         emu_worker_pass(b.worker);
     }
     CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
@@ -281,7 +281,7 @@ static void credits__multicast_is_paid_after_the_last_copy(void)
         emu_worker_pass(b.worker);
     CU_ASSERT_EQUAL(b.probe[2]->got, 2);
     CU_ASSERT_EQUAL(b.probe[3]->got, 2);
-    CU_ASSERT_FALSE(probe_send(&b, 0, &hdr)); /* no credit: node 1's copies have not left */
+    CU_ASSERT_FALSE(probe_send(&b, 0, &hdr)); /* no credit: the copies to node 1 have not left */
     b.probe[1]->deaf = false;
     emu_dev_again(&b.probe[1]->dev);
     for (uint32_t i = 0; i < 5; i++)
@@ -292,7 +292,7 @@ static void credits__multicast_is_paid_after_the_last_copy(void)
 
 /* --- arbitration and choice --------------------------------------------------------- */
 
-/* Under symmetrical load on one output, inputs are served alike. */
+/* Under symmetric load on one output, all inputs get the same service. */
 static void arbitration__serves_all_inputs_alike(void)
 {
     struct bench b;
@@ -313,16 +313,16 @@ static void arbitration__serves_all_inputs_alike(void)
         most = got > most ? got : most;
     }
     CU_ASSERT_TRUE(least > 0);
-    CU_ASSERT_TRUE(most - least <= 16); /* what rows and wires can hold */
+    CU_ASSERT_TRUE(most - least <= 16); /* the capacity of rows and wires */
     CU_ASSERT_EQUAL(b.probe[0]->out_of_order, 0);
     bench_close(&b);
 }
 
-/* Rows have shares of what there is room for; what one does not want is for the others. */
-static void arbitration__shares_what_there_is_room_for(void)
+/* Rows share the available slots; a row that does not need its share leaves it to the others. */
+static void arbitration__shares_the_free_slots(void)
 {
     static const uint32_t sent[4] = {0, 12, 12, 2};
-    static const uint8_t left[4] = {0, 9, 9, 0}; /* of 8, 3 each, and both of the third */
+    static const uint8_t left[4] = {0, 9, 9, 0}; /* of 8 slots: 3 each, and both of the third */
     struct emu_hdr hdr = {.dst = 0};
     struct switch_crossbar *bar;
     struct bench b;
@@ -347,7 +347,7 @@ static void arbitration__shares_what_there_is_room_for(void)
     bench_close(&b);
 }
 
-/* The way up is chosen packet by packet: one pair's traffic uses every up port. */
+/* The port up is chosen per packet: the traffic of one pair uses every port up. */
 static void choice__spreads_one_pair_over_all_up_ports(void)
 {
     static const enum emu_choice choices[] = {EMU_CHOICE_NEXT_FREE, EMU_CHOICE_RANDOM};
@@ -374,7 +374,7 @@ static void choice__spreads_one_pair_over_all_up_ports(void)
     }
 }
 
-/* A blocked way up is left alone while another is free. */
+/* A blocked port up is avoided while another is free. */
 static void choice__avoids_a_loaded_port(void)
 {
     struct bench b;
@@ -383,7 +383,7 @@ static void choice__avoids_a_loaded_port(void)
 
     bench_open(&b, "kary:2,2", EMU_CREDIT_ROW, 4);
     leaf = switch_crossbar_of(b.fabric->sw[0]);
-    leaf->out[2].tx.credits = 0; /* up port 2 gets nothing away */
+    leaf->out[2].tx.credits = 0; /* port up 2 cannot send */
     for (uint32_t i = 0; i < 200; i++) {
         CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
         for (uint32_t p = 0; p < 6; p++)
@@ -395,10 +395,10 @@ static void choice__avoids_a_loaded_port(void)
 }
 
 /*
- * Who is least loaded is not found anew for each segment. One that has no choice loads an output in
- * between, and the next ones do without it.
+ * The least loaded port is cached between segments. A segment with only one possible output loads
+ * that port in between, and the next choices take this into account.
  */
-static void choice__knows_what_came_between(void)
+static void choice__accounts_for_segments_in_between(void)
 {
     const struct emu_hdr any = {.dst = 15}, fixed = {.dst = 14};
     uint64_t sets[16] = {[14] = emu_bit(5), [15] = emu_bits_below(4) << 4};
@@ -411,7 +411,7 @@ static void choice__knows_what_came_between(void)
     switch_reroute(b.fabric->sw[0], &route);
     for (uint32_t up = 4; up < 8; up++)
         leaf->out[up].tx.credits = 0;
-    for (uint32_t i = 0; i < 8; i++) /* one to each, to 4, to 5 */
+    for (uint32_t i = 0; i < 8; i++) /* one segment to each, to 4, to 5 */
         CU_ASSERT_TRUE(probe_send(&b, 0, i == 5 ? &fixed : &any));
     emu_worker_pass(b.worker);
     emu_worker_pass(b.worker);
@@ -421,10 +421,10 @@ static void choice__knows_what_came_between(void)
 }
 
 /*
- * Buffers at inputs: a segment chooses when it leaves the buffer, among the crosspoints that have
- * room then. What waits behind two blocked ways goes by the one that is free first.
+ * With input buffers, a segment chooses its output when it leaves the buffer, among crosspoints
+ * with space. A segment blocked behind two full crosspoints takes the first one that becomes free.
  */
-static void choice__of_an_input_buffer_waits_for_room(void)
+static void choice__of_an_input_buffer_waits_for_space(void)
 {
     struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 8);
     struct emu_hdr hdr = {.dst = 3};
@@ -435,7 +435,7 @@ static void choice__of_an_input_buffer_waits_for_room(void)
     profile.xpoint_slots = 1;
     bench_start(&b, "kary:2,2", &profile);
     leaf = switch_crossbar_of(b.fabric->sw[0]);
-    leaf->out[2].tx.credits = leaf->out[3].tx.credits = 0; /* up ports 2 and 3 are blocked */
+    leaf->out[2].tx.credits = leaf->out[3].tx.credits = 0; /* ports up 2 and 3 are blocked */
     for (uint32_t i = 0; i < 8; i++)
         CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
     for (uint32_t p = 0; p < 6; p++)
@@ -443,7 +443,7 @@ static void choice__of_an_input_buffer_waits_for_room(void)
     CU_ASSERT_EQUAL(leaf->out[2].queued, 1);
     CU_ASSERT_EQUAL(leaf->out[3].queued, 1);
     CU_ASSERT_EQUAL(row_taken(b.fabric->sw[0], 0), 6);
-    leaf->out[3].tx.credits = 8; /* port 3 is free again */
+    leaf->out[3].tx.credits = 8; /* port up 3 is free again */
     emu_dev_signal(&leaf->sw.dev, b.worker, EMU_EVENT_CREDIT, emu_bit(3));
     for (uint32_t p = 0; p < 40; p++)
         emu_worker_pass(b.worker);
@@ -453,8 +453,8 @@ static void choice__of_an_input_buffer_waits_for_room(void)
     bench_close(&b);
 }
 
-/* Where nobody says how many: what a switch can hold and rings have room for. */
-static void credits__are_as_many_as_fit_the_network(void)
+/* The default number of credits is what a switch can hold and rings have space for. */
+static void credits__default_fits_the_network(void)
 {
     static const struct {
         const char *spec;
@@ -478,8 +478,8 @@ static void credits__are_as_many_as_fit_the_network(void)
     }
 }
 
-/* Where an input has a buffer too, or its cable sends again, other things have to fit. */
-static void credits__are_as_many_as_fit_the_router(void)
+/* With an input buffer or link-level retry, the default has other limits. */
+static void credits__default_fits_the_switch(void)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW};
     struct topo_graph *graph = NULL;
@@ -504,7 +504,7 @@ static void credits__are_as_many_as_fit_the_router(void)
 
 /* --- routing policies --------------------------------------------------------------- */
 
-/* The profile and the table of policies use the same names, in the same order. */
+/* The profile and the table of policies use the same names in the same order. */
 static void policy__has_the_name_that_the_profile_uses(void)
 {
     for (uint32_t i = 0; i < EMU_CHOICES_COUNT; i++) {
@@ -531,7 +531,10 @@ static uint32_t highest_pick(struct route_state *state, emu_ports best)
     return emu_ports_first(best);
 }
 
-/* A metric other than the length of queues is asked for all candidates, lightly loaded or not. */
+/*
+ * A metric other than queue length is evaluated for all candidates, not just for lightly loaded
+ * ones.
+ */
 static void policy__with_its_own_metric_avoids_links_that_are_down(void)
 {
     static const struct route_policy highest = {.name = "highest",
@@ -561,19 +564,19 @@ int main(void)
         {"credits__are_conserved_by_the_plain_counter",
          credits__are_conserved_by_the_plain_counter},
         {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
-        {"credits__are_as_many_as_fit_the_network", credits__are_as_many_as_fit_the_network},
-        {"credits__are_as_many_as_fit_the_router", credits__are_as_many_as_fit_the_router},
-        {"credits__that_are_late_send_nothing_early", credits__that_are_late_send_nothing_early},
-        {"credits__row_guarantee_lets_others_pass_a_blocked_output",
-         credits__row_guarantee_lets_others_pass_a_blocked_output},
+        {"credits__default_fits_the_network", credits__default_fits_the_network},
+        {"credits__default_fits_the_switch", credits__default_fits_the_switch},
+        {"credits__late_ones_send_nothing_early", credits__late_ones_send_nothing_early},
+        {"credits__row_guarantee_protects_other_outputs",
+         credits__row_guarantee_protects_other_outputs},
         {"credits__multicast_is_paid_after_the_last_copy",
          credits__multicast_is_paid_after_the_last_copy},
         {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
-        {"arbitration__shares_what_there_is_room_for", arbitration__shares_what_there_is_room_for},
+        {"arbitration__shares_the_free_slots", arbitration__shares_the_free_slots},
         {"choice__spreads_one_pair_over_all_up_ports", choice__spreads_one_pair_over_all_up_ports},
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
-        {"choice__knows_what_came_between", choice__knows_what_came_between},
-        {"choice__of_an_input_buffer_waits_for_room", choice__of_an_input_buffer_waits_for_room},
+        {"choice__accounts_for_segments_in_between", choice__accounts_for_segments_in_between},
+        {"choice__of_an_input_buffer_waits_for_space", choice__of_an_input_buffer_waits_for_space},
         {"policy__has_the_name_that_the_profile_uses", policy__has_the_name_that_the_profile_uses},
         {"policy__with_its_own_metric_avoids_links_that_are_down",
          policy__with_its_own_metric_avoids_links_that_are_down},

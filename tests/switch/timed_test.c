@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed_test.c - switches in simulated time: exact times, fairness, ties, and
- * what must hold at every moment, under each buffer policy.
+ * timed_test.c - switches in simulated time: exact times, fairness, ties, and invariants that hold
+ * at every moment, under each buffer policy.
  */
 #include <errno.h>
 
@@ -10,12 +10,12 @@
 #include "tests/test.h"
 #include "tests/fixtures/switch/trial.h"
 
-#define HOP_PS  110000u /* oq2004: a cable and the switch behind it */
-#define WIRE_PS 204800u /* a whole segment */
+#define HOP_PS  110000u /* oq2004: delay of a cable and a switch */
+#define WIRE_PS 204800u /* time of a full segment on the wire */
 
 static const char *const policies[] = {"buffers=xpoint", "buffers=input_xpoint", "buffers=input"};
 #define POLICIES 3u
-#define SLOTTED  2u /* the one with time slots */
+#define SLOTTED  2u /* the policy with time slots */
 
 static struct emu_hdr whole_to(uint32_t dst)
 {
@@ -67,7 +67,9 @@ static void times__a_wire_carries_one_segment_after_the_other(void)
     sim_close(&w);
 }
 
-/* One credit a cable: the next segment leaves when it is back, 110 ns after its room was free. */
+/*
+ * One credit per cable: the next segment leaves when it returns, 110 ns after its slot became free.
+ */
 static void times__a_segment_waits_for_its_credit(void)
 {
     static const char *const sets[] = {"xpoint_slots=1", "xpoint_slots=1 credit=counter",
@@ -81,8 +83,11 @@ static void times__a_segment_waits_for_its_credit(void)
         for (uint32_t n = 0; n < 3; n++)
             sim_post(&w, 0, 0, whole_to(1));
         CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
-        /* The second crosses its first cable with the credit that the first's leaving gave; its
-           second cable's credit is given when the node has taken the first. */
+        /*
+         * The second segment crosses its first cable with the credit that the first one returned
+         * when it left. Its second cable's credit returns when the node has taken the first
+         * segment.
+         */
         CU_ASSERT_EQUAL(w.node[1]->got[0].at_ps, 2 * HOP_PS);
         CU_ASSERT_EQUAL(w.node[1]->got[1].at_ps, 2 * HOP_PS + 1000000 + 2 * HOP_PS);
         CU_ASSERT_EQUAL(w.node[1]->got[2].at_ps, 2 * (2 * HOP_PS + 1000000) + 2 * HOP_PS);
@@ -91,7 +96,7 @@ static void times__a_segment_waits_for_its_credit(void)
     }
 }
 
-/* Outputs serve their rows in turn, the first after the one served last, whoever came first. */
+/* Outputs serve their rows in rotation, whatever the order of arrival. */
 static void times__rows_are_served_in_turn(void)
 {
     static const uint32_t order[] = {3, 1, 2, 3, 1};
@@ -112,14 +117,14 @@ static void times__rows_are_served_in_turn(void)
 }
 
 /*
- * A unit needs the whole segment, then 16 ns and 4 ns a word for each, one after
- * the other; a leaf's partial result goes through the crossbar to the root.
+ * A unit waits for the whole segment, then takes 16 ns and 4 ns per word for each contribution, one
+ * after the other; a leaf's partial result crosses the crossbar to the root.
  */
 static void times__a_combine_unit_takes_its_time(void)
 {
     static const struct {
         uint32_t units, members;
-        uint32_t works; /* of a unit, in a row: 20 ns each */
+        uint32_t works; /* operations of a unit, in sequence: 20 ns each */
     } cases[] = {{1, 2, 2}, {1, 4, 4}, {2, 2, 3}, {2, 4, 5}, {5, 2, 3}, {5, 4, 5}, {3, 4, 4}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -151,11 +156,11 @@ static void times__a_combine_unit_takes_its_time(void)
 /* --- fairness ----------------------------------------------------------------------- */
 
 /*
- * Saturated, all arriving at the same times: of k inputs with segments for one output each is
- * served once in k times of the output (the wire's, or with a single credit the credit's round
- * trip), so none is ever more than one ahead of another.
+ * Saturated outputs with simultaneous arrivals: each of k inputs with segments for one output is
+ * served once in every k service times (of the wire, or of the credit's round trip with a single
+ * credit), so none is ever more than one ahead of another.
  */
-static void fairness__inputs_of_an_output_take_turns(void)
+static void fairness__inputs_of_an_output_alternate(void)
 {
     static const char *const slots[] = {"", " xpoint_slots=1 input_slots=2"};
 
@@ -189,11 +194,10 @@ static void fairness__inputs_of_an_output_take_turns(void)
 }
 
 /*
- * Segments that arrive at the same time choose one after the other, each as often first as any
- * other: with the choice first_free the first one gets the lowest way up. Three of four ports
- * compete; 5 standard deviations either way.
+ * Segments that arrive at the same time choose in a random order: with policy first_free the first
+ * one gets the lowest port up. Three of four ports compete; the tolerance is 5 standard deviations.
  */
-static void fairness__who_chooses_first_is_drawn(void)
+static void fairness__first_choice_is_random(void)
 {
     const uint32_t rounds = 900;
 
@@ -209,7 +213,7 @@ static void fairness__who_chooses_first_is_drawn(void)
                 sim_post(&w, n, i * UINT64_C(2) * WIRE_PS, whole_to(4 * (n + 1)));
         CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         top = w.fabric->sw[w.graph->sw[0].end[4].id];
-        for (uint32_t n = 0; n < 3; n++) { /* its port n + 1 leads to where node n sends */
+        for (uint32_t n = 0; n < 3; n++) { /* port n + 1 leads to node n's destination */
             uint64_t first =
                 emu_count_read(&switch_crossbar_of(top)->out[n + 1].tx.counts.segments);
 
@@ -220,11 +224,11 @@ static void fairness__who_chooses_first_is_drawn(void)
 }
 
 /*
- * Eight nodes of two switches send to one node of a third, by whichever way up is free: saturated,
- * no source is ever further ahead of another than the segments that its cable has credits for, and
- * none waits longer than for a round of all by each of the four ways up.
+ * Eight nodes of two switches saturate one node of a third switch through whichever port up is
+ * free. No source gets ahead of another by more than the credits of its cable, and none waits
+ * longer than one round of all sources on each of the four ports up.
  */
-static void fairness__sources_behind_adaptive_ways_get_alike(void)
+static void fairness__sources_behind_adaptive_routes_get_equal_shares(void)
 {
     const uint32_t each = 200, sources = 8;
 
@@ -238,7 +242,8 @@ static void fairness__sources_behind_adaptive_ways_get_alike(void)
             for (uint32_t s = 0; s < each; s++)
                 sim_post(&w, n, 0, whole_to(8));
         CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
-        for (uint32_t s = 0; s < sources * (each - 16); s++) { /* near the end some are done */
+        /* near the end some sources have finished */
+        for (uint32_t s = 0; s < sources * (each - 16); s++) {
             const struct sim_got *got = &w.node[8]->got[s];
             uint32_t src = got->hdr.src;
 
@@ -257,13 +262,13 @@ static void fairness__sources_behind_adaptive_ways_get_alike(void)
 
 /* --- windows ------------------------------------------------------------------------ */
 
-/* What a run is compared by. */
+/* Results by which two runs are compared. */
 struct outcome {
     uint64_t digest;
     struct fabric_totals totals;
 };
 
-/* How the driver cuts time: all at once, by single events, at random, in tiny steps. */
+/* How the driver cuts time into windows: one window, one per event, random, or tiny. */
 enum cut { CUT_ONCE, CUT_EVENTS, CUT_RANDOM, CUT_TINY, CUTS };
 
 static uint64_t cut_next(enum cut cut, struct sim *w, uint64_t *random)
@@ -293,12 +298,12 @@ static struct outcome outcome_of(struct trial t, uint32_t workers, enum cut cut)
     CU_ASSERT_TRUE(trial_arrived(&t, &w));
     outcome.digest = sim_digest(&w);
     fabric_totals_read(w.fabric, &outcome.totals);
-    outcome.totals.worst_lag_ns = 0; /* on clock virtual without meaning */
+    outcome.totals.worst_lag_ns = 0; /* not meaningful on clock virtual */
     sim_close(&w);
     return outcome;
 }
 
-static void windows__do_not_change_what_happens(void)
+static void windows__do_not_change_results(void)
 {
     uint64_t seed = test_seed();
 
@@ -325,7 +330,7 @@ static void windows__do_not_change_what_happens(void)
 
 /* --- conservation ------------------------------------------------------------------- */
 
-/* Checked at random moments; and nothing stays behind: no deadlock, no loss. */
+/* Checked at random moments; at the end nothing is left: no deadlock, no loss. */
 static void conserve(enum emu_buffers buffers)
 {
     uint64_t seed = test_seed() + buffers;
@@ -385,7 +390,10 @@ static uint64_t results_digest(const struct trial *t, const struct sim *w)
     return digest;
 }
 
-/* Rounded sums: in port order the same bits whoever comes first; by arrival not. */
+/*
+ * Rounded sums: with combining in port order the bits do not depend on the order of arrival;
+ * otherwise they do.
+ */
 static void reduction__port_order_gives_the_same_bits(void)
 {
     static const uint32_t units[] = {1, 2, 5};
@@ -417,10 +425,10 @@ static void reduction__port_order_gives_the_same_bits(void)
         CU_ASSERT_EQUAL(digest[EMU_COMBINE_PORT][0], digest[EMU_COMBINE_PORT][1]);
         differ += digest[EMU_COMBINE_ARRIVAL][0] != digest[EMU_COMBINE_ARRIVAL][1];
     }
-    CU_ASSERT_TRUE(differ > 0); /* else the numbers prove nothing */
+    CU_ASSERT_TRUE(differ > 0); /* else the chosen numbers prove nothing */
 }
 
-static void barrier__lets_nobody_through_before_the_last(void)
+static void barrier__releases_no_member_before_the_last(void)
 {
     static const uint32_t units[] = {1, 2, 5};
     uint64_t random = test_seed();
@@ -451,7 +459,7 @@ static void barrier__lets_nobody_through_before_the_last(void)
 
 /* --- buffer policies ---------------------------------------------------------------- */
 
-/* Is a fabric like this refused, and does the line say @why? */
+/* Is this fabric refused with an error line that contains @why? */
 static bool refused(const char *spec, const char *set, enum emu_clock_mode clock, const char *why)
 {
     struct fabric_config config = {.clock = clock, .threads = 1, .start_stopped = true};
@@ -467,7 +475,7 @@ static bool refused(const char *spec, const char *set, enum emu_clock_mode clock
     return !fabric && strstr(error, why);
 }
 
-static void policies__say_what_they_cannot_do(void)
+static void policies__report_unsupported_configurations(void)
 {
     uint32_t nodes[] = {0, 1}, group;
     char error[256] = "";
@@ -488,11 +496,11 @@ static void policies__say_what_they_cannot_do(void)
 }
 
 /*
- * Node 1 takes nothing for a long time. Its segments fill its cable (as many as that has credits)
- * and a crosspoint of one; the next one stays first in the fifo, and what is behind it waits,
- * though its own output is free. With crosspoint buffers alone it passes.
+ * Node 1 takes nothing for a long time. Its segments fill all credits of its cable and a crosspoint
+ * of one slot. The next one stays at the head of the input queue and blocks the segment behind it,
+ * whose own output is free. With crosspoint buffers only, that segment passes.
  */
-static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
+static void input_xpoint__a_blocked_head_blocks_the_queue(void)
 {
     static const char *const sets[] = {"xpoint_slots=4",
                                        "buffers=input_xpoint xpoint_slots=1 input_slots=4"};
@@ -515,7 +523,7 @@ static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
     }
 }
 
-/* Each copy of a multicast leaves when it can; the slot in the buffer is free after the last. */
+/* Each copy of a multicast leaves when it can; its buffer slot is freed with the last copy. */
 static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
 {
     for (uint32_t policy = 1; policy < POLICIES; policy++) {
@@ -529,13 +537,16 @@ static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
                                                       sizeof error),
                               0);
         w.node[1]->service_ps = 100000000;
-        for (uint32_t s = 0; s < 2 + 1; s++) /* its cable and its crosspoint from node 3 are full */
+        for (uint32_t s = 0; s < 2 + 1; s++) /* the cable and its crosspoint from node 3 are full */
             sim_post(&w, 3, 0, whole_to(1));
         for (uint32_t s = 0; s < 4; s++)
             sim_post(&w, 0, 2000000, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group});
         sim_advance(&w, 90000000);
-        /* xpoint: one is at the crosspoints, the next waits as the first of the fifo; input: the
-           first waits. Their copies to others have left, those behind them have not moved. */
+        /*
+         * xpoint: one segment is at the crosspoints, the next waits at the head of the queue;
+         * input: the first waits there. Their copies to other nodes have left, and the segments
+         * behind them have not moved.
+         */
         CU_ASSERT_EQUAL(w.node[2]->gots, policy == SLOTTED ? 1 : 2);
         CU_ASSERT_EQUAL(w.node[3]->gots, policy == SLOTTED ? 1 : 2);
         CU_ASSERT_EQUAL(w.node[0]->tx.credits, 0);
@@ -549,8 +560,8 @@ static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
 }
 
 /*
- * The arbiter's multicasts: of 8 inputs that all have some, and outputs that always have a credit,
- * nobody is first in its fifo for more than 8 + 8 - 1 slots.
+ * The arbiter's multicasts: with 8 inputs that always have multicasts, and outputs that always have
+ * credits, none is at the head of its queue for more than 8 + 8 - 1 slots.
  */
 static void input__no_multicast_waits_long_at_the_head(void)
 {
@@ -586,7 +597,9 @@ static void input__no_multicast_waits_long_at_the_head(void)
     sim_close(&w);
 }
 
-/* Virtual output queues and iSLIP: no head-of-line blocking, so uniform traffic fills the wires. */
+/*
+ * Virtual output queues with iSLIP have no head-of-line blocking: uniform traffic fills the wires.
+ */
 static void input__uniform_unicasts_fill_the_wires(void)
 {
     const uint32_t each = 400;
@@ -594,7 +607,8 @@ static void input__uniform_unicasts_fill_the_wires(void)
     struct sim w;
 
     sim_open(&w, "kary:8,1", "buffers=input input_slots=200");
-    for (uint32_t s = 0; s < each; s++) /* a permutation at a time: every wire has the same to do */
+    /* one permutation after the other: every wire has the same load */
+    for (uint32_t s = 0; s < each; s++)
         for (uint32_t n = 0, turn = test_draw(&random, 0, 7); n < 8; n++)
             sim_post(&w, n, 0, whole_to((n + turn) % 8));
     CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
@@ -617,22 +631,23 @@ int main(void)
         {"times__a_segment_waits_for_its_credit", times__a_segment_waits_for_its_credit},
         {"times__rows_are_served_in_turn", times__rows_are_served_in_turn},
         {"times__a_combine_unit_takes_its_time", times__a_combine_unit_takes_its_time},
-        {"fairness__inputs_of_an_output_take_turns", fairness__inputs_of_an_output_take_turns},
-        {"fairness__who_chooses_first_is_drawn", fairness__who_chooses_first_is_drawn},
-        {"fairness__sources_behind_adaptive_ways_get_alike",
-         fairness__sources_behind_adaptive_ways_get_alike},
-        {"windows__do_not_change_what_happens", windows__do_not_change_what_happens},
+        {"fairness__inputs_of_an_output_alternate", fairness__inputs_of_an_output_alternate},
+        {"fairness__first_choice_is_random", fairness__first_choice_is_random},
+        {"fairness__sources_behind_adaptive_routes_get_equal_shares",
+         fairness__sources_behind_adaptive_routes_get_equal_shares},
+        {"windows__do_not_change_results", windows__do_not_change_results},
         {"conservation__holds_with_crosspoint_buffers",
          conservation__holds_with_crosspoint_buffers},
         {"conservation__holds_with_input_and_crosspoint_buffers",
          conservation__holds_with_input_and_crosspoint_buffers},
         {"conservation__holds_with_input_buffers", conservation__holds_with_input_buffers},
         {"reduction__port_order_gives_the_same_bits", reduction__port_order_gives_the_same_bits},
-        {"barrier__lets_nobody_through_before_the_last",
-         barrier__lets_nobody_through_before_the_last},
-        {"policies__say_what_they_cannot_do", policies__say_what_they_cannot_do},
-        {"input_xpoint__a_blocked_head_holds_up_what_is_behind",
-         input_xpoint__a_blocked_head_holds_up_what_is_behind},
+        {"barrier__releases_no_member_before_the_last",
+         barrier__releases_no_member_before_the_last},
+        {"policies__report_unsupported_configurations",
+         policies__report_unsupported_configurations},
+        {"input_xpoint__a_blocked_head_blocks_the_queue",
+         input_xpoint__a_blocked_head_blocks_the_queue},
         {"input_buffers__copies_leave_apart_and_the_slot_with_the_last",
          input_buffers__copies_leave_apart_and_the_slot_with_the_last},
         {"input__no_multicast_waits_long_at_the_head", input__no_multicast_waits_long_at_the_head},

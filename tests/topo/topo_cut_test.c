@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo_cut_test.c - networks cut for several hosts: every switch is somewhere, shares are fair, and
- * of small networks no fair cut has fewer cables.
+ * topo_cut_test.c - networks partitioned over several hosts: every switch has a host, shares are
+ * fair, and for small networks no fair cut crosses fewer cables.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,11 +32,11 @@ static const char *const networks[] = {
 };
 #define NETWORKS (sizeof networks / sizeof networks[0])
 
-/* A cut, and what must hold of any. */
+/* A cut, with the properties required of every cut. */
 struct cut {
     struct topo_graph *graph;
     uint32_t hosts;
-    const uint32_t *share; /* NULL: equal ones */
+    const uint32_t *share; /* shares of the hosts; NULL: equal */
     uint32_t shares;
     uint32_t host_of[SWITCHES_MOST];
     uint32_t switches[TOPO_HOSTS_MAX];
@@ -126,7 +126,10 @@ static void cut(struct cut *c, const uint32_t *share)
     c->crossing = topo_cut_cables(c->graph, c->host_of, c->hosts, c->between);
 }
 
-/* Is the smallest share worth a switch with nodes? Each host has one, so that others have less. */
+/*
+ * Is the smallest share at least one switch with nodes? Each host gets one of these, at the expense
+ * of the others.
+ */
 static bool all_can_have_nodes(const struct cut *c)
 {
     uint32_t leaves = switches_with_nodes(c->graph);
@@ -200,11 +203,11 @@ static void topo_cut__refuses_more_hosts_than_switches(void)
 
 struct best {
     struct cut c;
-    uint32_t leaf; /* nodes of a switch, at most */
+    uint32_t leaf; /* most nodes on one switch */
     uint32_t least;
 };
 
-/* All fair cuts of switches @s and above, those below are where they are. */
+/* Try all fair cuts of switches @s and above; those below are fixed. */
 static void try_all(struct best *b, uint32_t s, uint32_t used)
 {
     struct cut *c = &b->c;
@@ -217,7 +220,8 @@ static void try_all(struct best *b, uint32_t s, uint32_t used)
         }
         return;
     }
-    for (uint32_t h = 0; h < c->hosts && h <= used; h++) { /* hosts are alike: new ones in order */
+    /* hosts are interchangeable: assign new ones in order */
+    for (uint32_t h = 0; h < c->hosts && h <= used; h++) {
         c->host_of[s] = h;
         try_all(b, s + 1, used + (h == used));
     }
@@ -247,7 +251,7 @@ static void is_best(struct cut *c)
     CU_ASSERT_EQUAL(c->crossing, least);
 }
 
-static void topo_cut__crosses_as_few_cables_as_can_be(void)
+static void topo_cut__crosses_the_fewest_cables(void)
 {
     static const struct {
         const char *spec;
@@ -280,7 +284,10 @@ static void topo_cut__crosses_as_few_cables_as_can_be(void)
     }
 }
 
-/* A K-ary tree on K hosts: each top switch keeps one of its K cables, and each pair has as many. */
+/*
+ * A K-ary tree on K hosts: each top switch keeps one of its K cables local, and each pair of hosts
+ * gets the same number.
+ */
 static void topo_cut__halves_trees_at_the_top(void)
 {
     static const struct {
@@ -305,7 +312,7 @@ static void topo_cut__halves_trees_at_the_top(void)
 
 /* --- files -------------------------------------------------------------------------- */
 
-/* The lines of a tree of two pods, in a random order: numbers say nothing of what is near. */
+/* The lines of a tree of two pods, shuffled, so that switch numbers do not reveal the pods. */
 static struct topo_graph *shuffled_pods(uint64_t *random)
 {
     static const char *const device[] = {
@@ -358,7 +365,7 @@ static void topo_cut__finds_pods_whatever_their_numbers(void)
 
 /* --- workers ------------------------------------------------------------------------ */
 
-static void topo_partition__leaves_out_what_others_have(void)
+static void topo_partition__skips_switches_of_other_hosts(void)
 {
     static struct cut c;
     uint32_t worker_of[SWITCHES_MOST], all[SWITCHES_MOST];
@@ -388,10 +395,10 @@ int main(void)
     const struct test_case cases[] = {
         CASE(topo_cut__places_every_switch_and_shares_nodes),
         CASE(topo_cut__refuses_more_hosts_than_switches),
-        CASE(topo_cut__crosses_as_few_cables_as_can_be),
+        CASE(topo_cut__crosses_the_fewest_cables),
         CASE(topo_cut__halves_trees_at_the_top),
         CASE(topo_cut__finds_pods_whatever_their_numbers),
-        CASE(topo_partition__leaves_out_what_others_have),
+        CASE(topo_partition__skips_switches_of_other_hosts),
         {NULL, NULL},
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo_file_test.c - topology files: what ibnetdiscover prints, what people write, and rubbish.
+ * topo_file_test.c - topology files: output of ibnetdiscover, files written by people, and garbage.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static char *text_of(const struct topo_graph *graph, size_t *bytes)
     return text;
 }
 
-/* Differences between the names of devices in two graphs. A graph without names has none. */
+/* Number of differing device names. A graph without names has none. */
 static uint32_t label_differences(const struct topo_graph *a, const struct topo_graph *b)
 {
     uint32_t bad = 0;
@@ -110,7 +110,7 @@ static void topo_write__is_read_as_the_same_graph(void)
         CU_ASSERT_EQUAL_FATAL(topo_read(&again, "net", text, bytes, error, sizeof error), 0);
         CU_ASSERT_EQUAL(differences(graph, again), 0);
         CU_ASSERT_STRING_EQUAL(again->spec, "net");
-        second = text_of(again, &bytes); /* but for its first lines, which name the network */
+        second = text_of(again, &bytes); /* all but the first lines, which name the network */
         CU_ASSERT_STRING_EQUAL(strstr(text, "\nlevel="), strstr(second, "\nlevel="));
         free(text);
         free(second);
@@ -120,9 +120,9 @@ static void topo_write__is_read_as_the_same_graph(void)
 }
 
 /*
- * All that ibnetdiscover prints: two leaves, a spine with more ports than they have, an
- * adapter with two ports, one with a port that goes nowhere, a unit of a switch, a router, a
- * plug from a switch to itself; -g, -f, and lines that went astray from standard error.
+ * Everything that ibnetdiscover prints: two leaves, a spine with gaps in its ports, an adapter with
+ * two ports, one with an unconnected port, a unit of a switch, a router, a cable from a switch to
+ * itself; options -g and -f, and stray lines from standard error.
  */
 static const char quirks[] =
     "ibwarn: [6931] sim_connect: attached\n"
@@ -177,13 +177,13 @@ static const char quirks[] =
     "Rt\t1 \"R-bbbb\"\t\t# \"router\"\n"
     "[1](bbbb) \t\"S-0002c90200404002\"[4]\t\t# lid 7 lmc 0 \"leaf 2\" lid 2 4xQDR";
 
-static void topo_read__takes_what_ibnetdiscover_prints(void)
+static void topo_read__accepts_ibnetdiscover_output(void)
 {
     struct topo_graph *graph = graph_from(quirks), *again;
     size_t bytes;
 
     CU_ASSERT_EQUAL(graph->nodes, 2);    /* in the order of their Ca lines */
-    CU_ASSERT_EQUAL(graph->switches, 3); /* in the order of theirs */
+    CU_ASSERT_EQUAL(graph->switches, 3); /* in the order of their Switch lines */
     CU_ASSERT_EQUAL(graph->ports, 24);
     CU_ASSERT_EQUAL(graph->levels, 2);
     CU_ASSERT(graph->sw[0].level == 1 && graph->sw[1].level == 0 && graph->sw[2].level == 0);
@@ -194,7 +194,9 @@ static void topo_read__takes_what_ibnetdiscover_prints(void)
     CU_ASSERT_EQUAL(graph->node[0].link[0].number, 2);
     CU_ASSERT_EQUAL(graph->node[1].links, 2);
     CU_ASSERT(graph->node[1].link[1].sw == 2 && graph->node[1].link[1].port == 2);
-    /* The spine's ports 7 and 120 are more than a switch here has: they close ranks. */
+    /*
+     * The spine's ports 7 and 120 exceed a switch's limit here: ports are renumbered without gaps.
+     */
     CU_ASSERT(graph->sw[0].end[0].id == 2 && graph->sw[0].end[0].number == 7);
     CU_ASSERT(graph->sw[0].end[1].id == 1 && graph->sw[0].end[1].number == 120);
     CU_ASSERT_EQUAL(graph->sw[0].end[2].kind, TOPO_END_NONE);
@@ -213,8 +215,8 @@ static void topo_read__takes_what_ibnetdiscover_prints(void)
     topo_free(again);
 }
 
-/* Hosts, descriptions and GUIDs are taken over; names are unique. */
-static void topo_read__takes_names_over(void)
+/* Host names, descriptions and GUIDs are kept; names are unique. */
+static void topo_read__keeps_names(void)
 {
     struct topo_graph *graph = graph_from(quirks);
 
@@ -249,11 +251,13 @@ static void topo_read__takes_names_over(void)
     topo_free(graph);
 }
 
-/* A device's description is untrusted text: only printable characters are taken, up to a limit. */
+/*
+ * A device's description is untrusted text: it is cut to printable characters and a maximum length.
+ */
 static void topo_read__cleans_descriptions(void)
 {
     static const char *const titles[][2] = {
-        {"<b>x</b>", "<b>x</b>"}, /* for the page to escape */
+        {"<b>x</b>", "<b>x</b>"}, /* the page escapes these */
         {"red \033[31m", "red ?[31m"},
         {"bell\a tab\t del\177", "bell? tab? del?"},
         {"c1 \302\233 end", "c1 ? end"},
@@ -282,8 +286,8 @@ static void topo_read__cleans_descriptions(void)
     CU_ASSERT_EQUAL(read_text(&graph, "Switch 4 \"s\177\"\n", error, sizeof error), -EINVAL);
 }
 
-/* Rates are data rates, without the coding; a cable has the lower rate of its two ends. */
-static void topo_read__takes_rates_over(void)
+/* Rates are data rates without the coding overhead; a cable has the lower rate of its two ends. */
+static void topo_read__keeps_rates(void)
 {
     static const struct {
         const char *name;
@@ -327,8 +331,8 @@ static void topo_read__takes_rates_over(void)
     topo_free(graph);
 }
 
-/* As a person would write it: each cable once, no GUIDs, names of their own. */
-static void topo_read__takes_what_people_write(void)
+/* A file written by hand: each cable once, no GUIDs, made-up names. */
+static void topo_read__accepts_hand_written_files(void)
 {
     struct topo_graph *graph =
         graph_from("Switch 4 \"left\"\n[1] \"ann\"[1]\n[4]\"right\"[4]\n"
@@ -341,14 +345,14 @@ static void topo_read__takes_what_people_write(void)
     CU_ASSERT_EQUAL(graph->nodes, 2);
     CU_ASSERT_EQUAL(graph->longest, 2);
     CU_ASSERT_EQUAL(topo_hops(graph, 0, 1), 2);
-    CU_ASSERT_PTR_NULL(strstr(text, "guid=")); /* none is invented */
+    CU_ASSERT_PTR_NULL(strstr(text, "guid=")); /* no GUID is invented */
     free(text);
     topo_free(graph);
 }
 
 #define TWO "Ca 1 \"a\"\nCa 1 \"b\"\n"
 
-/* A file, and what is said of it. */
+/* An invalid file and its error text. */
 static const struct wrong_file {
     const char *text, *error;
 } wrong_files[] = {
@@ -418,7 +422,7 @@ static const struct wrong_file {
     {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
 };
 
-static void topo_read__says_which_line_is_wrong(void)
+static void topo_read__reports_the_wrong_line(void)
 {
     for (size_t i = 0; i < sizeof wrong_files / sizeof wrong_files[0]; i++) {
         const struct wrong_file *file = &wrong_files[i];
@@ -473,7 +477,7 @@ static void topo_read__refuses_more_cables_than_a_switch_has(void)
     }
 }
 
-static void topo_read__refuses_what_is_no_text(void)
+static void topo_read__refuses_binary_files(void)
 {
     static char rubbish[70000];
     struct topo_graph *graph = NULL;
@@ -499,7 +503,10 @@ static void topo_read__refuses_what_is_no_text(void)
     CU_ASSERT_PTR_NULL(graph);
 }
 
-/* One change to a text: a byte, a number, a line gone or twice, two swapped, the end cut off. */
+/*
+ * One change to a text: a byte, a number, a line removed or duplicated, two lines swapped, or the
+ * tail cut off.
+ */
 static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
 {
     size_t at = test_random(random) % *bytes;
@@ -541,8 +548,8 @@ static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
 }
 
 /*
- * Mutations of good files, drawn from a seed of their own so that every run does the same: either
- * a graph that passes its check and is read again as itself, or one line that says what is wrong.
+ * Mutations of valid files, from a fixed seed so that every run is the same: the result is a graph
+ * that passes its check and survives a round trip, or a one-line error.
  */
 static void topo_read__survives_mutations(void)
 {
@@ -617,14 +624,14 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(topo_write__is_read_as_the_same_graph),
-        CASE(topo_read__takes_what_ibnetdiscover_prints),
-        CASE(topo_read__takes_names_over),
+        CASE(topo_read__accepts_ibnetdiscover_output),
+        CASE(topo_read__keeps_names),
         CASE(topo_read__cleans_descriptions),
-        CASE(topo_read__takes_rates_over),
-        CASE(topo_read__takes_what_people_write),
-        CASE(topo_read__says_which_line_is_wrong),
+        CASE(topo_read__keeps_rates),
+        CASE(topo_read__accepts_hand_written_files),
+        CASE(topo_read__reports_the_wrong_line),
         CASE(topo_read__refuses_more_cables_than_a_switch_has),
-        CASE(topo_read__refuses_what_is_no_text),
+        CASE(topo_read__refuses_binary_files),
         CASE(topo_read__survives_mutations),
         CASE(topo_parse__reads_files),
         {NULL, NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo_qsnet_test.c - networks of QsNet III against the paper's Table I, and folded Clos.
+ * topo_qsnet_test.c - QsNet III networks against the paper's Table I, and folded Clos networks.
  */
 #include <errno.h>
 #include <string.h>
@@ -53,14 +53,14 @@ static uint64_t node_cables(const struct topo_graph *graph)
 #define NODES_MOST TEST_ALONE(20000u)
 
 /*
- * Table I, row by row. Its last row says 32576 cables; 16384 to nodes and 128 from each of 128
- * chassis are 32768, as in every other row, so that is a misprint.
+ * Table I, row by row. Its last row gives 32576 cables; 16384 to nodes and 128 from each of 128
+ * chassis make 32768, as in every other row, so that is a misprint.
  */
 static void topo_qsnet__is_built_as_table_1_says(void)
 {
     static const struct {
         uint32_t nodes, node_chassis, cables, top_chassis;
-        uint32_t routers; /* counted by hand: 16 a node chassis, and those of the top switches */
+        uint32_t routers; /* counted by hand: 16 per node chassis, plus those of the top switches */
     } rows[] = {
         {128, 1, 128, 0, 16},
         {256, 2, 384, 0, 32},
@@ -90,7 +90,7 @@ static void topo_qsnet__is_built_as_table_1_says(void)
     }
 }
 
-/* Between the rows: the rules that the paper gives in words. */
+/* Sizes between the rows: the rules that the paper states in words. */
 static void topo_qsnet__follows_the_rules_between_the_rows(void)
 {
     static const struct {
@@ -98,7 +98,7 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
         uint32_t routers, node_chassis, top_chassis, cables, longest;
     } rows[] = {
         {"qsnet:16", 1, 1, 0, 16, 1},
-        {"qsnet:32", 1, 1, 0, 32, 1},     /* a router with all links to the front */
+        {"qsnet:32", 1, 1, 0, 32, 1},     /* a router with all links to nodes */
         {"qsnet:33", 3 + 8, 1, 0, 33, 3}, /* cards without a cable are left out */
         {"qsnet:64", 4 + 8, 1, 0, 64, 3},
         {"qsnet:200", 13 + 16, 2, 0, 200 + 128, 4},
@@ -113,7 +113,7 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
         {"qsnet:128,rails=2", 32, 2, 0, 256, 3},
         {"qsnet:512,rails=2", 160, 8, 4, 2048, 5},
         {"qsnet:512,links=2", 160, 8, 4, 2048, 5},
-        {"qsnet:128,links=2,apart=chassis", 32, 2, 0, 384, 3}, /* a link in either chassis */
+        {"qsnet:128,links=2,apart=chassis", 32, 2, 0, 384, 3}, /* a link to each chassis */
         {"qsnet:300,links=2,apart=chassis", 2 * (8 + 8 + 3) + 6 * 8 + 26, 6, 4, 600 + 768, 5},
     };
 
@@ -131,7 +131,10 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
     }
 }
 
-/* All nodes are there, once a link, and every pair has a way, whichever candidates are taken. */
+/*
+ * All nodes exist, with all their links, and every pair has a route whichever candidates are
+ * chosen.
+ */
 static void topo_qsnet__joins_all_pairs_at_any_size(void)
 {
     static const char *const options[] = {
@@ -168,7 +171,7 @@ static void topo_qsnet__top_switches_of_one_router_are_one_choice(void)
 
     for (uint32_t top = 80; top < 102; top++)
         for (uint32_t dst = 0; dst < 640; dst++) {
-            uint32_t upper = 40 + dst / 128 * 8; /* of the node's chassis */
+            uint32_t upper = 40 + dst / 128 * 8; /* the upper routers of the node's chassis */
             uint32_t want = top < 101 ? 6 : 2;
 
             bad += candidates(graph, top, dst, upper, upper + 7) != want;
@@ -192,8 +195,11 @@ static void topo_qsnet__top_switches_of_one_router_are_one_choice(void)
     topo_free(graph);
 }
 
-/* A way up chooses among 8 uppers, then 4 routers of top switches, two links or four to each. */
-static void topo_qsnet__ways_up_spread_over_switches(void)
+/*
+ * A route up chooses among 8 upper routers, then among 4 top routers, with two links or four to
+ * each.
+ */
+static void topo_qsnet__routes_up_spread_over_switches(void)
 {
     static const struct {
         const char *spec;
@@ -212,7 +218,10 @@ static void topo_qsnet__ways_up_spread_over_switches(void)
     }
 }
 
-/* Two chassis: link j of one is link j of the other, and their upper routers look across. */
+/*
+ * Two chassis: link j of one is link j of the other, and their upper routers are cabled to each
+ * other.
+ */
 static void topo_qsnet__two_chassis_need_no_top(void)
 {
     struct topo_graph *graph = graph_of("qsnet:256");
@@ -234,7 +243,10 @@ static void topo_qsnet__two_chassis_need_no_top(void)
     topo_free(graph);
 }
 
-/* Figure 4: the choice among the links into a node is made where they part, or by the adapter. */
+/*
+ * Figure 4: the choice among the links into a node is made where the routes diverge, or by the
+ * adapter.
+ */
 static void topo_qsnet__links_into_a_node_are_a_choice(void)
 {
     struct topo_graph *one = graph_of("qsnet:64,links=2");
@@ -256,12 +268,13 @@ static void topo_qsnet__links_into_a_node_are_a_choice(void)
         uint32_t here = link[0].sw / 8, there = link[1].sw / 8;
 
         bad += there != here + 1;
-        for (uint32_t c = 0; c < 4; c++) /* the uppers of either chassis have one of the links */
+        /* the upper routers of each chassis have one of the links */
+        for (uint32_t c = 0; c < 4; c++)
             bad += all_candidates(chassis, 32 + 8 * c, n) != (c == here || c == there ? 2 : 16);
         bad += candidates(chassis, 64, n, 32 + 8 * here, 39 + 8 * there) != 16; /* a top router */
         link = rails->node[n].link;
         bad += link[0].sw >= 32 || link[1].sw != link[0].sw + 32;
-        for (uint32_t s = 0; s < 64; s++) { /* what is in one rail stays there */
+        for (uint32_t s = 0; s < 64; s++) { /* routes stay within their rail */
             uint32_t first = s / 32 * 32;
             bad += candidates(rails, s, n, first, first + 31) != all_candidates(rails, s, n);
         }
@@ -275,8 +288,11 @@ static void topo_qsnet__links_into_a_node_are_a_choice(void)
     topo_free(rails);
 }
 
-/* Fewer top switches than routers of a stage: some uppers lead nowhere; nobody is sent there. */
-static void topo_qsnet__sends_nothing_into_uppers_without_a_way_out(void)
+/*
+ * With fewer top switches than routers in a stage, some upper routers have no uplink: no route uses
+ * these.
+ */
+static void topo_qsnet__avoids_upper_routers_without_uplinks(void)
 {
     struct topo_graph *graph = graph_of("qsnet:512,tops=4");
     uint32_t bad = 0;
@@ -328,8 +344,8 @@ static void topo_qsnet__trees_span_any_members(void)
     }
 }
 
-/* Groups of all nodes of two rails: each rail gets half of the trees. */
-static void topo_qsnet__trees_are_shared_out_over_rails(void)
+/* Groups of all nodes on two rails: each rail carries half of the trees. */
+static void topo_qsnet__trees_are_spread_over_rails(void)
 {
     struct topo_graph *graph = graph_of("qsnet:128,rails=2");
     uint32_t *load = calloc(graph->switches, sizeof *load);
@@ -350,7 +366,7 @@ static void topo_qsnet__trees_are_shared_out_over_rails(void)
     topo_free(graph);
 }
 
-static void topo_qsnet__says_what_is_right(void)
+static void topo_qsnet__errors_name_the_valid_values(void)
 {
     CU_ASSERT(refuses("qsnet:", -EINVAL, "bad topology 'qsnet:': want qsnet:N with N from 2 to"));
     CU_ASSERT(refuses("qsnet:x", -EINVAL, "want qsnet:N"));
@@ -386,8 +402,8 @@ static void topo_clos__counts_what_it_builds(void)
     graph_counts(rows, sizeof rows / sizeof rows[0]);
 }
 
-/* Parallel cables to one switch above are candidates beside those to the others. */
-static void topo_clos__all_ways_up_are_candidates(void)
+/* Parallel cables to one upper switch are candidates beside those to the others. */
+static void topo_clos__all_links_up_are_candidates(void)
 {
     struct topo_graph *graph = graph_of("clos:down=6x12x8,up=4x6,cables=2x1");
     uint32_t bad = 0;
@@ -405,7 +421,7 @@ static void topo_clos__all_ways_up_are_candidates(void)
     topo_free(graph);
 }
 
-static void topo_clos__says_what_is_right(void)
+static void topo_clos__errors_name_the_valid_values(void)
 {
     CU_ASSERT(refuses("clos:", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:levels=2", -EINVAL, "want clos:radix=R"));
@@ -438,16 +454,16 @@ int main(void)
         CASE(topo_qsnet__follows_the_rules_between_the_rows),
         CASE(topo_qsnet__joins_all_pairs_at_any_size),
         CASE(topo_qsnet__top_switches_of_one_router_are_one_choice),
-        CASE(topo_qsnet__ways_up_spread_over_switches),
+        CASE(topo_qsnet__routes_up_spread_over_switches),
         CASE(topo_qsnet__two_chassis_need_no_top),
         CASE(topo_qsnet__links_into_a_node_are_a_choice),
-        CASE(topo_qsnet__sends_nothing_into_uppers_without_a_way_out),
+        CASE(topo_qsnet__avoids_upper_routers_without_uplinks),
         CASE(topo_qsnet__trees_span_any_members),
-        CASE(topo_qsnet__trees_are_shared_out_over_rails),
-        CASE(topo_qsnet__says_what_is_right),
+        CASE(topo_qsnet__trees_are_spread_over_rails),
+        CASE(topo_qsnet__errors_name_the_valid_values),
         CASE(topo_clos__counts_what_it_builds),
-        CASE(topo_clos__all_ways_up_are_candidates),
-        CASE(topo_clos__says_what_is_right),
+        CASE(topo_clos__all_links_up_are_candidates),
+        CASE(topo_clos__errors_name_the_valid_values),
         {NULL, NULL},
     };
 

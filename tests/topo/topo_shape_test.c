@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo_shape_test.c - networks of any shape: routes against their definition, deadlock, damage.
+ * topo_shape_test.c - networks of any shape: routes against their definition, deadlocks, missing
+ * links.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,9 +14,9 @@
 /* A network under construction, as a topology file. */
 struct net {
     uint32_t switches, nodes;
-    uint32_t ports[SWITCHES_MAX];     /* used, by switch */
-    uint32_t links[SWITCHES_MAX * 8]; /* used, by node */
-    char *text[SWITCHES_MAX];         /* its lines about cables, by switch */
+    uint32_t ports[SWITCHES_MAX];     /* ports in use, by switch */
+    uint32_t links[SWITCHES_MAX * 8]; /* links in use, by node */
+    char *text[SWITCHES_MAX];         /* lines of its cables, by switch */
 };
 
 static void net_line(struct net *net, uint32_t sw, const char *far, uint32_t number,
@@ -45,7 +46,7 @@ static void net_node(struct net *net, uint32_t node, uint32_t sw)
         net->nodes = node + 1;
 }
 
-/* The text; @level: of each switch, or NULL. */
+/* The topology file; @level: of each switch, or NULL. */
 static char *net_text(const struct net *net, const uint32_t *level)
 {
     char *text;
@@ -92,7 +93,7 @@ static struct topo_graph *net_graph(const struct net *net, const uint32_t *level
     return graph;
 }
 
-/* Whatever hangs together, with nodes anywhere. */
+/* A random connected network with nodes anywhere. */
 static void net_random(struct net *net, uint64_t *random)
 {
     *net = (struct net){.switches = 2 + (uint32_t)(test_random(random) % (SWITCHES_MAX - 2))};
@@ -119,7 +120,9 @@ static void net_random(struct net *net, uint64_t *random)
 
 #define FAR 100000u
 
-/* The definition of routes, worked out slowly: distances down, then distances at all. */
+/*
+ * The definition of routes, computed by brute force: distances downwards, then shortest distances.
+ */
 struct slow {
     uint32_t down[SWITCHES_MAX * 8];
     uint32_t any[SWITCHES_MAX * 8];
@@ -181,7 +184,10 @@ static uint64_t slow_ports(const struct slow *slow, const struct topo_graph *gra
                      &least);
 }
 
-/* Tables that differ from the definition, and *parted: pairs that it does not join. */
+/*
+ * Returns the route tables that differ from the definition, and in *parted the pairs without a
+ * route.
+ */
 static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
 {
     uint32_t wrong = 0, longest = 0;
@@ -208,7 +214,7 @@ static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
     return wrong + (longest != graph->longest);
 }
 
-static void topo_route_ports__is_what_its_definition_says(void)
+static void topo_route_ports__agrees_with_the_definition(void)
 {
     uint64_t random = test_seed(), parted;
 
@@ -225,8 +231,11 @@ static void topo_route_ports__is_what_its_definition_says(void)
     }
 }
 
-/* The same cables, told of in a file: the same routes as the generator's, in the same form. */
-static void topo_route_ports__two_ways_to_a_tree_agree(void)
+/*
+ * A tree from a file with the same cables gets the same routes as from the generator, in the same
+ * form.
+ */
+static void topo_route_ports__file_and_generator_agree(void)
 {
     static const char *const specs[] = {"kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
                                         "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2"};
@@ -254,7 +263,9 @@ static void topo_route_ports__two_ways_to_a_tree_agree(void)
     }
 }
 
-/* Nodes numbered at random: no table is regular, and each says what the regular ones said. */
+/*
+ * With randomly numbered nodes no table is regular; each gives the same routes as a regular table.
+ */
 static void topo_route_ports__two_forms_agree(void)
 {
     struct topo_graph *graph = graph_of("kary:4,3");
@@ -265,7 +276,7 @@ static void topo_route_ports__two_forms_agree(void)
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
 
-    for (uint32_t n = 0; n < 64; n++) /* told of first, in another order */
+    for (uint32_t n = 0; n < 64; n++) /* listed first, in another order */
         fprintf(to, "Ca 1 \"H-%016llx\"\n", 0x0003000000000000ull + order[n]);
     topo_write(graph, to);
     fclose(to);
@@ -284,7 +295,7 @@ static void topo_route_ports__two_forms_agree(void)
     topo_free(other);
 }
 
-/* A ring: switch s is cabled to s + 1. One node each. */
+/* A ring: switch s is cabled to s + 1, with one node each. */
 static struct net net_ring(uint32_t switches)
 {
     struct net net = {.switches = switches};
@@ -333,10 +344,10 @@ static void topo_find_levels__routes_rings_and_tori(void)
 }
 
 /*
- * Leaves 4 to 11 with 6 nodes each, spines 0 to 3 with a service node each. All four spines carry
- * what crosses; nodes on spines reach each other by one leaf, which is the top.
+ * Leaves 4 to 11 have 6 nodes each, spines 0 to 3 one service node each. All four spines carry
+ * traffic between leaves; nodes on spines reach each other through one leaf, which is the top.
  */
-static void topo_find_levels__nodes_on_spines_do_not_make_leaves_of_them(void)
+static void topo_find_levels__spines_with_nodes_stay_spines(void)
 {
     struct net net = {.switches = 12};
     uint32_t bad = 0;
@@ -363,7 +374,10 @@ static void topo_find_levels__nodes_on_spines_do_not_make_leaves_of_them(void)
     topo_free(graph);
 }
 
-/* The same with three levels, and nodes on the cores of a 3-ary 3-tree: no way grows longer. */
+/*
+ * The same with three levels, and nodes on the core switches of a 3-ary 3-tree: no route grows
+ * longer.
+ */
 static void topo_find_levels__nodes_on_cores_reach_each_other(void)
 {
     struct topo_graph *tree = graph_of("kary:3,3"), *graph = NULL;
@@ -401,7 +415,7 @@ static void topo_find_levels__nodes_on_cores_reach_each_other(void)
     topo_free(graph);
 }
 
-static void topo_read__refuses_what_no_route_joins(void)
+static void topo_read__refuses_disconnected_networks(void)
 {
     struct net net = {.switches = 3};
     struct topo_graph *graph = NULL;
@@ -425,7 +439,7 @@ static void topo_read__refuses_what_no_route_joins(void)
     topo_free(graph);
 }
 
-/* Tables of one set each: own node, and one port for all others. */
+/* Set every table to the node's own port and one port for all other nodes. */
 static void overrule(struct topo_graph *graph, uint64_t *own, const uint32_t *port)
 {
     for (uint32_t s = 0; s < graph->switches; s++) {
@@ -441,8 +455,8 @@ static void overrule(struct topo_graph *graph, uint64_t *own, const uint32_t *po
     }
 }
 
-/* All the way round in one direction: every route arrives; four segments can stop each other. */
-static void topo_check__names_the_ring_of_a_deadlock(void)
+/* All routes go round in one direction: each arrives, but four segments can block each other. */
+static void topo_check__names_the_cycle_of_a_deadlock(void)
 {
     struct net net = net_ring(4);
     struct topo_graph *graph = net_graph(&net, NULL);
@@ -477,7 +491,7 @@ static void topo_check__names_the_ring_of_a_deadlock(void)
     topo_free(graph);
 }
 
-/* Segments that circle for ever and never arrive are such a ring too. */
+/* Routes that loop for ever also form a cycle. */
 static void topo_check__names_a_route_that_never_arrives(void)
 {
     struct net net = net_ring(3);
@@ -498,8 +512,10 @@ static void topo_check__names_a_route_that_never_arrives(void)
     topo_free(graph);
 }
 
-/* Down and up again is no sin where no ring comes of it: a line whose middle is lowest. */
-static void topo_check__accepts_other_routes_without_a_ring(void)
+/*
+ * Routes that go down and up again are valid if they form no cycle: a line whose middle is lowest.
+ */
+static void topo_check__accepts_routes_without_a_cycle(void)
 {
     struct net net = {.switches = 3};
 
@@ -526,8 +542,8 @@ static void topo_check__accepts_other_routes_without_a_ring(void)
     topo_free(graph);
 }
 
-/* A long ring's message does not list all of it. */
-static void topo_check__shortens_long_rings(void)
+/* The error text lists only the start of a long cycle. */
+static void topo_check__shortens_long_cycles(void)
 {
     struct net net = net_ring(30);
     struct topo_graph *graph = net_graph(&net, NULL);
@@ -548,7 +564,7 @@ static void topo_check__shortens_long_rings(void)
     topo_free(graph);
 }
 
-/* Cut some cables at random, between switches and to links of nodes. */
+/* Cut random cables, between switches and to nodes with several links. */
 static struct topo_graph *damaged(const struct topo_graph *graph, uint32_t count, uint64_t *random,
                                   uint64_t *parted)
 {
@@ -575,7 +591,7 @@ static struct topo_graph *damaged(const struct topo_graph *graph, uint32_t count
     return ret;
 }
 
-/* Is there a switch that has all members below? By looking at every one. */
+/* Does any switch have all members below it? Checks every switch. */
 static bool any_spans(const struct topo_graph *graph, const uint32_t *members, uint32_t count)
 {
     for (uint32_t s = 0; s < graph->switches; s++) {
@@ -601,7 +617,7 @@ static const char *const damage_specs[] = {
 };
 #define DAMAGES (sizeof damage_specs / sizeof damage_specs[0])
 
-static void topo_without__routes_are_what_is_left(void)
+static void topo_without__keeps_the_remaining_routes(void)
 {
     uint64_t random = test_seed();
 
@@ -609,13 +625,13 @@ static void topo_without__routes_are_what_is_left(void)
         struct topo_graph *whole = graph_of(damage_specs[i]);
 
         for (uint32_t round = 0; round < 4; round++) {
-            uint64_t parted, want_parted;
+            uint64_t parted, want_unreachable;
             struct topo_graph *graph =
                 damaged(whole, 1 + (uint32_t)(test_random(&random) % 20), &random, &parted);
             char error[1280];
 
-            CU_ASSERT_EQUAL(wrong_tables(graph, &want_parted), 0);
-            CU_ASSERT_EQUAL(parted, want_parted);
+            CU_ASSERT_EQUAL(wrong_tables(graph, &want_unreachable), 0);
+            CU_ASSERT_EQUAL(parted, want_unreachable);
             int err = topo_check(graph, NULL, error, sizeof error);
             CU_ASSERT_EQUAL(err, parted ? -EINVAL : 0);
             if (parted)
@@ -626,8 +642,8 @@ static void topo_without__routes_are_what_is_left(void)
     }
 }
 
-/* No cable is left between switches, and no node: there is nothing to keep tables of. */
-static void topo_without__may_leave_nothing(void)
+/* All cables between switches are cut, and no node is left: no tables are needed. */
+static void topo_without__may_leave_no_link(void)
 {
     struct topo_graph *whole = graph_of("kary:2,1"), *graph = NULL;
     const struct topo_at all[] = {{0, 0}, {0, 1}};
@@ -641,7 +657,7 @@ static void topo_without__may_leave_nothing(void)
     topo_free(whole);
 }
 
-static void topo_without__refuses_what_is_not_there(void)
+static void topo_without__refuses_cables_that_do_not_exist(void)
 {
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
     uint64_t parted;
@@ -655,8 +671,8 @@ static void topo_without__refuses_what_is_not_there(void)
     topo_free(whole);
 }
 
-/* A tree there is, sound, wherever a switch has all members below; and else there is none. */
-static void topo_tree_build__finds_a_way_in_damaged_networks(void)
+/* A valid tree is found exactly if some switch has all members below it. */
+static void topo_tree_build__works_in_damaged_networks(void)
 {
     uint64_t random = test_seed();
     uint32_t built = 0, refused = 0;
@@ -676,7 +692,8 @@ static void topo_tree_build__finds_a_way_in_damaged_networks(void)
             for (uint32_t s = 0; s < graph->switches; s++)
                 load[s] = (uint32_t)(test_random(&random) % 4);
             int err = topo_tree_build(&tree, graph, members, count, load);
-            bool reachable = false; /* by a climb from the first member: up is never left out */
+            /* a climb from the first member suffices: no route up is ever removed */
+            bool reachable = false;
             if (!err) {
                 CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, count), 0);
                 topo_tree_release(&tree);
@@ -751,21 +768,21 @@ static void topo_partition__is_even_for_any_network(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(topo_route_ports__is_what_its_definition_says),
-        CASE(topo_route_ports__two_ways_to_a_tree_agree),
+        CASE(topo_route_ports__agrees_with_the_definition),
+        CASE(topo_route_ports__file_and_generator_agree),
         CASE(topo_route_ports__two_forms_agree),
         CASE(topo_find_levels__routes_rings_and_tori),
-        CASE(topo_find_levels__nodes_on_spines_do_not_make_leaves_of_them),
+        CASE(topo_find_levels__spines_with_nodes_stay_spines),
         CASE(topo_find_levels__nodes_on_cores_reach_each_other),
-        CASE(topo_read__refuses_what_no_route_joins),
-        CASE(topo_check__names_the_ring_of_a_deadlock),
+        CASE(topo_read__refuses_disconnected_networks),
+        CASE(topo_check__names_the_cycle_of_a_deadlock),
         CASE(topo_check__names_a_route_that_never_arrives),
-        CASE(topo_check__accepts_other_routes_without_a_ring),
-        CASE(topo_check__shortens_long_rings),
-        CASE(topo_without__routes_are_what_is_left),
-        CASE(topo_without__may_leave_nothing),
-        CASE(topo_without__refuses_what_is_not_there),
-        CASE(topo_tree_build__finds_a_way_in_damaged_networks),
+        CASE(topo_check__accepts_routes_without_a_cycle),
+        CASE(topo_check__shortens_long_cycles),
+        CASE(topo_without__keeps_the_remaining_routes),
+        CASE(topo_without__may_leave_no_link),
+        CASE(topo_without__refuses_cables_that_do_not_exist),
+        CASE(topo_tree_build__works_in_damaged_networks),
         CASE(topo_tree_build__spans_members_of_any_network),
         CASE(topo_partition__is_even_for_any_network),
         {NULL, NULL},

@@ -8,7 +8,7 @@
 #include "tests/test.h"
 #include "tests/fixtures/graphs.h"
 
-/* Trees of every shape that is small enough to walk between all pairs. */
+/* Trees of every shape that is small enough to check all pairs. */
 static const char *const small_trees[] = {
     "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3",  "kary:2,5",
     "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2",
@@ -32,7 +32,7 @@ static bool refuses(const char *spec, int want_err, const char *want_error)
 #define WANT_ANY \
     "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file (./NAME); see fabemu topo --help"
 
-/* Every one is refused, and the line names it as it is here and says what would be right. */
+/* Every spec is refused, and the error quotes it and names the valid values. */
 static void refuses_all(const char *const *specs, int want_err, const char *want)
 {
     char error[200];
@@ -43,7 +43,7 @@ static void refuses_all(const char *const *specs, int want_err, const char *want
     }
 }
 
-static void topo_parse__says_what_is_right(void)
+static void topo_parse__errors_name_the_valid_values(void)
 {
     static const char *const kary[] = {"kary:4", "kary:", "kary:,2", "kary:4,", "kary:a,b", NULL};
     static const char *const other[] = {"", "k", "ring:4,2", "KARY:4,2", NULL};
@@ -69,7 +69,7 @@ static void topo_parse__refuses_trailing_junk(void)
     CU_ASSERT(refuses("kary:4,2\n", -EINVAL, "bad topology 'kary:4,2?': " WANT));
 }
 
-static void topo_parse__refuses_what_no_switch_can_do(void)
+static void topo_parse__refuses_impossible_radixes(void)
 {
     static const char *const small[] = {"kary:0,2", "kary:1,2", "kary:4,0", NULL};
     static const char *const ports[] = {"kary:127,2", "kary:253,1", "kary:4294967298,2", NULL};
@@ -87,7 +87,7 @@ static void topo_parse__refuses_what_no_switch_can_do(void)
     refuses_all(nodes, -E2BIG, "too large: K to the power of N is at most 1048576 nodes");
 }
 
-/* However long the text, the line fits and ends with what would be right. */
+/* The error line of a long text is shortened and still ends with the valid values. */
 static void topo_parse__shortens_long_text(void)
 {
     char spec[1000], error[160], tiny[8];
@@ -108,7 +108,7 @@ static void topo_parse__counts_what_it_builds(void)
 {
     static const struct graph_size rows[] = {
         {"kary:4,2", "kary:4,2", 16, 8, 8, 2, 3},
-        {"kary:016,02", "kary:16,2", 256, 32, 32, 2, 3}, /* the paper's two networks */
+        {"kary:016,02", "kary:16,2", 256, 32, 32, 2, 3}, /* the OQ paper's two networks */
         {"kary:4,4", "kary:4,4", 256, 256, 8, 4, 7},
         {"kary:8,1", "kary:8,1", 8, 1, 8, 1, 1},
         {"kary:60,1", "kary:60,1", 60, 1, 60, 1, 1},
@@ -125,7 +125,7 @@ static void digits_of(uint32_t w, uint32_t k, uint32_t digit[8])
         digit[i] = w % k;
 }
 
-/* Is child port @up cabled to parent port @down? By the rule, digit by digit. */
+/* Is child port @up cabled to parent port @down? By the definition, digit by digit. */
 static bool cabled_by_rule(uint32_t k, uint32_t level, uint32_t child, uint32_t up, uint32_t parent,
                            uint32_t down)
 {
@@ -178,7 +178,7 @@ static void topo_parse__memory_is_linear_in_nodes(void)
     }
 }
 
-/* In a k-ary n-tree: down the most significant digit in which the nodes differ. */
+/* In a k-ary n-tree the most significant digit in which the nodes differ gives the hops. */
 static uint32_t hops_by_rule(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 {
     uint32_t k = graph->levels == 1 ? graph->ports : graph->ports / 2;
@@ -220,7 +220,7 @@ static void topo_check__accepts_every_tree(void)
     }
 }
 
-/* Break one thing, see it refused, mend it. */
+/* Break one field, see the graph refused, restore the field. */
 #define REFUSED_WITH(field, value)            \
     do {                                      \
         uint64_t was = (field);               \
@@ -257,16 +257,16 @@ static void topo_check__refuses_bad_routes(void)
     struct topo_route *route = &middle->route, *leaf = &graph->sw[3].route;
     uint64_t sets[] = {1, 2, 4, 8};
 
-    route->sets = sets;            /* its own: the others' stay whole */
+    route->sets = sets;            /* its own copy: the other switches' sets stay intact */
     REFUSED_WITH(leaf->stride, 4); /* one port, four nodes */
     REFUSED_WITH(route->first, route->first + 4);
     REFUSED_WITH(route->first, graph->nodes);
-    REFUSED_WITH(route->span, 0); /* nodes below would be sent up for ever */
+    REFUSED_WITH(route->span, 0); /* nodes below would be routed up for ever */
     REFUSED_WITH(route->span, route->span + 1);
     REFUSED_WITH(route->stride, 0);
     REFUSED_WITH(route->stride, 8);
     REFUSED_WITH(route->sets[2], 0);
-    REFUSED_WITH(route->sets[2], 1 << 1); /* down, but to others */
+    REFUSED_WITH(route->sets[2], 1 << 1); /* down, but to other nodes */
     REFUSED_WITH(route->sets[2], 1 << 5); /* up and down for ever */
     REFUSED_WITH(route->sets[2], 1 << 8);
     REFUSED_WITH(route->elsewhere, 0);
@@ -335,7 +335,7 @@ static void topo_tree_build__spans_any_members(void)
     }
 }
 
-/* The top is the lowest switch that will do, so a tree takes few switches. */
+/* The root is the lowest possible switch, so a tree has few switches. */
 static void topo_tree_build__climbs_no_higher_than_needed(void)
 {
     struct topo_graph *graph = graph_of("kary:4,4");
@@ -379,7 +379,7 @@ static void topo_tree_build__refuses_bad_members(void)
     topo_free(graph);
 }
 
-/* Switch 0 has lost its ways up: members on either side of it cannot meet. */
+/* Switch 0 has lost its links up: members below it and elsewhere cannot be joined. */
 static void topo_tree_build__refuses_the_unreachable(void)
 {
     static const struct topo_at cut[] = {{0, 4}, {0, 5}, {0, 6}, {0, 7}};
@@ -389,7 +389,8 @@ static void topo_tree_build__refuses_the_unreachable(void)
     struct topo_tree tree;
 
     CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, cut, 4, &parted), 0);
-    CU_ASSERT_EQUAL(parted, 12 + 3 * 4); /* nodes that switch 0 cannot reach, and its, for others */
+    /* nodes that switch 0 cannot reach, and its own nodes from the others */
+    CU_ASSERT_EQUAL(parted, 12 + 3 * 4);
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 9}, 2, load), -EHOSTUNREACH);
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 1}, 2, load), 0);
     topo_tree_release(&tree);
@@ -398,7 +399,7 @@ static void topo_tree_build__refuses_the_unreachable(void)
     topo_free(whole);
 }
 
-/* Plug a cable that no generator made. */
+/* Add a cable that no generator makes. */
 static void cable(struct topo_graph *graph, uint32_t a, uint8_t a_port, uint32_t b, uint8_t b_port)
 {
     graph->sw[a].end[a_port] = (struct topo_end){.kind = TOPO_END_SWITCH, .port = b_port, .id = b};
@@ -406,10 +407,10 @@ static void cable(struct topo_graph *graph, uint32_t a, uint8_t a_port, uint32_t
 }
 
 /*
- * What was kary:4,2 becomes two leaves, each with four cables to one top switch:
- * for every node four ways down, of which a tree may use but one.
+ * kary:4,2 becomes two leaves with four cables each to one top switch: four equal links down to
+ * every node, of which a tree may use only one.
  */
-static void topo_tree_build__takes_one_of_several_ways_down(void)
+static void topo_tree_build__uses_one_of_several_links_down(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
     uint64_t sets[] = {0x0f, 0xf0};
@@ -496,7 +497,7 @@ static void topo_tree_build__spreads_over_the_tops(void)
     }
 }
 
-static void topo_tree_charge__undoes_itself(void)
+static void topo_tree_release__reverts_charge(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
     uint32_t load[8] = {0};
@@ -510,12 +511,14 @@ static void topo_tree_charge__undoes_itself(void)
     for (uint32_t s = 0; s < 8; s++)
         CU_ASSERT_EQUAL(load[s], 0);
     topo_tree_release(&tree);
-    topo_tree_release(&tree); /* a second time: harmless */
+    topo_tree_release(&tree); /* a second time: no effect */
     topo_free(graph);
 }
 
-/* One worker hands nothing over; with a worker for each switch every cable joins two; and between
-   these it is no more than that. */
+/*
+ * With one worker no cable crosses; with a worker per switch every cable does; other counts lie in
+ * between.
+ */
 static void topo_partition__crossings_are_no_more_than_cables(void)
 {
     static const char *const specs[] = {"kary:4,3", "qsnet:128", "clos:radix=8,levels=3"};
@@ -569,7 +572,7 @@ static void topo_partition__sizes_differ_by_one_at_most(void)
     }
 }
 
-/* Cables between switches of one worker, in percent of those between switches. */
+/* Cables between switches of one worker, in percent of all cables between switches. */
 static uint32_t local_percent(const char *spec, uint32_t workers)
 {
     struct topo_graph *graph = graph_of(spec);
@@ -601,10 +604,10 @@ static void topo_partition__keeps_neighbours_together(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(topo_parse__says_what_is_right),
+        CASE(topo_parse__errors_name_the_valid_values),
         CASE(topo_parse__refuses_signs_and_spaces),
         CASE(topo_parse__refuses_trailing_junk),
-        CASE(topo_parse__refuses_what_no_switch_can_do),
+        CASE(topo_parse__refuses_impossible_radixes),
         CASE(topo_parse__shortens_long_text),
         CASE(topo_parse__counts_what_it_builds),
         CASE(topo_parse__cables_as_numbered),
@@ -619,10 +622,10 @@ int main(void)
         CASE(topo_tree_build__climbs_no_higher_than_needed),
         CASE(topo_tree_build__refuses_bad_members),
         CASE(topo_tree_build__refuses_the_unreachable),
-        CASE(topo_tree_build__takes_one_of_several_ways_down),
+        CASE(topo_tree_build__uses_one_of_several_links_down),
         CASE(topo_tree_build__same_input_same_tree),
         CASE(topo_tree_build__spreads_over_the_tops),
-        CASE(topo_tree_charge__undoes_itself),
+        CASE(topo_tree_release__reverts_charge),
         CASE(topo_partition__sizes_differ_by_one_at_most),
         CASE(topo_partition__crossings_are_no_more_than_cables),
         CASE(topo_partition__keeps_neighbours_together),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_test.c - the link engine: packets, acknowledgments, and everything that can go wrong
- * between two of them.
+ * engine_test.c - the link engine: packets, acknowledgments, and every fault that can occur between
+ * two engines.
  */
 #include <string.h>
 #include <time.h>
@@ -11,10 +11,10 @@
 #include "tests/test.h"
 #include "tests/fixtures/engine/hosts.h"
 
-#define LIMIT_PS 10000000000000u /* simulated: 10 s */
+#define LIMIT_PS 10000000000000u /* simulated time: 10 s */
 
-/* Run a virtual fixture to its end: everything was settled once, nothing is left. */
-static void run_to_end(struct coordinator *w)
+/* Run a virtual fixture to its end: every packet ended exactly once, and nothing is left. */
+static void run_to_end(struct engine_hosts *w)
 {
     hosts_run(w, LIMIT_PS);
     CU_ASSERT_EQUAL(hosts_settled(w), coordinator_awaited(w));
@@ -25,9 +25,9 @@ static void run_to_end(struct coordinator *w)
 /* --- what is sent arrives ----------------------------------------------------------- */
 
 #define BYTES_MOST 4096u
-#define SIZES      (TEST_ALONE(BYTES_MOST) + 1u) /* messages of so many sizes, from 0 bytes, */
-#define SIZE_STEP  (BYTES_MOST / (SIZES - 1u))   /* in steps of so many bytes, */
-static uint64_t size_first[BYTES_MOST + 2u];     /* each some segments: those before it */
+#define SIZES      (TEST_ALONE(BYTES_MOST) + 1u) /* number of message sizes, from 0 bytes on, */
+#define SIZE_STEP  (BYTES_MOST / (SIZES - 1u))   /* in steps of this many bytes, */
+static uint64_t size_first[BYTES_MOST + 2u];     /* number of segments before each message */
 
 static uint64_t sizes_posts(void)
 {
@@ -40,7 +40,7 @@ static uint64_t sizes_posts(void)
     return size_first[SIZES];
 }
 
-static void draw_sizes(const struct coordinator *w, uint32_t node, uint64_t i,
+static void draw_sizes(const struct engine_hosts *w, uint32_t node, uint64_t i,
                        struct hosts_post *ret)
 {
     uint32_t low = 0, high = SIZES;
@@ -63,11 +63,11 @@ static void draw_sizes(const struct coordinator *w, uint32_t node, uint64_t i,
 
 static void sizes_in_packets_of(const char *set)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .set = set,
-                                         .draw = draw_sizes,
-                                         .posts = sizes_posts()};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .set = set,
+                                          .draw = draw_sizes,
+                                          .posts = sizes_posts()};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -84,13 +84,16 @@ static void packets__of_every_size_arrive(void)
     sizes_in_packets_of("packet_bytes=256 channels=1 pool_slots=0");
 }
 
-/* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
-static void packets__gather_what_is_posted_together(void)
+/*
+ * Four full host segments make one packet of five wire segments; an empty packet has 32 bytes in
+ * all.
+ */
+static void packets__gather_segments_posted_together(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = hosts_draw_whole,
-                                         .posts = 400};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = hosts_draw_whole,
+                                          .posts = 400};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -101,7 +104,7 @@ static void packets__gather_what_is_posted_together(void)
     hosts_end(&w);
 }
 
-static void draw_for_no_group(const struct coordinator *w, uint32_t node, uint64_t i,
+static void draw_for_no_group(const struct engine_hosts *w, uint32_t node, uint64_t i,
                               struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
@@ -110,11 +113,11 @@ static void draw_for_no_group(const struct coordinator *w, uint32_t node, uint64
 
 static void combining__without_a_group_is_reported_as_failed(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = draw_for_no_group,
-                                         .posts = 300,
-                                         .no_group = true};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = draw_for_no_group,
+                                          .posts = 300,
+                                          .no_group = true};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -127,13 +130,13 @@ static void combining__without_a_group_is_reported_as_failed(void)
 
 static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .links = links,
-                                         .first_seq = first_seq,
-                                         .set = "reply_timeout_ps=20000000",
-                                         .faults = fixture_faults(each),
-                                         .posts = posts};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .links = links,
+                                          .first_seq = first_seq,
+                                          .set = "reply_timeout_ps=20000000",
+                                          .faults = fixture_faults(each),
+                                          .posts = posts};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -159,13 +162,13 @@ static void sequence__wraps(void)
     bad_cables(10000, 1, (UINT32_MAX >> ENGINE_TRY_BITS) / 2 - 300, 6000);
 }
 
-#define PAUSE_PS 10000000000u /* 10 ms: after so many segments */
+#define PAUSE_PS 10000000000u /* 10 ms pause after this many segments */
 #define TURN     20u
 
 static uint32_t group_of_turn[2];
 
-/* From node 0: some to one group, then some to the other, by turns. */
-static void draw_two_groups(const struct coordinator *w, uint32_t node, uint64_t i,
+/* Node 0 sends bursts to two groups alternately. */
+static void draw_two_groups(const struct engine_hosts *w, uint32_t node, uint64_t i,
                             struct hosts_post *ret)
 {
     (void)w;
@@ -177,19 +180,18 @@ static void draw_two_groups(const struct coordinator *w, uint32_t node, uint64_t
 }
 
 /*
- * A member of one of a source's groups hears nothing of what goes to the others: however much that
- * is, the next packet for it is new. @jump: so many packets go to the second group meanwhile, whose
- * member hears of none of them.
+ * A member of one of a source's groups does not see packets to the other group; however many these
+ * are, its next packet counts as new. @jump: the number of packets to the second group.
  */
 static void jump_elsewhere(uint32_t jump)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .topo = "kary:2,2",
-                                         .posts = 3 * TURN,
-                                         .draw = draw_two_groups};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .topo = "kary:2,2",
+                                          .posts = 3 * TURN,
+                                          .draw = draw_two_groups};
     static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
     char error[256];
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     for (uint32_t g = 0; g < 2; g++)
@@ -210,7 +212,7 @@ static void jump_elsewhere(uint32_t jump)
     hosts_end(&w);
 }
 
-static void sequence__of_a_group_is_its_own(void)
+static void sequence__is_separate_per_group(void)
 {
     const uint32_t jumps[] = {
         300,      1u << 20,         ENGINE_SPAN - 1,         (1u << 25) - 100, 1u << 25,
@@ -220,7 +222,7 @@ static void sequence__of_a_group_is_its_own(void)
         jump_elsewhere(jumps[j]);
 }
 
-static void draw_pauses(const struct coordinator *w, uint32_t node, uint64_t i,
+static void draw_pauses(const struct engine_hosts *w, uint32_t node, uint64_t i,
                         struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
@@ -228,15 +230,15 @@ static void draw_pauses(const struct coordinator *w, uint32_t node, uint64_t i,
 }
 
 /*
- * Where nothing has come through for so long that a receiver could not tell new numbers from old
- * ones, packets are given up at once. Short of that they are not.
+ * When no packet has been acknowledged for so long that a receiver could confuse new numbers with
+ * old ones, packets are dropped at once; before that they are not.
  */
-static void sequence__ends_where_numbers_would_alias(void)
+static void sequence__stops_before_numbers_alias(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = draw_pauses,
-                                         .posts = 2 * TURN};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = draw_pauses,
+                                          .posts = 2 * TURN};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -252,15 +254,15 @@ static void sequence__ends_where_numbers_would_alias(void)
     hosts_end(&w);
 }
 
-/* Nobody is further ahead of its oldest packet than the window, whatever is lost. */
+/* No sender runs ahead of its oldest packet by more than the window, whatever is lost. */
 static void window__holds_the_sender(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = hosts_draw_whole,
-                                         .posts = 8000,
-                                         .faults = {.lost = 20000}};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = hosts_draw_whole,
+                                          .posts = 8000,
+                                          .faults = {.lost = 20000}};
     uint32_t most = 0;
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     for (uint64_t at_ps = 0; hosts_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
@@ -274,19 +276,19 @@ static void window__holds_the_sender(void)
             CU_ASSERT_PTR_NULL(engine_check(w.engine[n]));
         }
     }
-    CU_ASSERT_EQUAL(most, ENGINE_WINDOW); /* it was needed, and was enough */
+    CU_ASSERT_EQUAL(most, ENGINE_WINDOW); /* the window limited it, and was not exceeded */
     run_to_end(&w);
     hosts_end(&w);
 }
 
 static void retries__end_at_the_limit(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .set = "retry_limit=4",
-                                         .posts = 2000,
-                                         .faults = {.lost = EMU_FAULT_UNIT},
-                                         .only_one_bad = true};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .set = "retry_limit=4",
+                                          .posts = 2000,
+                                          .faults = {.lost = EMU_FAULT_UNIT},
+                                          .only_one_bad = true};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -302,19 +304,19 @@ static void retries__end_at_the_limit(void)
 /* --- what is for others waits behind what gets nowhere, but once --------------------- */
 
 #define NOWHERE 3u
-#define BEHIND  6000u /* segments to there: many times what an engine keeps */
+#define BEHIND  6000u /* segments to that node: many times what an engine holds */
 
-/* All to a node that nothing reaches, and the last one to another. */
-static void draw_nowhere(const struct coordinator *w, uint32_t node, uint64_t i,
+/* All packets go to an unreachable node, the last one to another node. */
+static void draw_nowhere(const struct engine_hosts *w, uint32_t node, uint64_t i,
                          struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->dst = i < BEHIND ? NOWHERE : 1;
 }
 
-static void nowhere_open(struct coordinator *w)
+static void nowhere_open(struct engine_hosts *w)
 {
-    struct coordinator_config setting = {
+    struct engine_hosts_config setting = {
         .clock = EMU_CLOCK_VIRTUAL,
         .topo = "kary:4,1",
         .set = "retry_ps=1000 retry_limit=60 reply_timeout_ps=2000000",
@@ -328,19 +330,22 @@ static void nowhere_open(struct coordinator *w)
     CU_ASSERT_TRUE(w->engine[0]->send.packets * ENGINE_SEGS_MAX < BEHIND);
 }
 
-/* When the first packet was given up. */
-static uint64_t first_given_up_ps(struct coordinator *w)
+/* When the first packet was dropped. */
+static uint64_t first_given_up_ps(struct engine_hosts *w)
 {
     while (!emu_count_read(&w->host[0]->failed) && w->now_ps < LIMIT_PS)
         hosts_advance(w, w->now_ps + 1000000);
     return w->now_ps;
 }
 
-/* The first packets have every try, those behind them few: else it would take far longer. */
-static void destination__that_is_lost_holds_others_up_once(void)
+/*
+ * The first packets get every retry, those behind them few: otherwise the queue would be blocked
+ * far longer.
+ */
+static void destination__lost_blocks_others_once(void)
 {
     uint64_t first_ps, turns;
-    struct coordinator w;
+    struct engine_hosts w;
 
     nowhere_open(&w);
     turns = BEHIND / (w.engine[0]->send.packets * (w.profile.packet_bytes / EMU_SEG_BYTES));
@@ -356,11 +361,11 @@ static void destination__that_is_lost_holds_others_up_once(void)
     hosts_end(&w);
 }
 
-/* Who is told of it does not give every try to the first ones either. */
-static void destination__that_is_known_to_be_lost_has_few_tries(void)
+/* If the destination is known to be unreachable, even the first packets get few retries. */
+static void destination__known_lost_gets_few_retries(void)
 {
     uint64_t first_ps;
-    struct coordinator w;
+    struct engine_hosts w;
 
     nowhere_open(&w);
     first_ps = first_given_up_ps(&w);
@@ -375,10 +380,10 @@ static void destination__that_is_known_to_be_lost_has_few_tries(void)
     hosts_end(&w);
 }
 
-/* One acknowledgment, and all have every try again. */
-static void destination__that_is_back_has_every_try(void)
+/* After one acknowledgment, packets get every retry again. */
+static void destination__recovered_gets_every_retry(void)
 {
-    struct coordinator w;
+    struct engine_hosts w;
 
     nowhere_open(&w);
     first_given_up_ps(&w);
@@ -392,15 +397,15 @@ static void destination__that_is_back_has_every_try(void)
     hosts_end(&w);
 }
 
-/* Without a limit no packet is given up, after more tries than are counted. */
-static void retries__go_on_without_a_limit(void)
+/* Without a retry limit no packet is dropped, even after more retries than the counter holds. */
+static void retries__continue_without_a_limit(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .set = "retry_ps=1 reply_timeout_ps=2000000",
-                                         .posts = 1,
-                                         .faults = {.lost = EMU_FAULT_UNIT},
-                                         .only_one_bad = true};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .set = "retry_ps=1 reply_timeout_ps=2000000",
+                                          .posts = 1,
+                                          .faults = {.lost = EMU_FAULT_UNIT},
+                                          .only_one_bad = true};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.profile.retry_limit = EMU_RETRIES_ENDLESS;
@@ -415,8 +420,8 @@ static void retries__go_on_without_a_limit(void)
 
 /* --- links and channels ------------------------------------------------------------- */
 
-/* How long it takes until all of @posts whole segments of host 0 have arrived. */
-static uint64_t stream_ps(struct coordinator *w)
+/* Time until all of @posts full segments of host 0 have arrived. */
+static uint64_t stream_ps(struct engine_hosts *w)
 {
     w->host[1]->posts = 0;
     hosts_run(w, LIMIT_PS);
@@ -426,11 +431,11 @@ static uint64_t stream_ps(struct coordinator *w)
 
 static void links__share_the_load(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = hosts_draw_whole,
-                                         .posts = 4000};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = hosts_draw_whole,
+                                          .posts = 4000};
     uint64_t one_ps, two_ps, sent[2];
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     one_ps = stream_ps(&w);
@@ -448,19 +453,22 @@ static void links__share_the_load(void)
     hosts_end(&w);
 }
 
-/* On a long cable as many packets are under way as there are channels; of many, bulk leaves one. */
-static void channels__bound_what_is_under_way(void)
+/*
+ * On a long cable, as many packets are in flight as there are channels; bulk traffic leaves one of
+ * several free.
+ */
+static void channels__bound_packets_in_flight(void)
 {
     const char *set[] = {"channel_ps=20000000", "channel_ps=20000000 channels=5"};
     const uint32_t want[] = {31, 5};
 
     for (uint32_t s = 0; s < 2; s++) {
-        struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                             .set = set[s],
-                                             .draw = hosts_draw_whole,
-                                             .posts = 1000};
+        struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                              .set = set[s],
+                                              .draw = hosts_draw_whole,
+                                              .posts = 1000};
         uint32_t most = 0;
-        struct coordinator w;
+        struct engine_hosts w;
 
         hosts_begin(&w, &setting);
         for (uint64_t at_ps = 0; at_ps < 100000000; at_ps += 500000) {
@@ -476,8 +484,8 @@ static void channels__bound_what_is_under_way(void)
     }
 }
 
-/* A small segment among whole ones. */
-static void draw_urgent(const struct coordinator *w, uint32_t node, uint64_t i,
+/* A small segment among full ones. */
+static void draw_urgent(const struct engine_hosts *w, uint32_t node, uint64_t i,
                         struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
@@ -487,11 +495,11 @@ static void draw_urgent(const struct coordinator *w, uint32_t node, uint64_t i,
 
 static void priority__lets_small_packets_overtake(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .draw = draw_urgent,
-                                         .posts = 400};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .draw = draw_urgent,
+                                          .posts = 400};
     uint64_t before = 0, at_ps = 0;
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -499,21 +507,23 @@ static void priority__lets_small_packets_overtake(void)
         hosts_advance(&w, at_ps += 100000);
     for (uint32_t i = 0; i < 300; i++)
         before += *hosts_mark(w.host[1], 0, i);
-    CU_ASSERT_TRUE(before < 30); /* it passed all that was queued at the engine */
+    CU_ASSERT_TRUE(before < 30); /* it overtook everything queued at the engine */
     hosts_run(&w, LIMIT_PS);
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
     hosts_end(&w);
 }
 
-/* Bulk fills a long cable's channels but the last: a small packet need not wait for a reply. */
+/*
+ * Bulk traffic uses all but one channel of a long cable: a small packet need not wait for a reply.
+ */
 static void priority__finds_a_channel(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .set = "channel_ps=20000000",
-                                         .draw = draw_urgent,
-                                         .posts = 400};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .set = "channel_ps=20000000",
+                                          .draw = draw_urgent,
+                                          .posts = 400};
     uint64_t at_ps = 0;
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -525,13 +535,15 @@ static void priority__finds_a_channel(void)
 
 /* --- hosts -------------------------------------------------------------------------- */
 
-/* A host that takes nothing for many time-outs backs the sender up; nothing is lost or doubled. */
-static void host__that_takes_nothing_backs_up(void)
+/*
+ * A host that takes nothing for many time-outs backs the sender up; nothing is lost or duplicated.
+ */
+static void host__that_takes_nothing_causes_backpressure(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .posts = 3000,
-                                         .set = "reply_timeout_ps=100000000"};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .posts = 3000,
+                                          .set = "reply_timeout_ps=100000000"};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->deaf = true;
@@ -546,11 +558,11 @@ static void host__that_takes_nothing_backs_up(void)
     hosts_end(&w);
 }
 
-/* Nobody is attached: taken, dropped, counted, and acknowledged. */
-static void host__that_is_unplugged_drops(void)
+/* Packets to a node without a process are accepted, dropped, counted and acknowledged. */
+static void host__unplugged_drops_packets(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->posts = 0;
@@ -574,15 +586,15 @@ static void host__that_is_unplugged_drops(void)
 
 static uint64_t digest_of(const char *topo, uint32_t workers)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .topo = topo,
-                                         .workers = workers,
-                                         .links = topo ? 1 : 2,
-                                         .set = "reply_timeout_ps=20000000",
-                                         .faults = fixture_faults(2000),
-                                         .posts = TEST_TRIALS(topo ? 1000u : 4000u)};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .topo = topo,
+                                          .workers = workers,
+                                          .links = topo ? 1 : 2,
+                                          .set = "reply_timeout_ps=20000000",
+                                          .faults = fixture_faults(2000),
+                                          .posts = TEST_TRIALS(topo ? 1000u : 4000u)};
     uint64_t digest = 0;
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     run_to_end(&w);
@@ -606,8 +618,8 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
     }
 }
 
-/* A third of them at first, and the rest when the clock may have been rebased. */
-static void draw_based(const struct coordinator *w, uint32_t node, uint64_t i,
+/* A third of the packets at first, the rest after the clock may have been rebased. */
+static void draw_based(const struct engine_hosts *w, uint32_t node, uint64_t i,
                        struct hosts_post *ret)
 {
     hosts_draw_mixed(w, node, i, ret);
@@ -615,26 +627,26 @@ static void draw_based(const struct coordinator *w, uint32_t node, uint64_t i,
 }
 
 /*
- * Rebased while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
- * get it back, for what is forgotten happens 13 days later.
+ * The clock is rebased while packets are on faulty cables, in backoff, or waiting for replies.
+ * Every stored time must be rebased: an overlooked one would expire 13 days later.
  */
 static void rebase__changes_nothing(void)
 {
     const char *topos[] = {NULL, "kary:4,2"};
 
     test_each_setting (t, 2) {
-        struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                             .topo = topos[t],
-                                             .posts = topos[t] ? 1000 + TEST_ALONE(2000u) : 3000,
-                                             .links = topos[t] ? 1 : 2,
-                                             .draw = draw_based,
-                                             .faults = fixture_faults(topos[t] ? 2000 : 10000),
-                                             .set = "reply_timeout_ps=20000000"};
-        struct coordinator w;
+        struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                              .topo = topos[t],
+                                              .posts = topos[t] ? 1000 + TEST_ALONE(2000u) : 3000,
+                                              .links = topos[t] ? 1 : 2,
+                                              .draw = draw_based,
+                                              .faults = fixture_faults(topos[t] ? 2000 : 10000),
+                                              .set = "reply_timeout_ps=20000000"};
+        struct engine_hosts w;
 
         hosts_begin(&w, &setting);
         w.base_ps = EMU_REBASE_PS;
-        for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
+        for (uint32_t turn = 1; turn <= 2; turn++) { /* and there is enough traffic left */
             hosts_advance(&w, w.base_ps + turn * 100000000);
             CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !hosts_idle(&w));
             hosts_rebase(&w, EMU_REBASE_BY_PS);
@@ -647,16 +659,16 @@ static void rebase__changes_nothing(void)
     }
 }
 
-/* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
+/* Virtual time ends before its numbers wrap; up to then nothing changes. */
 static void virtual__ends_before_times_wrap(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .topo = "kary:2,2",
-                                         .posts = 300,
-                                         .draw = draw_based,
-                                         .faults = fixture_faults(2000),
-                                         .set = "reply_timeout_ps=20000000"};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .topo = "kary:2,2",
+                                          .posts = 300,
+                                          .draw = draw_based,
+                                          .faults = fixture_faults(2000),
+                                          .set = "reply_timeout_ps=20000000"};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
@@ -675,9 +687,9 @@ static void virtual__ends_before_times_wrap(void)
     hosts_end(&w);
 }
 
-static void raw_by_hand(const struct coordinator_config *setting)
+static void raw_by_hand(const struct engine_hosts_config *setting)
 {
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, setting);
     CU_ASSERT_TRUE(hosts_step(&w, coordinator_awaited(&w), 100000000));
@@ -689,25 +701,25 @@ static void raw_by_hand(const struct coordinator_config *setting)
 static void raw__everything_arrives_once(void)
 {
     uint64_t posts = TEST_TRIALS(20000u);
-    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = posts};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = posts};
 
     raw_by_hand(&setting);
     setting.faults = fixture_faults(1000);
     raw_by_hand(&setting);
     setting =
-        (struct coordinator_config){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
+        (struct engine_hosts_config){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
     raw_by_hand(&setting);
 }
 
-/* What the pool has no slots for is begun when what was begun has gone; but it is, one a pass. */
-static void raw__little_is_begun_at_a_time(void)
+/* Packets beyond the pool's slots start when earlier ones have left, one per pass. */
+static void raw__starts_few_packets_at_a_time(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW,
-                                         .topo = "kary:2,3",
-                                         .set = "packet_bytes=1024 pool_slots=16",
-                                         .posts = 3000};
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_RAW,
+                                          .topo = "kary:2,3",
+                                          .set = "packet_bytes=1024 pool_slots=16",
+                                          .posts = 3000};
     uint32_t most = 0;
-    struct coordinator w;
+    struct engine_hosts w;
 
     setting.draw = hosts_draw_whole;
     hosts_begin(&w, &setting);
@@ -718,18 +730,21 @@ static void raw__little_is_begun_at_a_time(void)
         open = emu_vcs_pending(&w.engine[0]->link[0].vcs);
         most = open > most ? open : most;
     }
-    CU_ASSERT_TRUE(most < 12); /* 8; without that 14 */
+    CU_ASSERT_TRUE(most < 12); /* without the limit it is 14 */
     w.host[1]->deaf = true;
     hosts_step(&w, coordinator_awaited(&w), 1000);
     CU_ASSERT_EQUAL(emu_vcs_pending(&w.engine[0]->link[0].vcs), w.profile.channels - 1);
     hosts_end(&w);
 }
 
-/* A pass after which others had the core counts as all those after which the clock is read. */
-static void raw__time_passes_while_others_have_the_core(void)
+/*
+ * A pass after which other threads had the core counts like all the passes between two readings of
+ * the clock.
+ */
+static void raw__time_passes_while_off_the_core(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .posts = 3000};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_RAW, .posts = 3000};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     w.host[1]->deaf = true;
@@ -749,15 +764,15 @@ static void raw__time_passes_while_others_have_the_core(void)
     hosts_end(&w);
 }
 
-/* The time of time-outs comes to where it is rebased, in both engines. */
-static void raw__time_is_rebased_under_way(void)
+/* The clock for time-outs is rebased in both engines. */
+static void raw__time_is_rebased_under_traffic(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW,
-                                         .links = 2,
-                                         .posts = 3000,
-                                         .set = "reply_timeout_ps=1000000000",
-                                         .faults = fixture_faults(2000)};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_RAW,
+                                          .links = 2,
+                                          .posts = 3000,
+                                          .set = "reply_timeout_ps=1000000000",
+                                          .faults = fixture_faults(2000)};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
@@ -770,17 +785,17 @@ static void raw__time_is_rebased_under_way(void)
     hosts_end(&w);
 }
 
-/* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
+/* The host's clock wraps after 213 days of uptime: switches still check for time-outs. */
 static void raw__ticks_where_the_hosts_time_wraps(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct engine_hosts w;
 
     hosts_begin(&w, &setting);
     for (uint32_t s = 0; s < w.graph->switches; s++) {
         struct switch_channels_raw *sw = switch_channels_raw_of(w.fabric->sw[s]);
 
-        sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last look was just before */
+        sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last check was just before */
     }
     CU_ASSERT_TRUE(hosts_step(&w, coordinator_awaited(&w), 100000000));
     for (uint32_t s = 0; s < w.graph->switches; s++)
@@ -789,11 +804,11 @@ static void raw__ticks_where_the_hosts_time_wraps(void)
     hosts_end(&w);
 }
 
-static void raw_with_threads(const struct coordinator_config *setting)
+static void raw_with_threads(const struct engine_hosts_config *setting)
 {
     struct timespec nap = {.tv_nsec = 1000000};
     uint64_t awaited;
-    struct coordinator w;
+    struct engine_hosts w;
 
     hosts_begin(&w, setting);
     awaited = coordinator_awaited(&w);
@@ -809,26 +824,26 @@ static void raw_with_threads(const struct coordinator_config *setting)
 
 static void raw__threads_soak(void)
 {
-    raw_with_threads(&(struct coordinator_config){.clock = EMU_CLOCK_RAW,
-                                                  .workers = 3,
-                                                  .links = 2,
-                                                  .faults = fixture_faults(500),
-                                                  .posts = 10000});
-    raw_with_threads(&(struct coordinator_config){.clock = EMU_CLOCK_RAW,
-                                                  .topo = "kary:2,2",
-                                                  .workers = 3,
-                                                  .faults = fixture_faults(50),
-                                                  .posts = 4000});
+    raw_with_threads(&(struct engine_hosts_config){.clock = EMU_CLOCK_RAW,
+                                                   .workers = 3,
+                                                   .links = 2,
+                                                   .faults = fixture_faults(500),
+                                                   .posts = 10000});
+    raw_with_threads(&(struct engine_hosts_config){.clock = EMU_CLOCK_RAW,
+                                                   .topo = "kary:2,2",
+                                                   .workers = 3,
+                                                   .faults = fixture_faults(50),
+                                                   .posts = 4000});
 }
 
 /* --- through switches --------------------------------------------------------------- */
 
 static void fabric__everything_arrives_once(void)
 {
-    struct coordinator_config setting = {.clock = EMU_CLOCK_VIRTUAL,
-                                         .topo = "kary:4,2",
-                                         .posts = TEST_TRIALS(1000u)};
-    struct coordinator w;
+    struct engine_hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                          .topo = "kary:4,2",
+                                          .posts = TEST_TRIALS(1000u)};
+    struct engine_hosts w;
 
     for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */
         setting.faults = fixture_faults(each);
@@ -844,35 +859,35 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"packets__of_every_size_arrive", packets__of_every_size_arrive},
-        {"packets__gather_what_is_posted_together", packets__gather_what_is_posted_together},
+        {"packets__gather_segments_posted_together", packets__gather_segments_posted_together},
         {"combining__without_a_group_is_reported_as_failed",
          combining__without_a_group_is_reported_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         CASE_ALONE(sequence__wraps),
-        {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},
-        {"sequence__ends_where_numbers_would_alias", sequence__ends_where_numbers_would_alias},
+        {"sequence__is_separate_per_group", sequence__is_separate_per_group},
+        {"sequence__stops_before_numbers_alias", sequence__stops_before_numbers_alias},
         {"window__holds_the_sender", window__holds_the_sender},
         {"retries__end_at_the_limit", retries__end_at_the_limit},
-        CASE_ALONE(retries__go_on_without_a_limit),
-        CASE_ALONE(destination__that_is_lost_holds_others_up_once),
-        CASE_ALONE(destination__that_is_known_to_be_lost_has_few_tries),
-        {"destination__that_is_back_has_every_try", destination__that_is_back_has_every_try},
+        CASE_ALONE(retries__continue_without_a_limit),
+        CASE_ALONE(destination__lost_blocks_others_once),
+        CASE_ALONE(destination__known_lost_gets_few_retries),
+        {"destination__recovered_gets_every_retry", destination__recovered_gets_every_retry},
         {"links__share_the_load", links__share_the_load},
-        {"channels__bound_what_is_under_way", channels__bound_what_is_under_way},
+        {"channels__bound_packets_in_flight", channels__bound_packets_in_flight},
         {"priority__lets_small_packets_overtake", priority__lets_small_packets_overtake},
         {"priority__finds_a_channel", priority__finds_a_channel},
-        {"host__that_takes_nothing_backs_up", host__that_takes_nothing_backs_up},
-        {"host__that_is_unplugged_drops", host__that_is_unplugged_drops},
+        {"host__that_takes_nothing_causes_backpressure",
+         host__that_takes_nothing_causes_backpressure},
+        {"host__unplugged_drops_packets", host__unplugged_drops_packets},
         {"virtual__is_the_same_for_any_number_of_workers",
          virtual__is_the_same_for_any_number_of_workers},
         CASE_ALONE(rebase__changes_nothing),
         {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
         {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
-        {"raw__time_passes_while_others_have_the_core",
-         raw__time_passes_while_others_have_the_core},
-        {"raw__time_is_rebased_under_way", raw__time_is_rebased_under_way},
+        {"raw__time_passes_while_off_the_core", raw__time_passes_while_off_the_core},
+        {"raw__time_is_rebased_under_traffic", raw__time_is_rebased_under_traffic},
         CASE_ALONE(raw__everything_arrives_once),
-        {"raw__little_is_begun_at_a_time", raw__little_is_begun_at_a_time},
+        {"raw__starts_few_packets_at_a_time", raw__starts_few_packets_at_a_time},
         {"raw__threads_soak", raw__threads_soak},
         CASE_ALONE(fabric__everything_arrives_once),
         {NULL, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_tree_test.c - collectives among adapters: right results, each once, whatever the cables,
- * the hosts and the manager do meanwhile.
+ * engine_tree_test.c - collectives among adapters: correct results, each exactly once, whatever the
+ * cables, hosts and the manager do.
  */
 #include <time.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 
 #define LONG "FABEMU_TEST_LONG"
 
-/* How much more is done when there is time. */
+/* By how much the long version of the test (FABEMU_TEST_LONG) multiplies. */
 static uint32_t times(uint32_t more)
 {
     return getenv(LONG) ? more : 1;
 }
 
-/* Operations of a stream: more when there is time, fewer where every access is watched. */
+/* Operations of a stream: more in the long version, fewer under a sanitizer. */
 static uint32_t ops(uint32_t count)
 {
 #ifdef __SANITIZE_THREAD__
@@ -31,7 +31,7 @@ static uint32_t ops(uint32_t count)
 #endif
 }
 
-/* Run a virtual fixture to its end: all was right and came once, and nothing is left. */
+/* Run a virtual fixture to its end: all results were correct and came once, and nothing is left. */
 static void run_to_end(struct trees *w)
 {
     trees_run(w, TREES_LIMIT_PS);
@@ -58,7 +58,7 @@ static void streams_right(const struct trees_config *set)
     trees_close(&w);
 }
 
-/* All collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100. */
+/* All collectives in random groups, on all kinds of trees; then on cables with 1 % faults. */
 static void streams__give_every_member_every_result(void)
 {
     static const struct {
@@ -72,7 +72,7 @@ static void streams__give_every_member_every_result(void)
         {"qsnet:12,rails=2", "barrier=tree tree_width=16 reply_timeout_ps=20000000"},
         {"kary:2,3", "combining=switch"},
         {"qsnet:24,links=2,apart=router", "combining=switch combine_order=port"},
-        {"qsnet:64", "barrier=conditional"}, /* when there is time */
+        {"qsnet:64", "barrier=conditional"}, /* in the long version */
     };
 
     for (uint32_t i = 0; i + (times(2) == 1) < sizeof fixtures / sizeof fixtures[0]; i++)
@@ -90,8 +90,8 @@ static void streams__give_every_member_every_result(void)
         }
 }
 
-/* Few channels and places, hosts' segments one by one, hosts that take nothing for long. */
-static void streams__go_on_when_everything_is_short(void)
+/* Few channels and slots, segments of hosts one by one, hosts that take nothing for long. */
+static void streams__continue_with_few_resources(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                .topo = "kary:4,2",
@@ -109,7 +109,7 @@ static void streams__go_on_when_everything_is_short(void)
     streams_right(&set);
 }
 
-/* A window of a hundred barriers and more at a time: all members, or all but one, are ahead. */
+/* Windows of a hundred and more barriers: all members, or all but one, run ahead. */
 static void streams__of_one_kind_fill_the_window(void)
 {
     static const uint32_t mixes[] = {MIX_BARRIER, MIX_REDUCE, MIX_ALLREDUCE, MIX_MULTICAST};
@@ -142,7 +142,8 @@ static uint64_t digest_of(const struct trees_config *set)
     trees_open(&w, set);
     for (uint32_t i = 0; set->junk && i < TREES_JUNK; i++)
         w.junk_id[i] = trees_group_of_all(&w);
-    trees_run(&w, set->junk ? 20000000000 : TREES_LIMIT_PS); /* what junk asks for may never be */
+    /* an operation that junk starts may never end */
+    trees_run(&w, set->junk ? 20000000000 : TREES_LIMIT_PS);
     CU_ASSERT_TRUE(trees_through(&w));
     CU_ASSERT_EQUAL(trees_wrong(&w), 0);
     digest = trees_digest(&w);
@@ -153,7 +154,7 @@ static uint64_t digest_of(const struct trees_config *set)
     return digest;
 }
 
-/* Times, bits of sums in the order in which they came, retries: all of it. */
+/* Times, bits of sums combined in order of arrival, and retries are all identical. */
 static void virtual__is_the_same_for_any_workers_and_windows(void)
 {
     static const char *const topos[] = {"kary:2,3", "qsnet:24", "qsnet:12,rails=2", "kary:2,3"};
@@ -177,7 +178,7 @@ static void virtual__is_the_same_for_any_workers_and_windows(void)
         for (set.workers = 2; set.workers <= 3; set.workers++)
             CU_ASSERT_EQUAL(digest_of(&set), digest);
         set.workers = 1;
-        set.cut_ps = 70000; /* about a window */
+        set.cut_ps = 70000; /* about one window */
         CU_ASSERT_EQUAL(digest_of(&set), digest);
         set.workers = 2;
         set.cut_ps = 5000000;
@@ -198,7 +199,7 @@ static uint64_t bits_of(const struct trees_config *set)
     return bits;
 }
 
-/* In port order sums have the same bits whoever is late, and whatever has to be sent again. */
+/* In port order, sums have the same bits whoever is late and whatever is retransmitted. */
 static void same_bits(const char *what)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
@@ -245,7 +246,7 @@ static void set_all(struct trees *w, uint32_t group, uint32_t word, uint64_t val
     trees_run(w, w->now_ps + 5000000);
 }
 
-/* What a conditional of host @node comes to; -1: there was no answer, or not one alone. */
+/* The answer to host @node's conditional; -1: none, or more than one. */
 static int answer_of(struct trees *w, uint32_t node, uint32_t group, const struct emu_word *word)
 {
     static uint32_t seq;
@@ -270,8 +271,11 @@ static int reached_of(struct trees *w, uint32_t node, uint32_t group, uint32_t w
                      &(struct emu_word){.value = value, .word = word, .test = EMU_TEST_REACHED});
 }
 
-/* True if all are as asked, the asker's own among them; false else. */
-static void conditionals__tell_whether_all_agree(void)
+/*
+ * The answer is true exactly if the words of all members, the source included, satisfy the
+ * condition.
+ */
+static void conditionals__report_whether_all_agree(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,3"};
     uint32_t group, words[2] = {0, EMU_WORDS - 1};
@@ -279,7 +283,7 @@ static void conditionals__tell_whether_all_agree(void)
 
     trees_open(&w, &set);
     group = trees_group_of_all(&w);
-    CU_ASSERT_EQUAL(equal_of(&w, 1, group, 3, 0), EMU_TEST_TRUE); /* at first */
+    CU_ASSERT_EQUAL(equal_of(&w, 1, group, 3, 0), EMU_TEST_TRUE); /* initial value */
     CU_ASSERT_EQUAL(equal_of(&w, 1, group, 3, 1), EMU_TEST_FALSE);
     for (uint32_t i = 0; i < 2; i++) {
         set_all(&w, group, words[i], 41);
@@ -297,14 +301,17 @@ static void conditionals__tell_whether_all_agree(void)
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, (UINT64_C(1) << 63) + 4), EMU_TEST_TRUE);
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, (UINT64_C(1) << 63) + 3), EMU_TEST_FALSE);
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, 4), EMU_TEST_FALSE);
-    CU_ASSERT_EQUAL(equal_of(&w, 0, group, 4, 0), EMU_TEST_TRUE); /* the others were left alone */
+    CU_ASSERT_EQUAL(equal_of(&w, 0, group, 4, 0), EMU_TEST_TRUE); /* other words are unchanged */
     CU_ASSERT_TRUE(COUNT(&w, unequal) < COUNT(&w, conditionals));
     fixture_group_end(w.fabric, group);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
 
-/* All wait for all others, on bad cables: each is told once, not before the last has set it. */
+/*
+ * All wait for all others, on faulty cables: each is notified once, and not before the last has set
+ * its word.
+ */
 static void conditionals__wait_until_all_agree(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2"};
@@ -339,7 +346,7 @@ static void conditionals__wait_until_all_agree(void)
     }
 }
 
-/* Host @node hears the segment back as failed, once, and nothing else of it. */
+/* The segment returns to host @node as failed, once, and nothing else does. */
 static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, const void *payload)
 {
     uint64_t other = trees_other(w);
@@ -357,8 +364,8 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
     CU_ASSERT_TRUE(!payload || !memcmp(line.payload, payload, hdr->len));
 }
 
-/* What no conditional can be comes back, and all that is for a group that the node is not in. */
-static void wrong__comes_back_as_failed(void)
+/* An invalid conditional is returned, and so is any segment for a group that the node is not in. */
+static void invalid__returns_as_failed(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
     static const struct emu_word words[] = {{.word = EMU_WORDS},
@@ -390,9 +397,9 @@ static void wrong__comes_back_as_failed(void)
         hdr.dst = group;
         fails(&w, 3, &hdr, bytes);
     }
-    CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are for casts, which has no state */
+    CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are broadcasts, which have no state */
     CU_ASSERT_EQUAL(COUNT(&w, not_in_group), 4 * 5);
-    say_set(&w, 0, group, EMU_WORDS, 1, 0); /* nobody is told, nothing happens */
+    say_set(&w, 0, group, EMU_WORDS, 1, 0); /* no answer, no effect */
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
     fixture_group_end(w.fabric, group);
@@ -408,8 +415,8 @@ static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint
     trees_say(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
 }
 
-/* Nothing gets through: each segment comes back to its sender once, and a conditional is false. */
-static void given_up__comes_back_once(void)
+/* Nothing gets through: each segment returns to its sender once, and a conditional is false. */
+static void dropped__returns_once(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                .topo = "kary:2,2",
@@ -445,7 +452,7 @@ static void given_up__comes_back_once(void)
         CU_ASSERT_EQUAL(trees_received(h, EMU_TEST, group, 5, &line), 1);
         CU_ASSERT_EQUAL(line.hdr.op, EMU_TEST_FALSE);
     }
-    fixture_group_end(w.fabric, group); /* with the conditionals that wait still */
+    fixture_group_end(w.fabric, group); /* while conditionals still wait */
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -459,7 +466,7 @@ static uint32_t host_heard_of(const struct tree_host *h, uint32_t group)
     return count;
 }
 
-/* From now on host @node's adapter hears nothing. */
+/* From now on host @node's adapter receives nothing. */
 static void deafen(struct trees *w, uint32_t node)
 {
     struct emu_faults *faults = fabric_faults(w->fabric, fabric_cable_of(w->fabric, node, 0), true);
@@ -468,10 +475,10 @@ static void deafen(struct trees *w, uint32_t node)
 }
 
 /*
- * A result that one member does not get comes back to where it was made; the others have it once.
- * If all leave meanwhile it is not tried on: those of other groups have the way for themselves.
+ * A result that one member does not get returns to the root where it was made; the others have it
+ * once. If all members leave meanwhile it is not retried: the links are free for other groups.
  */
-static void result_given_up__comes_back_to_the_top(void)
+static void result_dropped__returns_to_the_root(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                .topo = "kary:4,1",
@@ -496,14 +503,14 @@ static void result_given_up__comes_back_to_the_top(void)
         say(&w, n, EMU_BARRIER, group, 2);
     trees_run(&w, w.now_ps + 3000000);
     fixture_group_end(w.fabric, group);
-    trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's own is tried on */
+    trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's result is still retried */
     CU_ASSERT_TRUE(engine_idle(fabric_engine(w.fabric, 0)));
     for (uint32_t i = 0; i < 2000; i++) { /* many windows */
         say(&w, 0, EMU_BARRIER, other, i);
         say(&w, 1, EMU_BARRIER, other, i);
         trees_run(&w, w.now_ps + 20000000);
     }
-    CU_ASSERT_TRUE(host_heard_of(w.host[1], other) > 1990); /* cables lose one in a million */
+    CU_ASSERT_TRUE(host_heard_of(w.host[1], other) > 1990); /* cables lose one entry in a million */
     trees_run(&w, w.now_ps + 2500000000);
     CU_ASSERT_EQUAL(host_heard_of(w.host[1], other), 2000);
     fixture_group_end(w.fabric, other);
@@ -513,7 +520,7 @@ static void result_given_up__comes_back_to_the_top(void)
 
 /* --- packets that wait -------------------------------------------------------------- */
 
-/* A group of all that node 0 is in by link @link. */
+/* A group with all members that node 0 reaches by link @link. */
 static uint32_t group_by_link(struct trees *w, uint32_t link)
 {
     for (uint32_t tries = 0; tries < 20; tries++) {
@@ -526,8 +533,8 @@ static uint32_t group_by_link(struct trees *w, uint32_t link)
     return 0;
 }
 
-/* Many that must go by one link do not hold up those behind them that must go by the other. */
-static void links__do_not_wait_for_each_other(void)
+/* Many packets that must use one link do not block those behind them that must use the other. */
+static void links__do_not_block_each_other(void)
 {
     static const char *const topos[] = {"qsnet:24,links=2,apart=router", "qsnet:4,rails=2"};
     struct trees w;
@@ -551,11 +558,14 @@ static void links__do_not_wait_for_each_other(void)
     }
 }
 
-/* A word to a host that takes nothing keeps its packet, so the flow is closed until it is taken. */
-static void flow__opens_when_its_oldest_was_reported(void)
+/*
+ * A word for a host that takes nothing keeps its packet, so the flow stays closed until the host
+ * takes it.
+ */
+static void flow__opens_when_its_oldest_was_delivered(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
-    uint32_t group, broadcasts = ENGINE_WINDOW + 40; /* no more than there are packets for */
+    uint32_t group, broadcasts = ENGINE_WINDOW + 40; /* more than there are packets for */
     struct trees w;
 
     trees_open(&w, &set);
@@ -578,12 +588,15 @@ static void flow__opens_when_its_oldest_was_reported(void)
 
 /* --- groups come and go ------------------------------------------------------------- */
 
-/* Groups begin, end when they are through or amid everything; nothing is left of them. */
-static void come_and_go(const char *what)
+/*
+ * Groups are created, and removed when they are done or in mid-operation; nothing is left of them.
+ */
+static void start_and_end_groups(const char *what)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                .topo = "qsnet:4,links=2",
-                               .noise = ops(3000) / times(10), /* as much a round, however many */
+                               /* as much per round, for any number of rounds */
+                               .noise = ops(3000) / times(10),
                                .delay_ps = 1000000,
                                .junk = 3000 * times(10),
                                .faults = 500,
@@ -611,7 +624,7 @@ static void come_and_go(const char *what)
                 trees_stream_end(&w, s);
             }
     }
-    while (atomic_load(&w.noise_left) && w.now_ps < TREES_LIMIT_PS) /* few rounds are over sooner */
+    while (atomic_load(&w.noise_left) && w.now_ps < TREES_LIMIT_PS) /* few rounds end sooner */
         trees_advance(&w, w.now_ps + 10000000000);
     for (uint32_t i = 0; i < TREES_JUNK; i++)
         fixture_group_end(w.fabric, w.junk_id[i]);
@@ -622,17 +635,20 @@ static void come_and_go(const char *what)
     trees_close(&w);
 }
 
-static void groups__come_and_go_under_traffic(void)
+static void groups__start_and_end_under_traffic(void)
 {
     static const char *const sets[] = {"combine_order=port barrier=conditional",
                                        "combining=switch"};
 
     test_each_setting (i, 2)
-        come_and_go(sets[i]);
+        start_and_end_groups(sets[i]);
 }
 
-/* A group whose results wait when all leave is freed when they can go: not before. */
-static void group__whose_results_wait_is_freed_later(void)
+/*
+ * A group whose results still wait when all members leave is freed when they can be delivered, not
+ * before.
+ */
+static void group__with_waiting_results_is_freed_later(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                .topo = "kary:4,1",
@@ -657,13 +673,13 @@ static void group__whose_results_wait_is_freed_later(void)
     fabric_groups_sweep(w.fabric);
     CU_ASSERT_PTR_NOT_NULL(w.fabric->retired);
     CU_ASSERT_TRUE(w.fabric->spare_bufs < w.spare_bufs);
-    CU_ASSERT_TRUE(trees_clean(&w)); /* its host wakes up */
+    CU_ASSERT_TRUE(trees_clean(&w)); /* the host takes segments again */
     CU_ASSERT_TRUE(w.host[0]->heard >= w.host[1]->heard);
     trees_close(&w);
 }
 
-/* The fabric may stop at any time. */
-static void stop__frees_what_is_under_way(void)
+/* The fabric may be stopped at any time. */
+static void stop__frees_operations_in_progress(void)
 {
     static const char *const sets[] = {"barrier=tree channels=1 combine_order=port",
                                        "barrier=conditional",
@@ -687,7 +703,7 @@ static void stop__frees_what_is_under_way(void)
             trees_advance(&w, i * 7000000);
             if (i % 2)
                 trees_stream_end(&w, 0);
-            while (w.streams && i % 3) /* else the groups are the fabric's to free */
+            while (w.streams && i % 3) /* otherwise the fabric frees the groups */
                 trees_stream_end(&w, 0);
             trees_close(&w);
         }
@@ -695,7 +711,7 @@ static void stop__frees_what_is_under_way(void)
 
 /* --- hosts that break the protocol -------------------------------------------------- */
 
-/* Whatever they post, they harm only groups that they are in, and only until all have left. */
+/* Junk harms only groups of its own members, and only until all have left. */
 static void junk__harms_its_own_groups_only(void)
 {
     static const char *const sets[] = {"barrier=tree",
@@ -733,10 +749,10 @@ static void junk__harms_its_own_groups_only(void)
 }
 
 /*
- * Each group has numbers of its own, from the beginning, although its slot had another group
- * before: what goes to one says nothing of what the members of the next have heard.
+ * Each group starts its own numbering, even if it reuses the slot of an earlier group: numbers of
+ * the old group do not affect the new members.
  */
-static void numbers__begin_anew_with_a_group(void)
+static void numbers__restart_with_a_group(void)
 {
     static const uint32_t leaps[] = {1, ENGINE_WINDOW, 1u << 20, ENGINE_SPAN - 1};
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
@@ -752,7 +768,7 @@ static void numbers__begin_anew_with_a_group(void)
             trees_run(&w, w.now_ps + 100000000);
             for (uint32_t n = 0; n < w.hosts; n++)
                 CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, b, NULL), 1);
-            if (!b) /* the rest of them was given up, and nobody heard it */
+            if (!b) /* the rest was dropped, and no member got it */
                 engine_group_of(fabric_engine(w.fabric, 0), group)->flow.next += leaps[i];
         }
         fixture_group_end(w.fabric, group);
@@ -794,7 +810,7 @@ static void raw__gives_every_member_every_result(void)
     raw_by_hand(&set);
 }
 
-/* Workers run, and meanwhile the manager makes and ends groups that hosts use as they like. */
+/* Workers run while the manager creates and removes groups that hosts use at random. */
 static void raw_with_threads(const struct trees_config *set)
 {
     struct timespec nap = {.tv_nsec = 100000};
@@ -808,7 +824,7 @@ static void raw_with_threads(const struct trees_config *set)
         uint32_t at = (uint32_t)(test_random(&random) % TREES_JUNK);
 
         if (round == 100000)
-            break; /* they hang */
+            break; /* it hangs */
         if (round >= 1000)
             nanosleep(&nap, NULL);
         fixture_group_end(w.fabric, w.junk_id[at]);
@@ -855,8 +871,8 @@ static void raw__threads_and_manager_at_once(void)
 
 #define SEATS 4u
 
-/* A fabric on clock raw, stepped by hand. */
-static void seats_open(struct hostifs *s, const char *set)
+/* A fabric on clock raw, stepped by the test. */
+static void processes_open(struct hostifs *s, const char *set)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW,
                                    .threads = 1,
@@ -895,9 +911,9 @@ static void seat_says(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t d
     seats_step(s);
 }
 
-/* The next that it hears is this one. */
-static bool seat_hears(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
-                       uint64_t value)
+/* Check the next segment that @node receives. */
+static bool process_receives(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst,
+                             uint32_t seq, uint64_t value)
 {
     struct emu_seg seg;
     bool heard = false;
@@ -923,25 +939,28 @@ static bool seats_quiet(struct hostifs *s)
     return true;
 }
 
-/* What is for a group that the process's node is not in, or that has gone, nobody else hears of. */
+/*
+ * A segment for a group that the process's node is not in, or that was removed, is refused; no
+ * other process sees it.
+ */
 static void process__outside_is_refused(void)
 {
     static const uint8_t kinds[] = {EMU_MULTICAST, EMU_BARRIER, EMU_ALLREDUCE};
     uint32_t group, old, i;
     struct hostifs s;
 
-    seats_open(&s, "barrier=conditional");
+    processes_open(&s, "barrier=conditional");
     group = old = fixture_group_of_first(s.fabric, 3);
     seat_says(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 77);
-    CU_ASSERT_TRUE(seat_hears(&s, 0, EMU_MULTICAST, group, 5, 77));
-    CU_ASSERT_TRUE(seat_hears(&s, 2, EMU_MULTICAST, group, 5, 77));
-    CU_ASSERT_TRUE(seat_hears(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 0));
+    CU_ASSERT_TRUE(process_receives(&s, 0, EMU_MULTICAST, group, 5, 77));
+    CU_ASSERT_TRUE(process_receives(&s, 2, EMU_MULTICAST, group, 5, 77));
+    CU_ASSERT_TRUE(process_receives(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 0));
     for (uint32_t k = 0; k < 3; k++) {
         seat_says(&s, 3, kinds[k], group, k, 78);
-        CU_ASSERT_TRUE(seat_hears(&s, 3, kinds[k] | EMU_FAILED, group, k, 78));
+        CU_ASSERT_TRUE(process_receives(&s, 3, kinds[k] | EMU_FAILED, group, k, 78));
     }
     seats_group_end(&s, group);
-    for (i = 0; i < 2 * 1024; i++) { /* until its slot is another one's */
+    for (i = 0; i < 2 * 1024; i++) { /* until the group's slot is reused */
         group = fixture_group_of_first(s.fabric, SEATS);
         if (group % FABRIC_GROUPS_MAX == old % FABRIC_GROUPS_MAX)
             break;
@@ -950,23 +969,26 @@ static void process__outside_is_refused(void)
     CU_ASSERT_TRUE(i < 2 * 1024 && group != old);
     for (uint32_t k = 0; k < 3; k++) {
         seat_says(&s, k, kinds[k], old, k, 79);
-        CU_ASSERT_TRUE(seat_hears(&s, k, kinds[k] | EMU_FAILED, old, k, 79));
+        CU_ASSERT_TRUE(process_receives(&s, k, kinds[k] | EMU_FAILED, old, k, 79));
     }
     CU_ASSERT_TRUE(seats_quiet(&s));
     seats_close(&s);
 }
 
-/* Who has contributed may leave: its adapter goes on, and the next process there hears the rest. */
-static void process__may_leave_and_another_come(void)
+/*
+ * A process may leave after it has contributed: its adapter continues, and the next process there
+ * gets the rest.
+ */
+static void process__may_leave_and_be_replaced(void)
 {
     static const char *const sets[] = {"tree_width=1", "tree_width=2 combine_order=port",
                                        "tree_width=8"};
 
     for (uint32_t i = 0; i < 3; i++) {
-        uint32_t group, gone = 3 - i; /* a leaf, one with a child, any */
+        uint32_t group, gone = 3 - i; /* a leaf, a node with a child, any node */
         struct hostifs s;
 
-        seats_open(&s, sets[i]);
+        processes_open(&s, sets[i]);
         group = fixture_group_of_first(s.fabric, SEATS);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 0, 1000);
         hostifs_detach(&s, gone);
@@ -975,31 +997,31 @@ static void process__may_leave_and_another_come(void)
             if (n != gone)
                 seat_says(&s, n, EMU_ALLREDUCE, group, 0, n + 1);
         for (uint32_t n = 0; n < SEATS; n++)
-            CU_ASSERT_TRUE(seat_hears(&s, n, EMU_ALLREDUCE, group, 0, 1010 - (gone + 1)));
+            CU_ASSERT_TRUE(process_receives(&s, n, EMU_ALLREDUCE, group, 0, 1010 - (gone + 1)));
         seats_group_end(&s, group);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 1, 5);
-        CU_ASSERT_TRUE(seat_hears(&s, gone, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
+        CU_ASSERT_TRUE(process_receives(&s, gone, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
         group = fixture_group_of_first(s.fabric, SEATS);
         for (uint32_t n = 0; n < SEATS; n++)
             seat_says(&s, n, EMU_BARRIER, group, 0, 0);
         for (uint32_t n = 0; n < SEATS; n++)
-            CU_ASSERT_TRUE(seat_hears(&s, n, EMU_BARRIER, group, 0, 0));
+            CU_ASSERT_TRUE(process_receives(&s, n, EMU_BARRIER, group, 0, 0));
         CU_ASSERT_TRUE(seats_quiet(&s));
         seats_close(&s);
     }
 }
 
-/* What the process at node 0 has posted, by number, and what of it came. */
+/* The segments that the process at node 0 posted, by number, and which of them arrived. */
 #define STREAM 3000u
 
 struct stream {
     struct emu_hdr sent[STREAM];
-    uint32_t comes[STREAM]; /* how often it is to come still */
+    uint32_t comes[STREAM]; /* how many more times it must arrive */
     uint32_t wrong;
-    uint32_t notices; /* that were asked for, and have not come */
+    uint32_t notices; /* requested and not arrived yet */
 };
 
-/* Segment @i: most are full and to node 3. One in three is another one, or wrong. */
+/* Segment @i: most are full and go to node 3; one in three is different or invalid. */
 static struct emu_hdr stream_hdr(struct stream *t, uint32_t i, uint64_t *random)
 {
     struct emu_hdr hdr = {.dst = 3, .seq = i, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
@@ -1034,7 +1056,7 @@ static struct emu_hdr stream_hdr(struct stream *t, uint32_t i, uint64_t *random)
     return hdr;
 }
 
-/* All that there is for @node now. */
+/* Take everything that is available for @node. */
 static void stream_take(struct hostifs *s, uint32_t node, struct stream *t)
 {
     struct emu_seg seg;
@@ -1060,11 +1082,11 @@ static void stream_take(struct hostifs *s, uint32_t node, struct stream *t)
 }
 
 /*
- * Of a long message several segments at a time go into a packet, and out of it. What is otherwise
- * in between, shorter, to another node, with other words, or wrong, goes by itself; all that is
- * right comes once, and as it was sent.
+ * Several segments of a long message go into one packet. Segments in between that are shorter, for
+ * another node, with other words, or invalid travel alone. All valid segments arrive once and
+ * unchanged.
  */
-static void stream__is_as_it_was_sent(void)
+static void stream__arrives_unchanged(void)
 {
     static struct stream t;
     uint64_t random = test_seed() + 9;
@@ -1072,7 +1094,7 @@ static void stream__is_as_it_was_sent(void)
     struct hostifs s;
 
     t = (struct stream){0};
-    seats_open(&s, NULL);
+    processes_open(&s, NULL);
     for (uint32_t i = 0; i < STREAM; i++) {
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
@@ -1101,28 +1123,28 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE_ALONE(streams__give_every_member_every_result),
-        CASE_ALONE(streams__go_on_when_everything_is_short),
+        CASE_ALONE(streams__continue_with_few_resources),
         CASE_ALONE(streams__of_one_kind_fill_the_window),
         {"virtual__is_the_same_for_any_workers_and_windows",
          virtual__is_the_same_for_any_workers_and_windows},
         {"port_order__gives_the_same_bits", port_order__gives_the_same_bits},
-        {"conditionals__tell_whether_all_agree", conditionals__tell_whether_all_agree},
+        {"conditionals__report_whether_all_agree", conditionals__report_whether_all_agree},
         {"conditionals__wait_until_all_agree", conditionals__wait_until_all_agree},
-        {"wrong__comes_back_as_failed", wrong__comes_back_as_failed},
-        {"given_up__comes_back_once", given_up__comes_back_once},
-        {"result_given_up__comes_back_to_the_top", result_given_up__comes_back_to_the_top},
-        {"links__do_not_wait_for_each_other", links__do_not_wait_for_each_other},
-        {"flow__opens_when_its_oldest_was_reported", flow__opens_when_its_oldest_was_reported},
-        CASE_ALONE(groups__come_and_go_under_traffic),
-        {"group__whose_results_wait_is_freed_later", group__whose_results_wait_is_freed_later},
-        CASE_ALONE(stop__frees_what_is_under_way),
+        {"invalid__returns_as_failed", invalid__returns_as_failed},
+        {"dropped__returns_once", dropped__returns_once},
+        {"result_dropped__returns_to_the_root", result_dropped__returns_to_the_root},
+        {"links__do_not_block_each_other", links__do_not_block_each_other},
+        {"flow__opens_when_its_oldest_was_delivered", flow__opens_when_its_oldest_was_delivered},
+        CASE_ALONE(groups__start_and_end_under_traffic),
+        {"group__with_waiting_results_is_freed_later", group__with_waiting_results_is_freed_later},
+        CASE_ALONE(stop__frees_operations_in_progress),
         CASE_ALONE(junk__harms_its_own_groups_only),
-        {"numbers__begin_anew_with_a_group", numbers__begin_anew_with_a_group},
+        {"numbers__restart_with_a_group", numbers__restart_with_a_group},
         CASE_ALONE(raw__gives_every_member_every_result),
         {"raw__threads_and_manager_at_once", raw__threads_and_manager_at_once},
         {"process__outside_is_refused", process__outside_is_refused},
-        {"process__may_leave_and_another_come", process__may_leave_and_another_come},
-        {"stream__is_as_it_was_sent", stream__is_as_it_was_sent},
+        {"process__may_leave_and_be_replaced", process__may_leave_and_be_replaced},
+        {"stream__arrives_unchanged", stream__arrives_unchanged},
         {NULL, NULL},
     };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_run_test.c - streams of full segments through the engine (clock raw): how they are cut
- * into packets, delivered, combined, and kept until they are acknowledged.
+ * packet_run_test.c - streams of full segments through the engine on clock raw: how they are
+ * grouped into packets, delivered, combined, and kept until they are acknowledged.
  *
- * The test steps the devices one by one, so that it can look at a packet, or damage it, while it
- * lies on its last cable.
+ * The test steps the devices one by one, so that it can inspect or corrupt a packet on its last
+ * cable.
  */
 #include <string.h>
 
@@ -21,18 +21,18 @@
 struct fixture {
     struct hostifs hostifs;
     struct engine *from, *to;  /* of nodes 0 and 1 */
-    struct engine_link *cable; /* the last one of the way to node 1 */
+    struct engine_link *cable; /* the last cable to node 1 */
 };
 
-/* What goes from node @from to node @to is looked at. */
-static void fixture_look(struct fixture *w, uint32_t from, uint32_t to)
+/* Select the direction from @from to @to for the helpers below. */
+static void fixture_observe(struct fixture *w, uint32_t from, uint32_t to)
 {
     w->from = fabric_engine(w->hostifs.fabric, from);
     w->to = fabric_engine(w->hostifs.fabric, to);
     w->cable = w->to->link;
 }
 
-/* @set: NULL: packets of four segments. */
+/* @set: a profile setting; NULL: packets of four segments. */
 static void fixture_open(struct fixture *w, const char *set)
 {
     struct fabric_config config = {.name = "whole",
@@ -43,7 +43,7 @@ static void fixture_open(struct fixture *w, const char *set)
 
     fixture_profile(&config.profile, "qsnet3", set ? set : "packet_bytes=1024");
     hostifs_open(&w->hostifs, "kary:4,1", &config);
-    fixture_look(w, 0, 1);
+    fixture_observe(w, 0, 1);
 }
 
 static void fixture_close(struct fixture *w)
@@ -52,14 +52,14 @@ static void fixture_close(struct fixture *w)
     hostifs_close(&w->hostifs);
 }
 
-/* The sending engine looks at its host's edge, and sends. */
+/* The sending engine polls its host interface and sends. */
 static void step_from(struct fixture *w)
 {
     w->from->host.in_ps = 0;
     w->from->dev.step(&w->from->dev, 0);
 }
 
-/* The switch looks at the cable from there, and sends. */
+/* The switch polls the cable from the sending engine and sends. */
 static void step_switch(struct fixture *w)
 {
     struct switch_dev *sw = w->hostifs.fabric->sw[0];
@@ -69,14 +69,14 @@ static void step_switch(struct fixture *w)
     sw->dev.step(&sw->dev, 0);
 }
 
-/* The receiving engine takes what lies on its cable, once. */
+/* The receiving engine takes all entries on its cable, once. */
 static void step_to(struct fixture *w)
 {
     emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
     w->to->dev.step(&w->to->dev, 0);
 }
 
-/* Until nothing moves. */
+/* Run until nothing moves. */
 static void settle(struct fixture *w)
 {
     uint32_t quiet = 0;
@@ -91,7 +91,7 @@ static void fill(uint8_t *payload, uint32_t number)
         payload[i] = (uint8_t)(number * 31 + i * 7);
 }
 
-/* Segment @number of @node's to @dst, of @len bytes. */
+/* Post segment @number of @node to @dst, with @len bytes. */
 static void post_from(struct fixture *w, uint32_t node, uint32_t dst, uint32_t number, uint8_t len)
 {
     struct emu_hdr hdr = {.dst = dst, .seq = number, .kind = EMU_UNICAST, .len = len};
@@ -106,15 +106,15 @@ static void post(struct fixture *w, uint32_t dst, uint32_t number, uint8_t len)
     post_from(w, 0, dst, number, len);
 }
 
-/* Full ones to node 1, from number @from on. */
+/* Post full segments to node 1, numbered from @from on. */
 static void post_stream(struct fixture *w, uint32_t from, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         post(w, 1, from + i, EMU_PAYLOAD_BYTES);
 }
 
-/* Does node 1 have these, in their order, and nothing else? */
-static bool came(struct fixture *w, uint32_t from, uint32_t count)
+/* Did node 1 receive exactly these segments, in order? */
+static bool received(struct fixture *w, uint32_t from, uint32_t count)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES];
     struct emu_seg seg;
@@ -128,7 +128,7 @@ static bool came(struct fixture *w, uint32_t from, uint32_t count)
     return !hostifs_take(&w->hostifs, 1, &seg);
 }
 
-/* What was posted lies on the cable to node 1. */
+/* Bring all posted segments onto the cable to node 1. */
 static void bring_posted(struct fixture *w)
 {
     step_from(w);
@@ -136,8 +136,8 @@ static void bring_posted(struct fixture *w)
     CU_ASSERT_PTR_NOT_NULL_FATAL(emu_ring_front(&w->cable->rx.data));
 }
 
-/* A packet of four segments, from number @from on, does. */
-static void bring(struct fixture *w, uint32_t from)
+/* The same for a packet of four segments, numbered from @from on. */
+static void bring_packet(struct fixture *w, uint32_t from)
 {
     post_stream(w, from, FULL_BYTES / EMU_SEG_BYTES);
     bring_posted(w);
@@ -159,8 +159,8 @@ static struct emu_seg *seg_at(const struct fixture *w, uint32_t index)
 /* --- the sending end ---------------------------------------------------------------- */
 
 /*
- * One pass sends as many whole packets as the far end's pool has room for, each with its CRC: of
- * @posts segments @packets.
+ * One pass sends as many whole packets as fit the remote end's pool, each with its CRC: @posts
+ * segments make @packets.
  */
 static void stream_by_packets(const char *set, uint32_t posts, uint32_t packets)
 {
@@ -181,22 +181,25 @@ static void stream_by_packets(const char *set, uint32_t posts, uint32_t packets)
     }
     CU_ASSERT_EQUAL(bytes, posts * EMU_SEG_BYTES);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, posts));
+    CU_ASSERT_TRUE(received(&w, 0, posts));
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), packets);
     fixture_close(&w);
 }
 
-static void stream__is_sent_by_the_packet(void)
+static void stream__is_sent_in_packets(void)
 {
     stream_by_packets("packet_bytes=1024", 10, 3);
     stream_by_packets("transport=acknowledged", 15, 1);
-    stream_by_packets("transport=acknowledged", 90, 6); /* all of the pool */
+    stream_by_packets("transport=acknowledged", 90, 6); /* the whole pool */
     stream_by_packets("raw_packet_bytes=4096", 16, 1);
     stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }
 
-/* An adapter keeps two segments for each packet that it may have; with more its host waits. */
-static void stream__waits_where_much_is_kept(void)
+/*
+ * An adapter keeps two segments for each packet it may have in flight; its host waits with further
+ * ones.
+ */
+static void stream__waits_at_the_replay_limit(void)
 {
     enum { POSTS = 900 };
     uint8_t got[POSTS] = {0};
@@ -215,7 +218,7 @@ static void stream__waits_where_much_is_kept(void)
     CU_ASSERT_TRUE(w.from->send.held < most + 16);
     CU_ASSERT_TRUE(w.from->host.in_full);
     settle(&w);
-    while (hostifs_take(&w.hostifs, 1, &seg)) /* packets that had begun overtake each other */
+    while (hostifs_take(&w.hostifs, 1, &seg)) /* packets in flight overtake each other */
         got[seg.hdr.seq]++;
     for (uint32_t i = 0; i < POSTS; i++)
         CU_ASSERT_EQUAL(got[i], 1);
@@ -224,8 +227,11 @@ static void stream__waits_where_much_is_kept(void)
     fixture_close(&w);
 }
 
-/* What is other ends a packet, and goes where it is to go; and so does what follows it. */
-static void stream__is_cut_where_segments_differ(void)
+/*
+ * A different segment ends a packet and is sent to its own destination, and the same holds for the
+ * next one.
+ */
+static void stream__is_split_where_segments_differ(void)
 {
     struct fixture w;
     struct emu_seg seg;
@@ -242,12 +248,12 @@ static void stream__is_cut_where_segments_differ(void)
     CU_ASSERT_EQUAL(seg.hdr.seq, 100);
     CU_ASSERT_TRUE(hostifs_take(&w.hostifs, 1, &seg));
     CU_ASSERT_EQUAL(seg.hdr.seq, 11); /* small: it overtakes */
-    CU_ASSERT_TRUE(came(&w, 0, 11));
+    CU_ASSERT_TRUE(received(&w, 0, 11));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
     fixture_close(&w);
 }
 
-/* What was posted, so many segments, is taken from the edge; nothing is sent. */
+/* Take @count posted segments from the host interface without sending any. */
 static void take_posted(struct fixture *w, uint32_t count)
 {
     engine_host_refresh(w->from);
@@ -257,7 +263,7 @@ static void take_posted(struct fixture *w, uint32_t count)
     emu_rx_pay(&w->from->host.in, &w->from->dev, 0);
 }
 
-/* Of @count segments none was sent. */
+/* All @count segments were dropped and none was sent. */
 static void gave_up(const struct fixture *w, uint32_t count)
 {
     CU_ASSERT_EQUAL(emu_count_read(&w->from->counts.lost), count);
@@ -265,8 +271,8 @@ static void gave_up(const struct fixture *w, uint32_t count)
     CU_ASSERT_EQUAL(emu_count_read(&w->to->counts.received), 0);
 }
 
-/* Its numbers would be taken for others. */
-static void stream__to_where_nothing_gets_is_given_up(void)
+/* Because the numbers would alias, the stream is dropped. */
+static void stream__to_an_unreachable_node_is_dropped(void)
 {
     struct fixture w;
 
@@ -275,12 +281,12 @@ static void stream__to_where_nothing_gets_is_given_up(void)
     post_stream(&w, 0, 9);
     settle(&w);
     gave_up(&w, 9);
-    CU_ASSERT_TRUE(came(&w, 0, 0));
+    CU_ASSERT_TRUE(received(&w, 0, 0));
     fixture_close(&w);
 }
 
-/* Another process has come meanwhile: what it posts joins no packet of the one before it. */
-static void stream__of_another_process_is_a_packet_of_its_own(void)
+/* A new process has attached: its segments never join a packet of the previous process. */
+static void stream__of_another_process_is_a_new_packet(void)
 {
     struct fixture w;
 
@@ -294,13 +300,13 @@ static void stream__of_another_process_is_a_packet_of_its_own(void)
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 2);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 2);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
+    CU_ASSERT_TRUE(received(&w, 0, 4));
     fixture_close(&w);
 }
 
 /* --- the receiving end -------------------------------------------------------------- */
 
-/* The CRC-32 that goes with what lies there now, of @bytes of payload in all. */
+/* Write the CRC-32 that matches the entries now on the cable, @bytes of payload in all. */
 static void seal(const struct fixture *w, uint32_t bytes)
 {
     uint32_t crc = 0, last = emu_packet_segments(bytes) - 1;
@@ -315,13 +321,13 @@ static void seal(const struct fixture *w, uint32_t bytes)
     entry_at(w, last)->crc = engine_crc(crc, entry_at(w, 0)->packet.tag, head.dst, head.group, 0);
 }
 
-/* A spoilt packet gets a NACK, and comes again. */
-static void packet__that_is_damaged_is_sent_again(void)
+/* A corrupted packet gets a NACK and is sent again. */
+static void packet__corrupted_is_sent_again(void)
 {
     struct fixture w;
 
     fixture_open(&w, NULL);
-    bring(&w, 0);
+    bring_packet(&w, 0);
     entry_at(&w, SEGS - 1)->crc ^= 1;
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
@@ -329,15 +335,15 @@ static void packet__that_is_damaged_is_sent_again(void)
         fixture_fabric_pass(w.hostifs.fabric);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.nacks), 1);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
+    CU_ASSERT_TRUE(received(&w, 0, 4));
     fixture_close(&w);
 }
 
 /*
- * Another host can send anything with a matching CRC-32. Segments that no host may post get a NACK,
+ * Another host can send anything with a matching CRC-32. Segments that no host may post get a NACK
  * and are neither combined nor delivered.
  */
-static void segment__that_no_host_posts_is_refused(void)
+static void segment__invalid_is_refused(void)
 {
     static const struct {
         uint8_t kind, op, type;
@@ -358,30 +364,30 @@ static void segment__that_no_host_posts_is_refused(void)
         struct fixture w;
 
         fixture_open(&w, NULL);
-        bring(&w, 0);
+        bring_packet(&w, 0);
         for (uint32_t s = 0; s < SEGS - 1; s++) {
             hdr[s] = &seg_at(&w, s)->hdr;
             was[s] = *hdr[s];
             hdr[s]->kind = lies[i].kind;
         }
-        hdr[1]->op = lies[i].op; /* only in one of them */
+        hdr[1]->op = lies[i].op; /* in only one of the two */
         hdr[1]->type = lies[i].type;
         seal(&w, FULL_BYTES);
         settle(&w);
         CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
         CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 0);
-        CU_ASSERT_TRUE(came(&w, 0, 0));
+        CU_ASSERT_TRUE(received(&w, 0, 0));
         for (uint32_t s = 0; s < SEGS - 1; s++)
-            *hdr[s] = was[s]; /* the sender still has them */
+            *hdr[s] = was[s]; /* the sender's copy is unchanged */
         for (uint32_t pass = 0; pass < 100000 && !emu_count_read(&w.from->counts.acks); pass++)
             fixture_fabric_pass(w.hostifs.fabric);
         settle(&w);
-        CU_ASSERT_TRUE(came(&w, 0, 4));
+        CU_ASSERT_TRUE(received(&w, 0, 4));
         fixture_close(&w);
     }
 }
 
-/* Bring in packets that nobody has sent, each with another tag, on all channels in turn. */
+/* Bring packets that no node sent, each with a new tag, on all channels in rotation. */
 static void bring_heads(struct fixture *w, uint32_t from, uint32_t count)
 {
     struct switch_dev *sw = w->hostifs.fabric->sw[0];
@@ -401,10 +407,10 @@ static void bring_heads(struct fixture *w, uint32_t from, uint32_t count)
 }
 
 /*
- * A malicious host sends more and more heads and takes no replies: replies wait for room in the
+ * A malicious host sends heads without end and takes no replies: replies wait for space in the
  * ring.
  */
-static void replies__wait_for_room_in_the_ring(void)
+static void replies__wait_for_space_in_the_ring(void)
 {
     struct fixture w;
     uint32_t slots;
@@ -419,37 +425,37 @@ static void replies__wait_for_room_in_the_ring(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 2 * slots);
     CU_ASSERT_EQUAL(w.cable->tx.data.at, slots);
     CU_ASSERT_NOT_EQUAL(w.cable->replies, 0);
-    step_switch(&w); /* which takes all entries */
+    step_switch(&w); /* the switch takes all entries */
     w.to->dev.step(&w.to->dev, 0);
     CU_ASSERT_EQUAL(w.cable->replies, 0);
     CU_ASSERT_EQUAL(w.cable->tx.data.at, slots + EMU_VCS);
-    hostifs_close(&w.hostifs); /* nobody waits for its credits */
+    hostifs_close(&w.hostifs); /* their credits are not accounted for */
 }
 
-/* Half of it is here: the rest may never come. */
-static void packet__that_has_not_come_is_left(void)
+/* Half of the packet has arrived: it is left alone, since the rest may never arrive. */
+static void packet__incomplete_is_left(void)
 {
     struct fixture w;
     uint32_t channel;
     uint64_t stamp;
 
     fixture_open(&w, NULL);
-    bring(&w, 0);
+    bring_packet(&w, 0);
     channel = entry_at(&w, 0)->packet.channel;
     stamp = atomic_load(&entry_at(&w, SEGS - 1)->stamp);
     atomic_store(&entry_at(&w, SEGS - 1)->stamp, 0);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 0));
+    CU_ASSERT_TRUE(received(&w, 0, 0));
     CU_ASSERT_EQUAL(w.to->receive.incoming[channel].segs, SEGS - 1);
-    atomic_store(&entry_at(&w, 0)->stamp, stamp); /* which is now the front */
+    atomic_store(&entry_at(&w, 0)->stamp, stamp); /* now the first entry */
     emu_dev_signal(&w.to->dev, w.to->dev.worker, EMU_EVENT_DATA, 1);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
+    CU_ASSERT_TRUE(received(&w, 0, 4));
     fixture_close(&w);
 }
 
-/* More than the host's ring holds: all of it comes, in its order, as room is made. */
-static void host__that_is_full_gets_all_in_order(void)
+/* More segments than the host's ring holds: all arrive in order as space becomes free. */
+static void host__full_gets_all_in_order(void)
 {
     struct fixture w;
     struct emu_seg seg;
@@ -469,14 +475,17 @@ static void host__that_is_full_gets_all_in_order(void)
             CU_ASSERT_EQUAL_FATAL(seg.hdr.seq, got++);
     }
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, got, 0));
+    CU_ASSERT_TRUE(received(&w, got, 0));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.lost), 0);
     fixture_close(&w);
 }
 
-/* Who wants word of what became of its segments gets it, and the host sees nothing of the wish. */
-static void packet__that_asks_for_word_is_reported_of(void)
+/*
+ * A process that requests notices of the fate of its segments gets them; the receiving host does
+ * not see the request.
+ */
+static void packet__requested_notices_are_delivered(void)
 {
     const struct emu_hdr hdr = {.dst = 1,
                                 .kind = EMU_UNICAST | EMU_NOTIFY,
@@ -494,7 +503,7 @@ static void packet__that_asks_for_word_is_reported_of(void)
         CU_ASSERT_TRUE_FATAL(hostifs_post(&w.hostifs, 0, &own, payload));
     }
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
+    CU_ASSERT_TRUE(received(&w, 0, 4));
     for (uint32_t i = 0; i < 4; i++) {
         CU_ASSERT_TRUE(hostifs_take(&w.hostifs, 0, &seg));
         CU_ASSERT_EQUAL(seg.hdr.seq, i);
@@ -503,14 +512,14 @@ static void packet__that_asks_for_word_is_reported_of(void)
     fixture_close(&w);
 }
 
-/* A number that was heard before: acknowledged, and nobody gets it. */
-static void packet__that_came_before_is_acknowledged_alone(void)
+/* A duplicate number: the packet is acknowledged but not delivered. */
+static void packet__duplicate_is_only_acknowledged(void)
 {
     struct fixture w;
     struct engine_history *heard;
 
     fixture_open(&w, NULL);
-    bring(&w, 0);
+    bring_packet(&w, 0);
     heard = &w.to->receive.history[0];
     heard->from = 1;
     heard->last = 0;
@@ -518,18 +527,18 @@ static void packet__that_came_before_is_acknowledged_alone(void)
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    CU_ASSERT_TRUE(came(&w, 0, 0));
+    CU_ASSERT_TRUE(received(&w, 0, 0));
     CU_ASSERT_EQUAL(fixture_fabric_bufs_held(w.hostifs.fabric), 0);
     fixture_close(&w);
 }
 
-/* Nobody is there any more: it is dropped, and its sender is none the worse. */
-static void packet__for_nobody_is_dropped(void)
+/* The process has gone: the packet is dropped, and its sender is not affected. */
+static void packet__without_a_process_is_dropped(void)
 {
     struct fixture w;
 
     fixture_open(&w, NULL);
-    bring(&w, 0);
+    bring_packet(&w, 0);
     hostifs_detach(&w.hostifs, 1);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
@@ -539,23 +548,26 @@ static void packet__for_nobody_is_dropped(void)
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* A group of the first two, whose unit is looked at, from node 1: its address. */
+/* Create a group of the first two nodes, observed at node 1's unit. Returns its address. */
 static uint32_t open_unit(struct fixture *w)
 {
     fixture_open(w, "packet_bytes=1024 combining=switch");
-    fixture_look(w, 1, w->hostifs.nodes);
+    fixture_observe(w, 1, w->hostifs.nodes);
     return fixture_group_of_first(w->hostifs.fabric, 2);
 }
 
-/* A group of the first @members, combined at node 0, looked at from node 1: its address. */
+/*
+ * Create a group of the first @members nodes, combined at node 0 and observed from node 1. Returns
+ * its address.
+ */
 static uint32_t open_tree(struct fixture *w, uint32_t members)
 {
     fixture_open(w, NULL);
-    fixture_look(w, 1, 0);
+    fixture_observe(w, 1, 0);
     return fixture_group_of_first(w->hostifs.fabric, members);
 }
 
-/* Segment @number of @node's of group @group: a vector of which each element says both. */
+/* Segment @number of @node for @group: a vector whose elements encode both. */
 static void post_of(struct fixture *w, uint32_t node, uint32_t group, uint8_t kind, uint32_t number)
 {
     struct emu_hdr hdr = {.dst = group,
@@ -571,16 +583,16 @@ static void post_of(struct fixture *w, uint32_t node, uint32_t group, uint8_t ki
     CU_ASSERT_TRUE_FATAL(hostifs_post(&w->hostifs, node, &hdr, payload));
 }
 
-/* Segments 1 to 4 of @node's to @group. */
+/* Segments 1 to 4 of @node for @group. */
 static void post_four(struct fixture *w, uint32_t node, uint32_t group, uint8_t kind)
 {
     for (uint32_t i = 1; i <= 4; i++)
         post_of(w, node, group, kind, i);
 }
 
-/* Does @node have segments 1 to 4 of @group, whose elements are so many times 1000 and @value? */
-static bool came_of(struct fixture *w, uint32_t node, uint32_t group, uint64_t times,
-                    uint64_t value)
+/* Did @node receive segments 1 to 4 of @group, with elements of @times * 1000 plus @value? */
+static bool received_group(struct fixture *w, uint32_t node, uint32_t group, uint64_t times,
+                           uint64_t value)
 {
     struct emu_seg seg;
     uint64_t element;
@@ -595,7 +607,7 @@ static bool came_of(struct fixture *w, uint32_t node, uint32_t group, uint64_t t
     return !hostifs_take(&w->hostifs, node, &seg);
 }
 
-/* Of @posts contributions of @kind so many packets leave in a pass; and all in further ones. */
+/* Post @posts contributions of @kind: one pass sends @packets packets, further passes the rest. */
 static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
 {
     struct fixture w;
@@ -603,7 +615,7 @@ static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
 
     fixture_open(&w, "transport=acknowledged");
     group = fixture_group_of_first(w.hostifs.fabric, 4);
-    fixture_look(&w, 1, 0);
+    fixture_observe(&w, 1, 0);
     for (uint32_t i = 1; i <= posts; i++)
         post_of(&w, 1, group, kind, i);
     step_from(&w);
@@ -613,7 +625,10 @@ static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
     fixture_close(&w);
 }
 
-/* What goes up leaves half of a pool: for what comes down, and for who sends to the same one. */
+/*
+ * Contributions use only half of a pool: the rest is for results, and for other senders to the same
+ * node.
+ */
 static void contributions__leave_half_of_a_pool(void)
 {
     contributions_leave(EMU_REDUCE, 15, 1);
@@ -622,7 +637,7 @@ static void contributions__leave_half_of_a_pool(void)
     contributions_leave(EMU_ALLREDUCE, 90, 3);
 }
 
-/* Contributions to a reduction: for the adapter, whatever its host has room for. */
+/* The adapter combines contributions to a reduction, whether or not its host has space. */
 static void packet__of_contributions_is_combined(void)
 {
     struct fixture w;
@@ -642,12 +657,12 @@ static void packet__of_contributions_is_combined(void)
     post_four(&w, 0, group, EMU_REDUCE);
     post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
+    CU_ASSERT_TRUE(received_group(&w, 3, group, 3, 3));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 0);
     fixture_close(&w);
 }
 
-/* Contributions to a group that all have left meanwhile are dropped, and acknowledged. */
+/* Contributions to a group that all members have left are dropped and acknowledged. */
 static void packet__of_contributions_to_no_group_is_dropped(void)
 {
     struct fixture w;
@@ -661,10 +676,10 @@ static void packet__of_contributions_to_no_group_is_dropped(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     CU_ASSERT_EQUAL(fixture_fabric_bufs_held(w.hostifs.fabric), 0);
-    hostifs_close(&w.hostifs); /* of whose groups one was taken out behind its back */
+    hostifs_close(&w.hostifs); /* the fabric still counts the group that the test removed */
 }
 
-/* What goes to a group's members is each one's host's. */
+/* A multicast packet is delivered to each member's host. */
 static void packet__to_a_group_is_delivered(void)
 {
     struct fixture w;
@@ -676,7 +691,7 @@ static void packet__to_a_group_is_delivered(void)
     bring_posted(&w);
     settle(&w);
     for (uint32_t n = 1; n < 4; n++)
-        CU_ASSERT_TRUE(came_of(&w, n, group, 1, 0));
+        CU_ASSERT_TRUE(received_group(&w, n, group, 1, 0));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     fixture_close(&w);
@@ -688,7 +703,7 @@ static struct engine_coll *state_of(struct engine *e, uint32_t group, uint32_t n
     return engine_state(engine_group_of(e, group)->tree, number);
 }
 
-/* The engine @e does not know any more that the first four were made there. */
+/* Make the engine @e forget that the first four contributions were made. */
 static void forget_four(struct engine *e, uint32_t group)
 {
     for (uint32_t i = 1; i <= 4; i++)
@@ -696,21 +711,22 @@ static void forget_four(struct engine *e, uint32_t group)
     memset(engine_group_of(e, group)->tree->passed, 0, sizeof(struct engine_row[ENGINE_ROWS]));
 }
 
-/* A member makes its contributions again, before there is a result, or after. */
+/* A member contributes again, before there is a result and after it. */
 static void contributions_made_twice(uint8_t kind)
 {
     struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
-    for (uint32_t i = 0; i < 2; i++) { /* whose host's are combined, and whose are sent on */
+    /* for a member whose contributions are combined, and one whose contributions are forwarded */
+    for (uint32_t i = 0; i < 2; i++) {
         post_four(&w, 0, group, kind);
         post_four(&w, 1, group, kind);
         settle(&w);
     }
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 4);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 4);
-    forget_four(w.from, group); /* it sends them again */
+    forget_four(w.from, group); /* the member sends them again */
     post_four(&w, 1, group, kind);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 8);
@@ -718,9 +734,10 @@ static void contributions_made_twice(uint8_t kind)
     for (uint32_t n = 2; n < (kind == EMU_REDUCE ? 3u : 4u); n++)
         post_four(&w, n, group, kind);
     settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 3, group, kind == EMU_REDUCE ? 3 : 4, kind == EMU_REDUCE ? 3 : 6));
+    CU_ASSERT_TRUE(
+        received_group(&w, 3, group, kind == EMU_REDUCE ? 3 : 4, kind == EMU_REDUCE ? 3 : 6));
     forget_four(w.from, group);
-    post_four(&w, 0, group, kind); /* and when it is over */
+    post_four(&w, 0, group, kind); /* and again when the operation is over */
     post_four(&w, 1, group, kind);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 16);
@@ -729,13 +746,13 @@ static void contributions_made_twice(uint8_t kind)
     fixture_close(&w);
 }
 
-static void contributions__made_twice_count_once(void)
+static void contributions__duplicate_count_once(void)
 {
     contributions_made_twice(EMU_REDUCE);
     contributions_made_twice(EMU_ALLREDUCE);
 }
 
-/* Node 1's contributions from @from to @to, which it only hands on. */
+/* Node 1's contributions from @from to @to, which it only forwards. */
 static void post_row(struct fixture *w, uint32_t group, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i <= to; i++)
@@ -743,8 +760,8 @@ static void post_row(struct fixture *w, uint32_t group, uint32_t from, uint32_t 
     settle(w);
 }
 
-/* What an adapter only hands on needs no state, and it knows all the same that it was here. */
-static void contributions__handed_on_have_no_state(void)
+/* Contributions that an adapter only forwards need no state, and duplicates are still detected. */
+static void contributions__forwarded_have_no_state(void)
 {
     struct engine_group *of;
     struct fixture w;
@@ -753,7 +770,7 @@ static void contributions__handed_on_have_no_state(void)
     group = open_tree(&w, 4);
     of = engine_group_of(w.from, group);
     post_row(&w, group, 1, 6);
-    post_row(&w, group, 8, 9);   /* 7 was a token */
+    post_row(&w, group, 8, 9);   /* number 7 is a token */
     post_row(&w, group, 10, 13); /* to the same row */
     for (uint32_t i = 0; i <= 14; i++) {
         CU_ASSERT_EQUAL(engine_group_arrived(of, i), i != 0 && i != 7 && i != 14);
@@ -761,27 +778,30 @@ static void contributions__handed_on_have_no_state(void)
     }
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 12);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 12);
-    post_row(&w, group, 3, 4); /* again */
+    post_row(&w, group, 3, 4); /* duplicates */
     post_row(&w, group, 9, 9);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 3);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 12);
     CU_ASSERT_PTR_NULL(engine_group_check(of));
     CU_ASSERT_PTR_NULL(engine_group_check(engine_group_of(w.to, group)));
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 12);
-    post_row(&w, group, 7, 7); /* later than those behind it */
+    post_row(&w, group, 7, 7); /* later than its successors */
     for (uint32_t i = 1; i <= 13; i++)
         CU_ASSERT_TRUE(engine_group_arrived(of, i));
     fixture_close(&w);
 }
 
-/* In a group of which a state is open nothing goes by it: members that do not agree are told of. */
-static void contributions__are_not_handed_on_past_a_state(void)
+/*
+ * While a group has an open state, its contributions are not forwarded directly: mismatched
+ * operations are detected.
+ */
+static void contributions__are_not_forwarded_past_a_state(void)
 {
     struct fixture w;
     uint32_t group;
 
     group = open_unit(&w);
-    post_of(&w, 0, group, EMU_ALLREDUCE, 1); /* waits for the other's */
+    post_of(&w, 0, group, EMU_ALLREDUCE, 1); /* waits for the other contribution */
     settle(&w);
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 1);
     post_of(&w, 1, group, EMU_REDUCE, 1);
@@ -803,8 +823,11 @@ static void post_token(struct fixture *w, uint32_t group, uint32_t number)
         CU_ASSERT_TRUE(hostifs_take(&w->hostifs, n, &seg) && seg.hdr.seq == number);
 }
 
-/* Numbers come again after 2^32: what was, by a state or without one, is no second time then. */
-static void contributions__come_again_after_all_numbers(void)
+/*
+ * Numbers wrap after 2^32: an earlier operation with the same number, with or without a state, does
+ * not make them duplicates.
+ */
+static void contributions__numbers_wrap(void)
 {
     struct engine_group *of;
     struct fixture w;
@@ -827,7 +850,7 @@ static void contributions__come_again_after_all_numbers(void)
     fixture_close(&w);
 }
 
-/* The only packet that is on its way from the engine that is looked at is as it was sent. */
+/* The only packet in flight from the observed engine is unchanged. */
 static bool sent_is_kept(const struct fixture *w)
 {
     const struct engine_packet *p = &w->from->send.packet[w->from->send.awaiting.first];
@@ -836,7 +859,7 @@ static bool sent_is_kept(const struct fixture *w)
            p->crc == engine_payload_crc(w->from, p->buf, p->count);
 }
 
-/* Who has sent contributions may have to send them again: nothing else is combined in them. */
+/* Sent contributions may have to be retransmitted: nothing is combined into them. */
 static void contributions__are_kept_by_their_sender(void)
 {
     struct fixture w;
@@ -856,12 +879,12 @@ static void contributions__are_kept_by_their_sender(void)
     CU_ASSERT_TRUE(sent_is_kept(&w));
     post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
+    CU_ASSERT_TRUE(received_group(&w, 3, group, 3, 3));
     fixture_close(&w);
 }
 
-/* Nor is their header made that of a result, where nothing was to be combined with them. */
-static void contributions__that_are_the_result_are_kept_by_their_sender(void)
+/* Nor does their header become that of a result when there was nothing to combine. */
+static void contributions__that_are_the_result_stay_unchanged(void)
 {
     struct fixture w;
     uint32_t group;
@@ -874,12 +897,12 @@ static void contributions__that_are_the_result_are_kept_by_their_sender(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 4);
     CU_ASSERT_TRUE(sent_is_kept(&w));
     settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 0, group, 1, 1));
+    CU_ASSERT_TRUE(received_group(&w, 0, group, 1, 1));
     fixture_close(&w);
 }
 
-/* Where a group has failed nothing is combined, or sent on. */
-static void contributions__to_what_has_failed_are_dropped(void)
+/* Contributions to a failed group are neither combined nor forwarded. */
+static void contributions__to_a_failed_group_are_dropped(void)
 {
     struct fixture w;
     struct emu_seg seg;
@@ -898,8 +921,8 @@ static void contributions__to_what_has_failed_are_dropped(void)
     fixture_close(&w);
 }
 
-/* Something flips a bit in what is combined, and that is found when it is read. */
-static void contributions__meet_faults(void)
+/* A fault flips a bit in a combine state; it is detected at the next read. */
+static void contributions__faults_are_detected(void)
 {
     const struct emu_fault_rule rule = {.what = EMU_FAULT_FLIP_PAYLOAD,
                                         .rate = EMU_FAULT_ONE,
@@ -928,15 +951,15 @@ static void contributions__meet_faults(void)
     fixture_close(&w);
 }
 
-/* A state whose parity is wrong is read by the next contribution, but not by the first one. */
-static void contributions__find_a_damaged_state(void)
+/* A state with wrong parity is read by the next contribution but not by the first one. */
+static void contributions__detect_a_corrupted_state(void)
 {
     struct fixture w;
     uint32_t group;
 
     group = open_tree(&w, 4);
     for (uint32_t i = 1; i <= 4; i++)
-        state_of(w.to, group, i)->flipped = true; /* what it was before is over */
+        state_of(w.to, group, i)->flipped = true; /* its previous operation is over */
     post_four(&w, 1, group, EMU_REDUCE);
     settle(&w);
     post_four(&w, 0, group, EMU_REDUCE);
@@ -961,8 +984,8 @@ static uint64_t element_of(const struct fixture *w, const struct engine_coll *st
     return element;
 }
 
-/* What is only a length has nothing that could be combined. */
-static void contributions__to_a_length_are_not_combined(void)
+/* A contribution without payload cannot be combined. */
+static void contributions__without_payload_are_not_combined(void)
 {
     struct fixture w;
     uint32_t group;
@@ -983,12 +1006,12 @@ static void contributions__to_a_length_are_not_combined(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 8);
     post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 3, group, 2, 3));
+    CU_ASSERT_TRUE(received_group(&w, 3, group, 2, 3));
     fixture_close(&w);
 }
 
-/* The same of a group, and of what is sent on. */
-static void group__that_nothing_reaches_gets_no_packet(void)
+/* The same for a group, and for forwarded contributions. */
+static void group__unreachable_gets_no_packet(void)
 {
     struct fixture w;
     uint32_t nodes[4], group;
@@ -1002,7 +1025,7 @@ static void group__that_nothing_reaches_gets_no_packet(void)
     fixture_close(&w);
 }
 
-static void parent__that_nothing_reaches_gets_no_packet(void)
+static void parent__unreachable_gets_no_packet(void)
 {
     struct fixture w;
     uint32_t group;
@@ -1018,7 +1041,7 @@ static void parent__that_nothing_reaches_gets_no_packet(void)
 
 /* --- a full host -------------------------------------------------------------------- */
 
-/* Does something wait for the host that is looked at, as far as who looks after hosts is told? */
+/* Is the engine registered as waiting for its observed host? */
 static bool engine_host_waits(const struct fixture *w)
 {
     const struct emu_hostif *hostif = w->hostifs.fabric->hostif[w->to->node];
@@ -1027,7 +1050,7 @@ static bool engine_host_waits(const struct fixture *w)
            !engine_list_empty(&w->to->receive.complete);
 }
 
-/* The ring of the host at the looked at node is full, to the last slot; nothing waits. */
+/* Fill the observed host's ring to the last slot; nothing waits yet. */
 static void fill_host(struct fixture *w)
 {
     for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++) {
@@ -1039,7 +1062,7 @@ static void fill_host(struct fixture *w)
     CU_ASSERT_FALSE(engine_host_waits(w));
 }
 
-/* It has read all of it; whoever is cut off after that had nothing to answer for. */
+/* The host reads all of it. A process detached after that had nothing left to answer. */
 static void host_reads_all(struct fixture *w)
 {
     uint32_t nodes[HOSTIFS_MAX], got = 0;
@@ -1054,7 +1077,7 @@ static void host_reads_all(struct fixture *w)
         CU_ASSERT_EQUAL(fabric_tick(w->hostifs.fabric, nodes, HOSTIFS_MAX), 0);
 }
 
-/* What the ring has just enough room for is taken at once. */
+/* A packet that exactly fits the ring is delivered at once. */
 static void packet__fills_the_last_slots(void)
 {
     struct fixture w;
@@ -1066,21 +1089,21 @@ static void packet__fills_the_last_slots(void)
             settle(&w);
     }
     settle(&w);
-    bring(&w, EMU_HOSTIF_SLOTS - 4);
+    bring_packet(&w, EMU_HOSTIF_SLOTS - 4);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, EMU_HOSTIF_SLOTS));
+    CU_ASSERT_TRUE(received(&w, 0, EMU_HOSTIF_SLOTS));
     fixture_close(&w);
 }
 
-/* A copy of what was delivered comes to a full host, by a sender that has not heard so. */
-static void host__that_is_full_does_not_wait_for_copies(void)
+/* A duplicate for a full host, from a sender that has not seen the acknowledgment. */
+static void host__full_does_not_block_duplicates(void)
 {
     struct fixture w;
     struct engine_history *heard;
 
     fixture_open(&w, NULL);
     fill_host(&w);
-    bring(&w, EMU_HOSTIF_SLOTS);
+    bring_packet(&w, EMU_HOSTIF_SLOTS);
     heard = &w.to->receive.history[0];
     memset(heard->seen, 0xff, sizeof heard->seen);
     heard->last += EMU_HOSTIF_SLOTS;
@@ -1090,8 +1113,8 @@ static void host__that_is_full_does_not_wait_for_copies(void)
     fixture_close(&w);
 }
 
-/* A contribution is for its adapter. */
-static void host__that_is_full_does_not_wait_for_contributions(void)
+/* Contributions are for the adapter: a full host does not block them. */
+static void host__full_does_not_block_contributions(void)
 {
     struct fixture w;
     uint32_t group;
@@ -1109,38 +1132,38 @@ static void host__that_is_full_does_not_wait_for_contributions(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(stream__is_sent_by_the_packet),
-        CASE(stream__waits_where_much_is_kept),
-        CASE(stream__is_cut_where_segments_differ),
-        CASE(stream__to_where_nothing_gets_is_given_up),
-        CASE(stream__of_another_process_is_a_packet_of_its_own),
-        CASE(packet__that_is_damaged_is_sent_again),
-        CASE(segment__that_no_host_posts_is_refused),
-        CASE(replies__wait_for_room_in_the_ring),
-        CASE(packet__that_has_not_come_is_left),
-        CASE(host__that_is_full_gets_all_in_order),
-        CASE(packet__that_asks_for_word_is_reported_of),
-        CASE(packet__that_came_before_is_acknowledged_alone),
-        CASE(packet__for_nobody_is_dropped),
+        CASE(stream__is_sent_in_packets),
+        CASE(stream__waits_at_the_replay_limit),
+        CASE(stream__is_split_where_segments_differ),
+        CASE(stream__to_an_unreachable_node_is_dropped),
+        CASE(stream__of_another_process_is_a_new_packet),
+        CASE(packet__corrupted_is_sent_again),
+        CASE(segment__invalid_is_refused),
+        CASE(replies__wait_for_space_in_the_ring),
+        CASE(packet__incomplete_is_left),
+        CASE(host__full_gets_all_in_order),
+        CASE(packet__requested_notices_are_delivered),
+        CASE(packet__duplicate_is_only_acknowledged),
+        CASE(packet__without_a_process_is_dropped),
         CASE(contributions__leave_half_of_a_pool),
         CASE(packet__of_contributions_is_combined),
         CASE(packet__of_contributions_to_no_group_is_dropped),
         CASE(packet__to_a_group_is_delivered),
-        CASE(contributions__made_twice_count_once),
-        CASE(contributions__handed_on_have_no_state),
-        CASE(contributions__are_not_handed_on_past_a_state),
-        CASE(contributions__come_again_after_all_numbers),
+        CASE(contributions__duplicate_count_once),
+        CASE(contributions__forwarded_have_no_state),
+        CASE(contributions__are_not_forwarded_past_a_state),
+        CASE(contributions__numbers_wrap),
         CASE(contributions__are_kept_by_their_sender),
-        CASE(contributions__that_are_the_result_are_kept_by_their_sender),
-        CASE(contributions__to_what_has_failed_are_dropped),
-        CASE(contributions__meet_faults),
-        CASE(contributions__find_a_damaged_state),
-        CASE(contributions__to_a_length_are_not_combined),
-        CASE(group__that_nothing_reaches_gets_no_packet),
-        CASE(parent__that_nothing_reaches_gets_no_packet),
+        CASE(contributions__that_are_the_result_stay_unchanged),
+        CASE(contributions__to_a_failed_group_are_dropped),
+        CASE(contributions__faults_are_detected),
+        CASE(contributions__detect_a_corrupted_state),
+        CASE(contributions__without_payload_are_not_combined),
+        CASE(group__unreachable_gets_no_packet),
+        CASE(parent__unreachable_gets_no_packet),
         CASE(packet__fills_the_last_slots),
-        CASE(host__that_is_full_does_not_wait_for_copies),
-        CASE(host__that_is_full_does_not_wait_for_contributions),
+        CASE(host__full_does_not_block_duplicates),
+        CASE(host__full_does_not_block_contributions),
         {NULL, NULL},
     };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_host_test.c - adapters of libfabemu at a running fabric with bad cables: messages,
- * puts, gets and atomics at random, and a group's collectives and broadcast puts; each byte
- * checked, each exactly once.
+ * transport_host_test.c - libfabemu adapters on a running fabric with faulty cables: random
+ * messages, puts, gets and atomics, and the collectives and broadcast puts of a group; every byte
+ * is checked, and every operation happens exactly once.
  *
- * One thread steps all adapters, and so is every process; the fabric's workers are threads. Every
- * node has some operations of each kind under way to random others. What each is follows from the
- * seed, who does it, and its number.
+ * One thread steps all adapters, and so acts for every process; the fabric's workers are threads.
+ * Every node keeps some operations of each kind in progress to random other nodes. The seed, the
+ * node and the number define each operation.
  */
 #include <sched.h>
 #include <string.h>
@@ -16,39 +16,39 @@
 #include "tests/fixtures/host/adapters.h"
 
 #define NODES_MAX     32u
-#define DEPTH         4u      /* operations of one kind that a node has under way */
-#define BYTES_MAX     100000u /* of one operation */
-#define BROADCAST_MAX 20000u  /* of a broadcast, a broadcast put, or a reduction */
-#define GUARD         64u     /* bytes behind a buffer that nobody may write */
+#define DEPTH         4u      /* operations of one kind in progress at a node */
+#define BYTES_MAX     100000u /* largest operation */
+#define BROADCAST_MAX 20000u  /* largest broadcast, broadcast put, or reduction */
+#define GUARD         64u     /* bytes after a buffer that must stay unwritten */
 #define GUARD_BYTE    0xa5
 #define GIVE_UP_NS    UINT64_C(60000000000) /* without any completion: a hang */
 
 enum kind { KIND_SEND, KIND_PUT, KIND_GET, KIND_ATOMIC, KIND_BROADCAST, KINDS };
 
-/* Words of a node's that the others change by atomics. */
+/* Words of a node that the others change by atomics. */
 enum word {
     WORD_SUM,    /* random numbers are added */
-    WORD_TICKET, /* 1 is added, and who adds it sees the number before: nobody else gets that one */
+    WORD_TICKET, /* fetch-and-add of 1: each old value is returned once */
     WORD_XOR,
-    WORD_CAS,    /* counts those who succeed */
+    WORD_CAS,    /* counts successful compare-and-swaps */
     WORD_DOUBLE, /* whole numbers are added */
     WORDS
 };
 
-/* What the group does together, one after the other; which one follows from the number. */
+/* The collectives of the group run one after the other; the number selects which one. */
 enum together { TOGETHER_BARRIER, TOGETHER_BROADCAST, TOGETHER_REDUCE, TOGETHER_ALLREDUCE };
 
-/* An operation of a node's. */
+/* An operation of a node. */
 struct action {
     struct fabemu_req req;
     uint32_t peer;
     uint32_t bytes;
-    uint64_t key;     /* of its bytes */
+    uint64_t key;     /* identifies its bytes */
     uint64_t offset;  /* gets */
-    enum word word;   /* atomics: which, */
-    uint64_t compare; /* CAS: if it is this, */
-    uint64_t before;  /* what it was */
-    uint8_t *buf;     /* its own, BYTES_MAX + GUARD */
+    enum word word;   /* atomics: the word, */
+    uint64_t compare; /* CAS: the expected value, */
+    uint64_t before;  /* the old value */
+    uint8_t *buf;     /* its buffer, BYTES_MAX + GUARD */
     bool busy;
 };
 
@@ -56,33 +56,34 @@ struct member {
     struct fabemu *fab;
     struct fabemu_queue *queue;
     uint64_t random;
-    uint8_t *source; /* BYTES_MAX * 2: for gets of all the others; never changes */
-    uint8_t *target; /* [node][slot]: for puts of the others, BYTES_MAX + GUARD each */
-    uint8_t *cast;   /* [node][slot]: for broadcast puts, BROADCAST_MAX + GUARD each */
+    uint8_t *source; /* BYTES_MAX * 2: source of the other nodes' gets; never changes */
+    uint8_t *target; /* [node][slot]: targets of the other nodes' puts, BYTES_MAX + GUARD each */
+    uint8_t *cast;   /* [node][slot]: targets of broadcast puts, BROADCAST_MAX + GUARD each */
     uint64_t source_key, target_key, broadcast_key, word_key;
     alignas(8) uint64_t word[WORDS];
-    uint64_t sum, xor, cas, doubles; /* of what the others did to them */
-    uint8_t *tickets;                /* how often each was drawn */
-    uint64_t seen[NODES_MAX];        /* value of a node's WORD_CAS as last heard of */
+    uint64_t sum, xor, cas, doubles; /* expected sums of the other nodes' atomics */
+    uint8_t *tickets;                /* how often each ticket was drawn */
+    uint64_t seen[NODES_MAX];        /* last known value of each node's WORD_CAS */
     struct action action[KINDS][DEPTH];
     struct action recv[DEPTH];
-    uint32_t left[KINDS];     /* to begin */
-    uint32_t sent[NODES_MAX]; /* messages, by destination */
-    uint8_t *came[NODES_MAX]; /* by source: how often each of its messages to here */
+    uint32_t left[KINDS];         /* operations left to start */
+    uint32_t sent[NODES_MAX];     /* messages, by destination */
+    uint8_t *arrivals[NODES_MAX]; /* by source: how often each of its messages arrived */
     uint32_t came_all, sent_all;
     struct fabemu_group *group;
     struct fabemu_req together_req;
-    uint32_t together; /* so many of the collectives has it begun */
+    uint32_t together; /* collectives started so far */
     bool together_busy;
-    uint8_t *in, *out; /* of them: BROADCAST_MAX */
+    uint8_t *in, *out; /* their buffers: BROADCAST_MAX */
 };
 
 struct setting {
     const char *topo;
     uint32_t threads;
-    uint32_t each;  /* of a million entries: loss, damage, doubles, delays; */
-    bool some;      /* on one way of two: what comes by the others is taken by the packet */
-    uint32_t count; /* operations of each kind, of each node */
+    uint32_t each; /* of a million entries: losses, corruptions, duplicates, delays; */
+    /* only in one direction of two: entries of other cables are taken by the packet */
+    bool some;
+    uint32_t count; /* operations of each kind and node */
     enum emu_clock_mode clock;
 };
 
@@ -92,10 +93,10 @@ struct fixture {
     uint32_t nodes;
     uint32_t count;
     uint64_t seed;
-    uint32_t wrong; /* reported one by one, up to some */
+    uint32_t wrong; /* errors; only the first ones are reported one by one */
     uint32_t done;
     uint32_t group;
-    uint32_t *entered; /* by collective: members that have begun it */
+    uint32_t *entered; /* by collective: members that have started it */
     struct member member[NODES_MAX];
 };
 
@@ -163,10 +164,10 @@ static void member_open(struct fixture *w, uint32_t n)
     for (uint32_t k = 0; k < KINDS; k++)
         m->left[k] = w->count;
     for (uint32_t src = 0; src < w->nodes; src++)
-        m->came[src] = calloc(w->count + 1, 1);
+        m->arrivals[src] = calloc(w->count + 1, 1);
 }
 
-/* The memory for broadcast puts: the first thing that the group does together. */
+/* Register the memory for broadcast puts: the group's first collective. */
 static void register_symmetric(struct fixture *w)
 {
     uint64_t began_ns = emu_now_ns();
@@ -192,7 +193,7 @@ static void register_symmetric(struct fixture *w)
         CU_ASSERT_EQUAL_FATAL(w->member[n].together_req.status, 0);
 }
 
-/* Ways of cables, drawn. */
+/* Apply the faults to a random direction of each cable. */
 static void spoil_some(struct fixture *w, const struct emu_fault_rates *rates)
 {
     uint64_t random = w->seed;
@@ -251,7 +252,7 @@ static void member_close(struct fixture *w, uint32_t n)
             free(m->action[k][d].buf);
     }
     for (uint32_t src = 0; src < w->nodes; src++)
-        free(m->came[src]);
+        free(m->arrivals[src]);
     free(m->source);
     free(m->target);
     free(m->cast);
@@ -270,7 +271,7 @@ static void fixture_close(struct fixture *w)
 
 /* --- operations --------------------------------------------------------------------- */
 
-/* Where a put of @src's slot @d lies at its destination. */
+/* Offset of the put target of @src's slot @d at its destination. */
 static uint64_t target_at(uint32_t src, uint32_t d)
 {
     return ((uint64_t)src * DEPTH + d) * (BYTES_MAX + GUARD);
@@ -282,7 +283,7 @@ static uint64_t message_key(const struct fixture *w, uint32_t src, uint32_t dst,
     return emu_mix(w->seed ^ emu_mix((uint64_t)src << 48 | (uint64_t)dst << 32 | number));
 }
 
-/* Small ones, middling ones, large ones. */
+/* Small, medium and large sizes. */
 static uint32_t draw_bytes(struct member *m)
 {
     static const uint32_t most[] = {192, 8192, BYTES_MAX};
@@ -370,7 +371,7 @@ static int begin_atomic(struct fixture *w, uint32_t n, struct action *a)
     return fabemu_atomic(m->fab, &what, &a->req);
 }
 
-/* Where broadcast puts of @src's slot @d lie at each member. */
+/* Offset of the broadcast put target of @src's slot @d at each member. */
 static uint64_t broadcast_at(uint32_t src, uint32_t d)
 {
     return ((uint64_t)src * DEPTH + d) * (BROADCAST_MAX + GUARD);
@@ -398,7 +399,7 @@ static void begin(struct fixture *w, uint32_t n, enum kind kind, uint32_t d)
     m->left[kind]--;
     memset(&a->req, 0, sizeof a->req);
     a->busy = true;
-    a->peer = bytes_below(&m->random, w->nodes); /* itself, too */
+    a->peer = bytes_below(&m->random, w->nodes); /* including itself */
     a->bytes = draw_bytes(m);
     switch (kind) {
     case KIND_SEND:
@@ -423,7 +424,7 @@ static void begin(struct fixture *w, uint32_t n, enum kind kind, uint32_t d)
         wrong(w, "not begun", n, a->peer, kind);
 }
 
-/* Is what lies behind as it was left? */
+/* Are the guard bytes unchanged? */
 static bool is_guarded(const uint8_t *behind)
 {
     for (uint32_t g = 0; g < GUARD; g++)
@@ -432,7 +433,7 @@ static bool is_guarded(const uint8_t *behind)
     return true;
 }
 
-/* All as it should be, and nothing behind it? */
+/* Are all bytes right and the guard bytes unchanged? */
 static bool is_right(const uint8_t *buf, uint64_t key, uint32_t bytes)
 {
     return is_guarded(buf + bytes) && bytes_filled(buf, bytes, key);
@@ -452,8 +453,8 @@ static void end_atomic(struct fixture *w, uint32_t n, struct action *a)
 }
 
 /*
- * It is on its way to all members' processes, before all that they hear of from now on. When a
- * worker tells them is for the host's scheduler to say.
+ * The put is on its way to all members' processes, ahead of everything they receive from now on.
+ * The host's scheduler decides when a worker notifies them.
  */
 static void end_broadcast(struct fixture *w, uint32_t n, const struct action *a, uint32_t d)
 {
@@ -514,8 +515,8 @@ static void post_recv(struct fixture *w, uint32_t n, struct action *a)
         wrong(w, "no receive", n, n, 0);
 }
 
-/* A message came: is it one that was sent here, and for the first time? */
-static void take_recv(struct fixture *w, uint32_t n, struct action *a)
+/* A message arrived: was it sent to this node, and is it the first copy? */
+static void finish_recv(struct fixture *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
     const struct fabemu_req *req = &a->req;
@@ -526,8 +527,8 @@ static void take_recv(struct fixture *w, uint32_t n, struct action *a)
     if (req->status || src >= w->nodes || number >= w->member[src].sent[n] ||
         req->data != ((uint64_t)src << 32 | req->bytes))
         wrong(w, "not a message that was sent", n, src, number);
-    else if (m->came[src][number]++)
-        wrong(w, "a message came twice", n, src, number);
+    else if (m->arrivals[src][number]++)
+        wrong(w, "a message arrivals twice", n, src, number);
     else if (!is_right(a->buf, message_key(w, src, n, number), (uint32_t)req->bytes))
         wrong(w, "a message's bytes are wrong", n, src, number);
     post_recv(w, n, a);
@@ -552,7 +553,7 @@ static struct joint joint_of(const struct fixture *w, uint32_t number)
                           .key = state};
 }
 
-/* The values that node @n brings into a reduction. */
+/* The values that node @n contributes to a reduction. */
 static int64_t joint_value(const struct joint *joint, uint32_t n, uint32_t i)
 {
     return (int64_t)(emu_mix(joint->key + i) >> 16) * (n + 1);
@@ -629,7 +630,7 @@ static void joint_end(struct fixture *w, uint32_t n)
     m->together++;
 }
 
-/* Returns collectives under way here. */
+/* Returns the number of collectives in progress here. */
 static uint32_t joint_step(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
@@ -643,7 +644,7 @@ static uint32_t joint_step(struct fixture *w, uint32_t n)
 
 /* --- run ---------------------------------------------------------------------------- */
 
-/* Begin and end what can be. Returns operations under way, or still to begin. */
+/* Start and finish operations where possible. Returns how many are in progress or left to start. */
 static uint32_t member_step(struct fixture *w, uint32_t n)
 {
     struct member *m = &w->member[n];
@@ -655,7 +656,7 @@ static uint32_t member_step(struct fixture *w, uint32_t n)
         if (!m->recv[d].busy)
             post_recv(w, n, &m->recv[d]);
         else if (fabemu_req_status(&m->recv[d].req) != FABEMU_PENDING)
-            take_recv(w, n, &m->recv[d]);
+            finish_recv(w, n, &m->recv[d]);
         for (enum kind k = 0; k < KINDS; k++) {
             struct action *a = &m->action[k][d];
 
@@ -669,27 +670,27 @@ static uint32_t member_step(struct fixture *w, uint32_t n)
     return left;
 }
 
-/* Until everything has ended, and every message has come. False: it stands still. */
+/* Run until everything has ended and every message has arrived. Returns false if nothing moves. */
 static bool run(struct fixture *w)
 {
     uint64_t still_ns = emu_now_ns();
     uint32_t left = 1, done = 0;
 
     while (left && !w->wrong) {
-        uint32_t sent = 0, came = 0;
+        uint32_t sent = 0, arrivals = 0;
 
         left = 0;
         for (uint32_t n = 0; n < w->nodes; n++) {
             left += member_step(w, n);
             sent += w->member[n].sent_all;
-            came += w->member[n].came_all;
+            arrivals += w->member[n].came_all;
         }
-        left += sent - came;
+        left += sent - arrivals;
         if (w->done != done) {
             done = w->done;
             still_ns = emu_now_ns();
         } else if (emu_now_ns() - still_ns > GIVE_UP_NS) {
-            printf("\n  %u are left, %u messages of %u came\n", left, came, sent);
+            printf("\n  %u are left, %u messages of %u arrivals\n", left, arrivals, sent);
             return false;
         } else {
             sched_yield();
@@ -698,7 +699,7 @@ static bool run(struct fixture *w)
     return !w->wrong;
 }
 
-/* Not one segment more than there should be came to an adapter. */
+/* No adapter received a segment too many. */
 static bool clean(const struct fabemu *fab)
 {
     static const struct nic_counts none;
@@ -706,7 +707,7 @@ static bool clean(const struct fabemu *fab)
     return !memcmp(&fab->counts, &none, sizeof none);
 }
 
-/* What the last put of each slot wrote is there still: no older one came after it. */
+/* The last put of each slot is still in memory: no older one arrived after it. */
 static void check_targets(struct fixture *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
@@ -718,7 +719,7 @@ static void check_targets(struct fixture *w)
         }
 }
 
-/* Every atomic was done once: that is what is in the words. */
+/* The words show that every atomic was executed once. */
 static void check_words(struct fixture *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++) {
@@ -752,14 +753,14 @@ static struct fabric_totals run_setting(const struct setting *set)
     CU_ASSERT_EQUAL(totals.transport.lost, 0);
     CU_ASSERT_EQUAL(totals.transport.refused, 0);
     CU_ASSERT_EQUAL(totals.dropped_nobody_attached, 0);
-    CU_ASSERT_TRUE(set->each || !totals.dropped_malformed); /* damaged headers count there */
+    CU_ASSERT_TRUE(set->each || !totals.dropped_malformed); /* corrupted headers count there */
     fixture_close(&w);
     return totals;
 }
 
 /* --- cases -------------------------------------------------------------------------- */
 
-static uint32_t operations; /* of each kind, of each node; 0: each case's own count */
+static uint32_t operations; /* of each kind and node; 0: each case's own count */
 
 static uint32_t count_or(uint32_t otherwise)
 {
@@ -820,7 +821,7 @@ int main(int argc, char **argv)
         {NULL, NULL},
     };
 
-    setenv("FABEMU_PEER_TIMEOUT_MS", "120000", 0); /* a slow host is no dead peer */
+    setenv("FABEMU_PEER_TIMEOUT_MS", "120000", 0); /* a slow host is not a failed peer */
     operations = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     return test_run("transport_host", cases);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_soak.c - packets over bad cables, as many as asked for: each comes exactly once, with
- * the right bytes. What goes wrong is one line, and the command that replays it.
+ * transport_soak.c - packets over faulty cables, in any number: each arrives exactly once, with the
+ * right bytes. A failure prints one line and the command that replays it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,17 +19,17 @@
 
 struct soak {
     struct transport_config run;
-    double loss, corrupt, twice, late; /* of segments and replies, a crossing of a cable */
-    uint64_t mixes; /* runs under random settings instead; 0: one, as asked for */
+    double loss, corrupt, twice, late; /* faults per crossing of a cable by a segment or reply */
+    uint64_t mixes; /* number of runs with random settings; 0: one run with the given settings */
     bool help;
 };
 
-/* Takes a value; on a wrong one says what would be right. */
+/* Parses a value. Prints the valid values if it is wrong. */
 typedef const char *soak_reader(struct soak *soak, const char *value);
 
 struct soak_row {
     const char *name;
-    const char *value; /* NULL: none */
+    const char *value; /* name of the value; NULL: takes none */
     const char *help;
     soak_reader *read;
 };
@@ -98,7 +98,7 @@ static const char *read_late_ns(struct soak *soak, const char *value)
 static const char *read_topo(struct soak *soak, const char *value)
 {
     soak->run.topo = value;
-    return NULL; /* topo_parse() says what is wrong */
+    return NULL; /* topo_parse() has printed the error */
 }
 
 static const char *read_seed(struct soak *soak, const char *value)
@@ -173,7 +173,7 @@ static const char *read_set(struct soak *soak, const char *value)
     if (soak->run.sets == TRANSPORT_SETS_MAX)
         return "that is too many";
     soak->run.set[soak->run.sets++] = value;
-    return NULL; /* emu_profile_set() says what is wrong */
+    return NULL; /* emu_profile_set() has printed the error */
 }
 
 static const char *read_mixes(struct soak *soak, const char *value)
@@ -222,7 +222,7 @@ static void soak_help(void)
         test_print_option(rows[i].name, rows[i].value, rows[i].help);
 }
 
-/* Into parts of a million; all together at most all. */
+/* Convert to parts of a million; all together at most 1. */
 static bool soak_rates(struct soak *soak)
 {
     struct emu_fault_rates *faults = &soak->run.faults;
@@ -240,7 +240,7 @@ static bool soak_rates(struct soak *soak)
     return false;
 }
 
-/* False: one line was said. */
+/* Returns false after printing one error line. */
 static bool soak_options(struct soak *soak, int argc, char **argv)
 {
     struct option options[ROWS + 1] = {{0}};
@@ -251,7 +251,7 @@ static bool soak_options(struct soak *soak, int argc, char **argv)
     while ((got = getopt_long(argc, argv, "", options, &index)) != -1) {
         const char *right;
 
-        if (got) { /* getopt has said it */
+        if (got) { /* getopt has printed the error */
             fprintf(stderr, "transport_soak: --help lists the options\n");
             return false;
         }
@@ -315,7 +315,7 @@ static uint64_t soak_draw_seed(void)
     return ((uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec) % 1000000007u;
 }
 
-/* What went wrong, and how to see it again. */
+/* Print what failed and how to replay it. */
 static void soak_wrong(const struct transport_config *run, const struct transport_result *result)
 {
     fflush(stdout);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_test.c - over cables that lose, damage, double and delay, every segment comes exactly
- * once, with the right bytes; or its sender is told. Small runs of what transport_soak does at
- * length; each that fails prints the command that replays it.
+ * transport_test.c - over cables that lose, corrupt, duplicate and delay, every segment arrives
+ * exactly once with the right bytes, or its sender gets an error. Short runs of transport_soak; a
+ * failing one prints the command that replays it.
  */
 #include "tests/test.h"
 #include "tests/fixtures/engine/transport_run.h"
@@ -44,7 +44,7 @@ static struct transport_result run(const struct transport_config *config)
     return result;
 }
 
-/* Loss, damage, doubles and delays, each in @each of a million entries. */
+/* Loss, corruption, duplication and delay, each in @each of a million entries. */
 static struct emu_fault_rates all_faults(uint32_t each)
 {
     return (struct emu_fault_rates){.lost = each,
@@ -77,8 +77,8 @@ static void virtual__is_the_same_for_any_number_of_threads(void)
 }
 
 /*
- * What is sent, and so what comes, does not depend on the clock, nor on faults. Without these
- * nobody waits for a time-out.
+ * The data sent, and so the data received, does not depend on the clock or on faults. Without
+ * faults no packet times out.
  */
 static void raw__gets_what_virtual_gets(void)
 {
@@ -117,9 +117,10 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
         struct transport_result result;
 
         /*
-         * A broadcast of 5 segments, 1 KB, to 12 of 16 nodes is on a hundred cables' entries, of
-         * which 3 % spoil it: one try in 20 is good, and one packet in 150 would need more than the
-         * profile's 100. Of raw's own 3840 bytes one in several hundred would be.
+         * A broadcast of 5 segments, 1 KB, to 12 of 16 nodes crosses about a hundred cables, and 3
+         * % of the entries are faulty: one try in 20 succeeds, and one packet in 150 would need
+         * more than the profile's 100 retries. Of raw's default packets of 3840 bytes, one try in
+         * several hundred would succeed.
          */
         config.set[config.sets++] = "packet_bytes=1024";
         config.set[config.sets++] = "retry_limit=1000";
@@ -142,7 +143,7 @@ static void raw__every_kind_of_fault(void)
     faults_on(EMU_CLOCK_RAW, 600);
 }
 
-/* Later than a time-out: the packet has been sent anew, and given up by the switches. */
+/* Delays beyond a time-out: the packet was sent again, and the switches dropped the first copy. */
 static void virtual__later_than_a_timeout(void)
 {
     struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, 4000);
@@ -174,7 +175,7 @@ static void channels__one_and_no_pool(void)
 
     config.topo = "kary:2,3";
     config.faults = all_faults(2000);
-    config.sizes.range[1].most = 200; /* a broadcast of more segments has no room */
+    config.sizes.range[1].most = 200; /* a broadcast of more segments does not fit */
     config.set[config.sets++] = "channels=1";
     config.set[config.sets++] = "pool_slots=0";
     config.set[config.sets++] = "reply_timeout_ps=100000000";
@@ -183,7 +184,10 @@ static void channels__one_and_no_pool(void)
 
 /* --- nothing comes through ---------------------------------------------------------- */
 
-/* What a deaf node is sent, and sends, is told as failed; nothing else is, and nothing hangs. */
+/*
+ * Packets to and from a node that receives nothing are reported as failed; no others are, and
+ * nothing hangs.
+ */
 static void deaf__is_reported_as_failed(void)
 {
     struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, 320);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exhaust_test.c - everything of adapters and routers of which there is a bounded number, at its
- * bound.
+ * exhaust_test.c - every bounded resource of adapters and switches at its bound.
  *
- * An honest process that wants more goes on, or gets the error that fabemu.h names. One that writes
- * rubbish, never reads, or takes all that it can get, harms nobody else: the others do all they can
- * meanwhile, and so does the next process on its node. What waits is in nic_fabric_test.c.
+ * A well-behaved process that wants more continues, or gets the error that fabemu.h documents. One
+ * that writes garbage, never reads, or takes all it can get harms nobody else: the other processes
+ * keep working, and so does the next process on its node. Resources with queues are tested in
+ * nic_fabric_test.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,13 +18,13 @@
 
 /* --- a process that is not honest --------------------------------------------------- */
 
-#define EVIL_GROUPS 3u
-#define EVIL_BURST  16u   /* segments in a round */
-#define TICK        2000u /* rounds: a second, for who does not take what is his */
+#define EVIL_GROUPS   3u
+#define HOSTILE_BURST 16u   /* segments per round */
+#define TICK          2000u /* rounds: about a second, for a process that does not read */
 
 enum { EVIL_DEAF = 1, EVIL_INDEXES = 2, EVIL_TESTS = 4, EVIL_MODES = 8 };
 
-struct evil {
+struct hostile {
     struct emu_hostif_nic nic;
     uint32_t node;
     unsigned mode;
@@ -34,15 +34,15 @@ struct evil {
     uint32_t group[EVIL_GROUPS];
 };
 
-static struct evil evil; /* the one of this program: a round has no argument for it */
+static struct hostile hostile; /* one per program: the callback has no argument for it */
 
 static uint64_t evil_random(void)
 {
-    return test_random(&evil.random);
+    return test_random(&hostile.random);
 }
 
-/* Any header that an edge may let pass, and sometimes one that it may not. */
-static void evil_header(struct emu_hdr *hdr)
+/* Any header that the host interface may accept, and sometimes one that it may not. */
+static void hostile_header(struct emu_hdr *hdr)
 {
     static const uint8_t kinds[] = {EMU_UNICAST,   EMU_UNICAST | EMU_NOTIFY,
                                     EMU_MULTICAST, EMU_MULTICAST | EMU_NOTIFY,
@@ -53,10 +53,10 @@ static void evil_header(struct emu_hdr *hdr)
     bool to_group;
 
     hdr->kind = number % 50 ? kinds[number / 64 % 10] : (uint8_t)(number >> 8);
-    if (evil.mode & EVIL_TESTS)
+    if (hostile.mode & EVIL_TESTS)
         hdr->kind = EMU_TEST;
     to_group = (hdr->kind & ~EMU_NOTIFY) != EMU_UNICAST;
-    hdr->dst = to_group ? evil.group[number / 1024 % EVIL_GROUPS] : (uint32_t)(number >> 12) % 4;
+    hdr->dst = to_group ? hostile.group[number / 1024 % EVIL_GROUPS] : (uint32_t)(number >> 12) % 4;
     number = evil_random();
     if (number % 64 == 0)
         hdr->dst = (uint32_t)(number >> 32);
@@ -84,27 +84,27 @@ static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
         memcpy(payload + i, &(uint64_t){evil_random()}, 8);
     if (hdr->kind == EMU_SET || hdr->kind == EMU_TEST)
         memcpy(payload, &word, sizeof word);
-    else if (number % 2) /* what the library's segments begin with */
+    else if (number % 2) /* the first bytes of the library's segments */
         payload[0] = (uint8_t)(1 + number / 2 % NIC_DISCONNECT);
 }
 
 static void evil_post(void)
 {
-    for (uint32_t i = 0; i < EVIL_BURST; i++) {
-        struct emu_seg *seg = emu_hostif_nic_claim(&evil.nic, 0);
+    for (uint32_t i = 0; i < HOSTILE_BURST; i++) {
+        struct emu_seg *seg = emu_hostif_nic_claim(&hostile.nic, 0);
 
         if (!seg)
             break;
-        evil_header(&seg->hdr);
+        hostile_header(&seg->hdr);
         evil_payload(&seg->hdr, seg->payload);
-        evil.posted++;
+        hostile.posted++;
     }
-    emu_hostif_nic_publish(&evil.nic);
+    emu_hostif_nic_publish(&hostile.nic);
 }
 
 static void evil_scribble(void)
 {
-    struct emu_hostif_shared *shared = evil.nic.shared;
+    struct emu_hostif_shared *shared = hostile.nic.shared;
 
     atomic_store(&shared->up_tail, (uint32_t)evil_random());
     atomic_store(&shared->down_head, (uint32_t)evil_random());
@@ -117,33 +117,33 @@ static void evil_round(struct cluster *w)
 {
     uint32_t cut[CLUSTER_NODES];
 
-    if (++evil.rounds % TICK == 0)
+    if (++hostile.rounds % TICK == 0)
         fabric_tick(w->fabric, cut, CLUSTER_NODES);
     evil_post();
-    while (!(evil.mode & EVIL_DEAF) && emu_hostif_nic_peek(&evil.nic, 0))
-        emu_hostif_nic_pop(&evil.nic);
-    emu_hostif_nic_consumed(&evil.nic);
-    if ((evil.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
+    while (!(hostile.mode & EVIL_DEAF) && emu_hostif_nic_peek(&hostile.nic, 0))
+        emu_hostif_nic_pop(&hostile.nic);
+    emu_hostif_nic_consumed(&hostile.nic);
+    if ((hostile.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
         evil_scribble();
         fixture_fabric_pass(w->fabric);
-        evil.nic.up_shown--; /* and then the right ones again */
-        emu_hostif_nic_publish(&evil.nic);
-        atomic_store(&evil.nic.shared->down_head, evil.nic.down_head);
+        hostile.nic.up_shown--; /* then the valid values again */
+        emu_hostif_nic_publish(&hostile.nic);
+        atomic_store(&hostile.nic.shared->down_head, hostile.nic.down_head);
     }
 }
 
-/* Groups with each honest node, which never joins them. */
-static void evil_open(struct cluster *w, unsigned mode)
+/* Creates groups with each well-behaved node, which never joins them. */
+static void hostile_open(struct cluster *w, unsigned mode)
 {
-    memset(&evil, 0, sizeof evil);
-    evil.node = w->nodes;
-    evil.mode = mode;
-    evil.random = test_seed() + mode;
-    hostifs_attach_at(w->fabric, evil.node, &evil.nic);
+    memset(&hostile, 0, sizeof hostile);
+    hostile.node = w->nodes;
+    hostile.mode = mode;
+    hostile.random = test_seed() + mode;
+    hostifs_attach_at(w->fabric, hostile.node, &hostile.nic);
     for (uint32_t g = 0; g < EVIL_GROUPS; g++) {
-        const uint32_t nodes[] = {g % w->nodes, evil.node};
+        const uint32_t nodes[] = {g % w->nodes, hostile.node};
 
-        evil.group[g] = fixture_group(w->fabric, nodes, 2);
+        hostile.group[g] = fixture_group(w->fabric, nodes, 2);
     }
     w->also = evil_round;
     w->bad_company = true;
@@ -152,10 +152,10 @@ static void evil_open(struct cluster *w, unsigned mode)
 static void evil_close(struct cluster *w)
 {
     w->also = NULL;
-    emu_hostif_nic_close(&evil.nic);
-    fabric_detach(w->fabric, evil.node);
+    emu_hostif_nic_close(&hostile.nic);
+    fabric_detach(w->fabric, hostile.node);
     for (uint32_t g = 0; g < EVIL_GROUPS; g++)
-        CU_ASSERT_EQUAL(fabric_group_leave(w->fabric, evil.group[g], g % w->nodes), 0);
+        CU_ASSERT_EQUAL(fabric_group_leave(w->fabric, hostile.group[g], g % w->nodes), 0);
 }
 
 static const char *engines_wrong(const struct cluster *w)
@@ -167,24 +167,27 @@ static const char *engines_wrong(const struct cluster *w)
     return wrong;
 }
 
-/* The others do all that they can, and then so does the next process on that node. */
-static void others_beside_evil(const struct cluster_config *set, unsigned mode)
+/*
+ * The other processes do everything they can, and then so does the next process on the hostile
+ * node.
+ */
+static void others_beside_hostile(const struct cluster_config *set, unsigned mode)
 {
     bool acknowledged;
     struct cluster w;
 
     cluster_open(&w, set);
     acknowledged = fabric_engine(w.fabric, 0);
-    evil_open(&w, mode);
+    hostile_open(&w, mode);
     cluster_messages(&w);
     cluster_memory(&w);
     if (acknowledged)
         cluster_broadcasts(&w);
     cluster_collectives(&w);
-    CU_ASSERT_TRUE(evil.posted > 1000);
+    CU_ASSERT_TRUE(hostile.posted > 1000);
     if (acknowledged && mode == EVIL_TESTS)
-        /* it has all that it can get */
-        CU_ASSERT_PTR_NULL(fabric_engine(w.fabric, evil.node)->queries.free.first);
+        /* it holds every resource that it can get */
+        CU_ASSERT_PTR_NULL(fabric_engine(w.fabric, hostile.node)->queries.free.first);
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
     evil_close(&w);
     cluster_attach(&w, w.nodes);
@@ -207,13 +210,13 @@ static void hostile__harms_nobody_else(void)
 
     test_each_setting (s, sizeof sets / sizeof sets[0])
         for (unsigned mode = 0; mode < EVIL_MODES; mode++)
-            others_beside_evil(&sets[s], mode);
+            others_beside_hostile(&sets[s], mode);
 }
 
 /* --- honest, and wanting more than there is ----------------------------------------- */
 
-/* One channel, one place: everybody to everybody, and broadcasts of several segments. */
-static void channels__of_one_carry_everything(void)
+/* One channel and one slot: all-to-all messages, and broadcasts of several segments. */
+static void channels__one_carries_everything(void)
 {
     static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .set = "channels=1"},
@@ -234,10 +237,10 @@ static void channels__of_one_carry_everything(void)
 }
 
 /*
- * All groups that can combine are taken, or all buffers for their partial results: one leaves, one
- * comes.
+ * All groups that can combine are in use, or all buffers for their partial results: one leaves,
+ * another can be created.
  */
-static void groups__end_with_an_error_and_come_back(void)
+static void groups__exhausted_return_an_error(void)
 {
     static const char *const profiles[] = {"qsnet3", "oq2004"};
     static uint32_t ids[FABRIC_COMBINING_MAX + 1];
@@ -255,7 +258,7 @@ static void groups__end_with_an_error_and_come_back(void)
         CU_ASSERT_TRUE(made > 0 && made <= FABRIC_COMBINING_MAX);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof error),
                         -ENOSPC);
-        cluster_collectives(&w); /* who has one goes on */
+        cluster_collectives(&w); /* an existing group continues */
         for (uint32_t n = 0; n < 2; n++)
             CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, ids[made / 2], n), 0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &ids[made / 2], error,
@@ -268,10 +271,10 @@ static void groups__end_with_an_error_and_come_back(void)
 }
 
 /*
- * Groups with wide windows are refused where they would take more than half of the buffers: narrow
+ * Groups with wide windows are refused where they would take more than half of the buffers; narrow
  * ones are not.
  */
-static void wide_groups__leave_half_of_the_buffers(void)
+static void groups__wide_leave_half_of_the_buffers(void)
 {
     static uint32_t wide[FABRIC_COMBINING_MAX];
     const uint32_t nodes[] = {0, 1, 2, 3};
@@ -294,8 +297,8 @@ static void wide_groups__leave_half_of_the_buffers(void)
     cluster_close(&w);
 }
 
-/* All ids of operations are taken: the next gets the error, and one again when there is one. */
-static void ids__end_with_an_error_and_come_back(void)
+/* All operation ids are in use: the next operation gets the error, and works once an id is free. */
+static void ids__exhausted_return_an_error(void)
 {
     struct fabemu_req req[2] = {{0}};
     struct cluster w;
@@ -306,7 +309,8 @@ static void ids__end_with_an_error_and_come_back(void)
     cluster_collectives(&w);
     fab = w.fab[0];
     fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[0]);
-    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof *fab->slots); /* all others are taken */
+    /* all other ids are in use */
+    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof *fab->slots);
     CU_ASSERT_PTR_NOT_NULL_FATAL(fab->slots);
     memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof *fab->slots);
     fab->slot_count = NIC_OPS_MAX;
@@ -327,10 +331,10 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"hostile__harms_nobody_else", hostile__harms_nobody_else},
-        {"channels__of_one_carry_everything", channels__of_one_carry_everything},
-        {"groups__end_with_an_error_and_come_back", groups__end_with_an_error_and_come_back},
-        {"wide_groups__leave_half_of_the_buffers", wide_groups__leave_half_of_the_buffers},
-        {"ids__end_with_an_error_and_come_back", ids__end_with_an_error_and_come_back},
+        {"channels__one_carries_everything", channels__one_carries_everything},
+        {"groups__exhausted_return_an_error", groups__exhausted_return_an_error},
+        {"groups__wide_leave_half_of_the_buffers", groups__wide_leave_half_of_the_buffers},
+        {"ids__exhausted_return_an_error", ids__exhausted_return_an_error},
         {NULL, NULL},
     };
 

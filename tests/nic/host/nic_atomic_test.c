@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_atomic_test.c - atomics on registered memory: results, rights, order, company.
+ * nic_atomic_test.c - atomics on registered memory: results, permissions, order, concurrency.
  *
- * One thread steps the adapters and a fake fabric in turn, except where said.
+ * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ static int run(struct peers *w, uint32_t from, const struct fabemu_atomic *what)
 
 /* --- results ------------------------------------------------------------------------ */
 
-/* What @op makes of a word, computed in another way. Bits of the type in the low bytes. */
+/* The result of @op on a word, computed in another way. The low bytes hold the type's bits. */
 static uint64_t expected(unsigned op, unsigned type, uint64_t word, uint64_t operand,
                          uint64_t compare)
 {
@@ -78,7 +78,7 @@ static uint64_t draw(struct peers *w, unsigned type)
         return r;
     }
     if (r % 3 == 0)
-        r = r % 4 - 2; /* about 0, and equal now and then */
+        r = r % 4 - 2; /* values near 0, some of them equal */
     return emu_type_bytes(type) == 8 ? r : (uint32_t)r;
 }
 
@@ -123,8 +123,8 @@ static void atomic__does_every_operation_on_every_type(void)
     peers_close(&w);
 }
 
-/* By the target, each time; also on one's own memory. */
-static void atomic__refuses_what_was_not_granted(void)
+/* The target checks permissions each time, also for the node's own memory. */
+static void atomic__refuses_missing_permissions(void)
 {
     struct peers w;
     static uint64_t word;
@@ -178,8 +178,8 @@ static void atomic__refuses_what_was_not_granted(void)
     peers_close(&w);
 }
 
-/* What makes no sense, is nowhere, or is one's own, which is granted like others'. */
-static void atomic__refuses_what_cannot_be(void)
+/* Invalid, out-of-range and unknown targets; the node's own memory needs permissions too. */
+static void atomic__refuses_invalid_requests(void)
 {
     struct peers w;
     static uint64_t word;
@@ -201,7 +201,7 @@ static void atomic__refuses_what_cannot_be(void)
     bad = (struct fabemu_atomic){.node = 1, .key = both, .type = FABEMU_I16, .operand = &v};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EINVAL);
     bad = (struct fabemu_atomic){.node = 0, .key = both, .type = FABEMU_U64, .operand = &v};
-    CU_ASSERT_EQUAL(run(&w, 0, &bad), -EACCES); /* one's own node has no such key */
+    CU_ASSERT_EQUAL(run(&w, 0, &bad), -EACCES); /* the node itself has no such key */
     fabemu_register(w.fab[0], &old, 8, FABEMU_REMOTE_ATOMIC, &bad.key);
     CU_ASSERT_EQUAL(run(&w, 0, &bad), 0);
     CU_ASSERT_EQUAL(old, 42);
@@ -211,11 +211,8 @@ static void atomic__refuses_what_cannot_be(void)
 
 /* --- order, company ----------------------------------------------------------------- */
 
-/*
- * Requests are carried out in post order however segments travel: a put, then an atomic that
- * follows it.
- */
-static void atomic__follows_what_was_posted_before(void)
+/* Requests are executed in post order however segments travel: a put, then an atomic. */
+static void atomic__follows_earlier_requests(void)
 {
     enum { MANY = 3000 };
     static uint64_t memory[2], sum[MANY];
@@ -252,9 +249,9 @@ static void atomic__follows_what_was_posted_before(void)
     peers_close(&w);
 }
 
-static atomic_bool adders_done; /* between these threads only */
+static atomic_bool adders_done; /* shared between these threads only */
 
-/* A thread of the target's, at the word until the adapters are done. */
+/* A thread of the target that updates the word until the adapters are done. */
 struct counter {
     _Atomic uint64_t *word;
     uint64_t times;
@@ -297,8 +294,8 @@ static void *run_adder(void *argument)
     return NULL;
 }
 
-/* Many adapters and the target's own threads at one word: nothing is lost or done twice. */
-static void atomic__keeps_company_with_threads_and_adapters(void)
+/* Many adapters and the target's own threads update one word: nothing is lost or executed twice. */
+static void atomic__is_atomic_among_threads_and_adapters(void)
 {
     static _Atomic uint64_t word;
     struct peers w;
@@ -328,7 +325,7 @@ static void atomic__keeps_company_with_threads_and_adapters(void)
     peers_close(&w);
 }
 
-/* Aborted while it is under way: over at once, and what comes of it writes nowhere. */
+/* An atomic that is aborted in flight ends at once, and its result is not written. */
 static void atomic__can_be_aborted(void)
 {
     struct peers w;
@@ -345,7 +342,7 @@ static void atomic__can_be_aborted(void)
     CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req), -ECANCELED);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(old, 1);
-    CU_ASSERT_EQUAL(word, 3); /* it was on its way */
+    CU_ASSERT_EQUAL(word, 3); /* it was already in flight */
     CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
     peers_close(&w);
 }
@@ -361,7 +358,7 @@ static void send_raw(struct peers *w, uint32_t at, uint32_t seq, const void *pay
     fabemu_progress(w->fab[at]);
 }
 
-static void receive__does_no_atomic_that_cannot_be(void)
+static void receive__executes_no_invalid_atomic(void)
 {
     struct peers w;
     struct nic_wire_atomic atomic;
@@ -399,7 +396,7 @@ static void receive__does_no_atomic_that_cannot_be(void)
     }
     send_raw(&w, 0, seq, &good, sizeof good);
     CU_ASSERT_EQUAL(word, 2);
-    for (unsigned i = 0; i < 3; i++) /* again: its number was had */
+    for (unsigned i = 0; i < 3; i++) /* another one: the number was used before */
         send_raw(&w, 0, seq, &good, sizeof good);
     CU_ASSERT_EQUAL(word, 2);
     CU_ASSERT_EQUAL(w.fab[0]->counts.out_of_window, 3);
@@ -407,10 +404,10 @@ static void receive__does_no_atomic_that_cannot_be(void)
 }
 
 /*
- * Answers to atomics: of the wrong length, to others' operations, repeated, or success where a
+ * Answers to atomics of the wrong length, to other operations, repeated, or a success where a
  * result is due.
  */
-static void receive__takes_only_its_own_result(void)
+static void receive__accepts_only_its_own_result(void)
 {
     struct peers w;
     struct fabemu_req req, get = {0};
@@ -445,7 +442,7 @@ static void receive__takes_only_its_own_result(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_TRUE(req.status == 0 && old == 1);
     CU_ASSERT_TRUE(fake_finish(w.fake, &get, 1));
-    result.id = 65; /* over */
+    result.id = 65; /* it has ended */
     send_raw(&w, 0, 0, &result, sizeof result);
     CU_ASSERT_EQUAL(old, 1);
     CU_ASSERT_TRUE(w.fab[0]->counts.stale >= 1);
@@ -456,13 +453,13 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(atomic__does_every_operation_on_every_type),
-        CASE(atomic__refuses_what_was_not_granted),
-        CASE(atomic__refuses_what_cannot_be),
-        CASE(atomic__follows_what_was_posted_before),
-        CASE(atomic__keeps_company_with_threads_and_adapters),
+        CASE(atomic__refuses_missing_permissions),
+        CASE(atomic__refuses_invalid_requests),
+        CASE(atomic__follows_earlier_requests),
+        CASE(atomic__is_atomic_among_threads_and_adapters),
         CASE(atomic__can_be_aborted),
-        CASE(receive__does_no_atomic_that_cannot_be),
-        CASE(receive__takes_only_its_own_result),
+        CASE(receive__executes_no_invalid_atomic),
+        CASE(receive__accepts_only_its_own_result),
         {0},
     };
 

@@ -2,7 +2,7 @@
 /*
  * nic_broadcast_test.c - words and conditionals of a group, symmetric regions, broadcast puts.
  *
- * One thread steps the adapters and a fake fabric in turn.
+ * One thread steps the adapters and a fake fabric alternately.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +33,14 @@ static void set_all(struct team *t, uint32_t word, uint64_t value)
 
 /* --- words, conditionals ------------------------------------------------------------ */
 
-static void test__asks_all_members(void)
+static void test__queries_all_members(void)
 {
     for (uint32_t members = 1; members <= 4; members++) {
         struct team t;
         uint32_t last = members - 1;
 
         team_open(&t, members, true);
-        CU_ASSERT_EQUAL(ask(&t, 0, 5, 0, FABEMU_TEST_EQUAL), 0); /* 0 at first */
+        CU_ASSERT_EQUAL(ask(&t, 0, 5, 0, FABEMU_TEST_EQUAL), 0); /* the initial value is 0 */
         set_all(&t, 5, 7);
         CU_ASSERT_EQUAL(ask(&t, last, 5, 7, FABEMU_TEST_EQUAL), 0);
         CU_ASSERT_EQUAL(ask(&t, 0, 5, 6, FABEMU_TEST_EQUAL), -EAGAIN);
@@ -50,7 +50,7 @@ static void test__asks_all_members(void)
         fabemu_group_set(t.group[last], 5, 9, NULL);
         CU_ASSERT_EQUAL(ask(&t, last, 5, 7, FABEMU_TEST_EQUAL), -EAGAIN);
         CU_ASSERT_EQUAL(ask(&t, last, 5, 7, UNTIL), 0);
-        set_all(&t, 15, UINT64_MAX - 1); /* numbers go round */
+        set_all(&t, 15, UINT64_MAX - 1); /* numbers wrap */
         CU_ASSERT_EQUAL(ask(&t, 0, 15, 1, FABEMU_TEST_REACHED), -EAGAIN);
         set_all(&t, 15, 3);
         CU_ASSERT_EQUAL(ask(&t, 0, 15, UINT64_MAX, FABEMU_TEST_REACHED), 0);
@@ -82,7 +82,7 @@ static void test__until_waits_for_the_last(void)
     }
 }
 
-static void words__are_refused_where_they_cannot_be(void)
+static void words__are_refused_where_unsupported(void)
 {
     struct peers w;
     struct team t;
@@ -96,7 +96,7 @@ static void words__are_refused_where_they_cannot_be(void)
     CU_ASSERT_EQUAL(fabemu_group_test(group, 0, 1, 0, &req), -EOPNOTSUPP);
     CU_ASSERT_EQUAL(fabemu_broadcast_put(group, 1, 0, &v, 8, &req), -EOPNOTSUPP);
     CU_ASSERT_EQUAL(fabemu_register_symmetric(group, &v, 8, FABEMU_REMOTE_READ, &key, &req), 0);
-    CU_ASSERT_TRUE(req.status == 0 && key >> 63); /* these need none */
+    CU_ASSERT_TRUE(req.status == 0 && key >> 63); /* these need no acknowledgments */
     fabemu_group_leave(group);
     peers_close(&w);
 
@@ -113,8 +113,8 @@ static void words__are_refused_where_they_cannot_be(void)
     team_close(&t);
 }
 
-/* With the up ring full a word waits, the last value alone, and nothing gets past it. */
-static void set__goes_before_all_that_follows(void)
+/* While the up ring is full a word waits, with its last value only, and nothing overtakes it. */
+static void set__is_not_overtaken(void)
 {
     struct team t;
     struct fabemu_dest dest = peers_to(1, 1, 0);
@@ -126,7 +126,7 @@ static void set__goes_before_all_that_follows(void)
     for (uint32_t node = 1; node < FAKE_NODES; node++)
         peers_inject(&t.w, 0, node, 9, "x", 1);
     fake_quiet(t.w.fake);
-    for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* more than the ring */
+    for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* more than the ring holds */
         while (fabemu_inject(t.w.queue[0], &dest, &v, 4) == 0)
             sent++;
     CU_ASSERT_EQUAL(sent, EMU_HOSTIF_SLOTS);
@@ -135,7 +135,7 @@ static void set__goes_before_all_that_follows(void)
         CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], k % 2, k, NULL), 0);
     CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], 1, 5, 0, &req), 0);
     dest.tag = 2;
-    fake_step(t.w.fake); /* there is room in the ring, and the adapter has not been stepped */
+    fake_step(t.w.fake); /* the ring has space, and the adapter has not been stepped */
     CU_ASSERT_EQUAL(fabemu_inject(t.w.queue[0], &dest, &v, 4), 0);
     peers_recv(&t.w, 1, 0, 2, 0, &v, 4, &recv);
     CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, 0, 1), 0);
@@ -143,14 +143,14 @@ static void set__goes_before_all_that_follows(void)
     CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, 0, 1), 5);
     CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, 0, 0), 4);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, &req, 1));
-    CU_ASSERT_EQUAL(req.status, -EAGAIN); /* the other members have not */
+    CU_ASSERT_EQUAL(req.status, -EAGAIN); /* the other members' words are not set */
     CU_ASSERT_TRUE(team_clean(&t));
     team_close(&t);
 }
 
 /* --- barriers from words, as the paper builds them ---------------------------------- */
 
-/* Every process tests for itself that every one has reached n. */
+/* Every process tests for itself whether all have reached n. */
 static void words__make_a_barrier(void)
 {
     enum { MEMBERS = 5, EPOCHS = 30 };
@@ -179,7 +179,7 @@ static void words__make_a_barrier(void)
     team_close(&t);
 }
 
-/* The root asks, and broadcasts the done word; the others look at that alone. */
+/* The root tests, and broadcasts a done word; the others poll only that word. */
 static void words__and_a_broadcast_make_a_barrier(void)
 {
     enum { MEMBERS = 5, EPOCHS = 30 };
@@ -193,7 +193,7 @@ static void words__and_a_broadcast_make_a_barrier(void)
     team_open(&t, MEMBERS, true);
     key = team_register(&t, where, sizeof done[0]);
     fabemu_event_open(t.w.fab[0], all);
-    for (uint64_t e = 0; e < EPOCHS; e++) { /* all of the root's part, beforehand */
+    for (uint64_t e = 0; e < EPOCHS; e++) { /* the root arms its whole part beforehand */
         number[e] = e + 1;
         test[e].event = put[e].after = all;
         put[e].threshold = e + 1;
@@ -253,8 +253,8 @@ static void group_broken__ends_conditionals_and_broadcasts(void)
     team_close(&t);
 }
 
-/* A member goes no further: those who wait for it hear of it, and from whom. */
-static void group_break__is_heard_by_all_members(void)
+/* A member leaves the operation: the members that wait for it get an error that names it. */
+static void group_break__is_reported_to_all_members(void)
 {
     struct team t;
     struct fabemu_req barrier[3] = {{0}};
@@ -277,8 +277,11 @@ static void group_break__is_heard_by_all_members(void)
     team_close(&t);
 }
 
-/* The network gives up a segment of one: all members end, those who ask and those who broadcast. */
-static void given_up__broadcast_breaks_the_group(void)
+/*
+ * The network drops a segment of a broadcast: all members get an error, whether they test or
+ * broadcast.
+ */
+static void dropped__broadcast_breaks_the_group(void)
 {
     struct team t;
     struct fabemu_req req[3] = {{0}}, barrier[3] = {{0}};
@@ -302,7 +305,7 @@ static void given_up__broadcast_breaks_the_group(void)
     team_close(&t);
 }
 
-static void abort__takes_back_conditionals_and_broadcasts(void)
+static void abort__cancels_conditionals_and_broadcasts(void)
 {
     struct team t;
     struct fabemu_req req[3] = {{0}};
@@ -320,7 +323,7 @@ static void abort__takes_back_conditionals_and_broadcasts(void)
     CU_ASSERT_EQUAL(fabemu_abort(t.w.fab[0], &req[1]), -ECANCELED);
     CU_ASSERT_EQUAL(t.group[0]->broadcast_out, 0);
     set_all(&t, 0, 1);
-    /* nothing of the conditional */
+    /* nothing else of the conditional */
     CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, NIC_BROADCAST_WINDOW);
     memset(src, 3, sizeof src);
     fabemu_broadcast_put(t.group[0], key, 0, src, sizeof src, &req[2]);
@@ -331,7 +334,7 @@ static void abort__takes_back_conditionals_and_broadcasts(void)
 
 /* --- symmetric regions -------------------------------------------------------------- */
 
-static void symmetric__keys_are_the_same_and_serve_all(void)
+static void symmetric__keys_are_the_same_at_all_members(void)
 {
     struct team t;
     struct fabemu_req req[3] = {{0}};
@@ -360,7 +363,7 @@ static void symmetric__keys_are_the_same_and_serve_all(void)
     CU_ASSERT_EQUAL(fabemu_unregister(t.w.fab[1], key[1]), -ENOENT);
     fabemu_get(t.w.fab[0], 1, key[1], 0, &got, 8, &req[0]);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 1) && req[0].status == -EACCES);
-    fabemu_group_leave(t.group[1]); /* its regions go along */
+    fabemu_group_leave(t.group[1]); /* its regions are removed with it */
     t.group[1] = NULL;
     fabemu_get(t.w.fab[0], 1, key[0], 0, &got, 8, &req[0]);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 1) && req[0].status == -EACCES);
@@ -369,8 +372,8 @@ static void symmetric__keys_are_the_same_and_serve_all(void)
     team_close(&t);
 }
 
-/* Who has the key may use it at once, at all members. */
-static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
+/* A process that knows the key may use it at once, at all members. */
+static void symmetric__keys_are_valid_everywhere_at_once(void)
 {
     for (uint32_t round = 0; round < 60; round++) {
         struct team t;
@@ -380,7 +383,8 @@ static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
 
         team_open(&t, 4, true);
         t.w.random += round;
-        for (uint32_t n = (uint32_t)(test_random(&t.w.random) % 40) + 12; n; n--) /* all meet */
+        /* all members register */
+        for (uint32_t n = (uint32_t)(test_random(&t.w.random) % 40) + 12; n; n--)
             peers_inject(&t.w, n % 4, (n % 4 + 1 + n / 4 % 3) % 4, 1, "x", 1);
         for (uint32_t i = 0; i < 4; i++)
             fabemu_register_symmetric(t.group[i], &v[i], 8, FABEMU_REMOTE_WRITE, &key[i], &req[i]);
@@ -399,7 +403,9 @@ static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
     }
 }
 
-/* Members who disagree all learn of it; nobody completes before all have come; a break ends it. */
+/*
+ * All members detect a mismatch; none completes before all have registered; a broken group ends it.
+ */
 static void symmetric__is_a_collective(void)
 {
     struct team t;
@@ -465,7 +471,7 @@ static void broadcast__writes_all_members(void)
                             0);
             CU_ASSERT_TRUE_FATAL(fake_finish(t.w.fake, &req, 1));
             CU_ASSERT_EQUAL(req.status, 0);
-            /* the others' adapters have it; their libraries, perhaps, not yet */
+            /* the other adapters have it, their libraries perhaps not yet */
             fake_quiet(t.w.fake);
             for (uint32_t i = 0; i < members; i++) {
                 CU_ASSERT_TRUE(bytes_filled(memory[i] + 50, sizes[k], k));
@@ -526,7 +532,7 @@ static void broadcast__is_pipelined_and_bounded(void)
     team_close(&t);
 }
 
-/* Who sees the last bytes sees them all, without an event or a message. */
+/* A process that sees the last bytes sees all of them, without an event or message. */
 static void broadcast__writes_its_last_bytes_last(void)
 {
     static uint8_t memory[3][20000], src[20000];
@@ -555,8 +561,10 @@ static void broadcast__writes_its_last_bytes_last(void)
     team_close(&t);
 }
 
-/* To who has no such region any more it is lost, and counted; the others have it. */
-static void broadcast__passes_by_who_has_unregistered(void)
+/*
+ * A member without such a region any more loses the broadcast, which is counted; the others get it.
+ */
+static void broadcast__skips_unregistered_members(void)
 {
     struct team t;
     struct fabemu_req req = {0};
@@ -586,28 +594,28 @@ static void broadcast__passes_by_who_has_unregistered(void)
 
 /* --- hostile input ------------------------------------------------------------------ */
 
-/* Node 0 waits for answers to all that it has asked for; what it is told instead is a lie. */
-struct liar {
+/* Node 0 waits for answers to all its requests and gets forged ones. */
+struct forger {
     struct team t;
     struct fabemu_req test, put, get;
-    uint64_t key;                    /* of a region of the group's, LIAR_BYTES long */
-    uint64_t read;                   /* of one that is no region of the group's */
-    struct emu_hdr tested, told;     /* answers that could be: to test, to a part of put */
-    uint64_t malformed, stale, late; /* that node 0 should have counted */
+    uint64_t key;                    /* of a group's region, LIAR_BYTES long */
+    uint64_t read;                   /* of a region that is not the group's */
+    struct emu_hdr tested, answered; /* plausible answers: to test, to a part of put */
+    uint64_t malformed, stale, late; /* expected counters of node 0 */
 };
 
 #define LIAR_BYTES 1000u
 
-/* A field of a header, and what a lie has in it. */
+/* A header field and its forged value. */
 enum lie_field { LIE_DST, LIE_SRC, LIE_SEQ, LIE_KIND, LIE_OP, LIE_TYPE, LIE_LEN };
 
 struct lie {
     enum lie_field field;
     uint32_t value;
-    bool stale; /* it names what is over, or a peer's: else no such thing can be */
+    bool stale; /* true: it names an operation that ended, or a peer's; false: impossible */
 };
 
-static void liar_open(struct liar *l, uint8_t memory[2][LIAR_BYTES])
+static void forger_open(struct forger *l, uint8_t memory[2][LIAR_BYTES])
 {
     static uint8_t src[LIAR_BYTES];
     void *const where[2] = {memory[0], memory[1]};
@@ -623,14 +631,14 @@ static void liar_open(struct liar *l, uint8_t memory[2][LIAR_BYTES])
                                  .seq = nic_op_of(&l->test)->id,
                                  .kind = EMU_TEST,
                                  .op = EMU_TEST_TRUE};
-    l->told = (struct emu_hdr){.dst = l->t.id,
-                               .seq = nic_op_of(&l->put)->id,
-                               .kind = EMU_MULTICAST | EMU_NOTIFY,
-                               .op = NIC_MULTICAST_BODY};
+    l->answered = (struct emu_hdr){.dst = l->t.id,
+                                   .seq = nic_op_of(&l->put)->id,
+                                   .kind = EMU_MULTICAST | EMU_NOTIFY,
+                                   .op = NIC_MULTICAST_BODY};
 }
 
-/* Node 0 takes the segment, and has counted what it should. */
-static void liar_tell(struct liar *l, const struct emu_seg *seg)
+/* Node 0 receives the segment and must count it as expected. */
+static void forger_send(struct forger *l, const struct emu_seg *seg)
 {
     const struct nic_counts *counts = &l->t.w.fab[0]->counts;
 
@@ -641,8 +649,8 @@ static void liar_tell(struct liar *l, const struct emu_seg *seg)
     CU_ASSERT_EQUAL(counts->late, l->late);
 }
 
-/* All is answered in the end, as if nobody had lied; a second answer is a lie again. */
-static void liar_close(struct liar *l)
+/* All true answers arrive in the end and still count; a repeated answer counts as forged again. */
+static void forger_close(struct forger *l)
 {
     const struct emu_seg again = {.hdr = l->tested};
 
@@ -650,9 +658,9 @@ static void liar_close(struct liar *l)
     set_all(&l->t, 0, 1);
     CU_ASSERT_TRUE(fake_finish(l->t.w.fake, &l->test, 1) && fake_finish(l->t.w.fake, &l->put, 1));
     CU_ASSERT_TRUE(l->test.status == 0 && l->put.status == 0);
-    l->malformed = l->t.w.fab[0]->counts.malformed; /* the true answers, where a lie came before */
+    l->malformed = l->t.w.fab[0]->counts.malformed; /* true answers that a forged one preceded */
     l->stale++;
-    liar_tell(l, &again);
+    forger_send(l, &again);
     fake_finish(l->t.w.fake, &l->get, 1);
     team_close(&l->t);
 }
@@ -686,9 +694,9 @@ static void lie_set(struct emu_hdr *hdr, const struct lie *lie)
     }
 }
 
-/* The answer @good, with each of @count lies in it. */
-static void liar_lies(struct liar *l, const struct emu_hdr *good, const struct lie *lie,
-                      size_t count)
+/* The answer @good, with each of @count forged fields in it. */
+static void forger_send_all(struct forger *l, const struct emu_hdr *good, const struct lie *lie,
+                            size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct emu_seg seg = {.hdr = *good};
@@ -696,67 +704,74 @@ static void liar_lies(struct liar *l, const struct emu_hdr *good, const struct l
         lie_set(&seg.hdr, &lie[i]);
         l->stale += lie[i].stale;
         l->malformed += !lie[i].stale;
-        liar_tell(l, &seg);
+        forger_send(l, &seg);
     }
 }
 
-/* Others' answers to a conditional, and such as cannot be. */
-static void receive__believes_no_answer_to_a_conditional_that_cannot_be(void)
+/* Answers to other conditionals, and impossible answers. */
+static void receive__rejects_impossible_answers_to_a_conditional(void)
 {
     static uint8_t memory[2][LIAR_BYTES];
-    struct liar l;
+    struct forger l;
 
-    liar_open(&l, memory);
+    forger_open(&l, memory);
     const struct lie lies[] = {
         {LIE_SRC, 1, false},
         {LIE_OP, 2, false},
         {LIE_DST, 78, false},
         {LIE_SEQ, l.tested.seq + (1 << 20), true},
-        {LIE_SEQ, l.told.seq, false}, /* a broadcast is no conditional */
+        {LIE_SEQ, l.answered.seq, false}, /* a broadcast is not a conditional */
         {LIE_KIND, EMU_TEST | EMU_NOTIFY, false},
     };
-    liar_lies(&l, &l.tested, lies, sizeof lies / sizeof *lies);
-    liar_close(&l);
+    forger_send_all(&l, &l.tested, lies, sizeof lies / sizeof *lies);
+    forger_close(&l);
 }
 
-/* That all have a part of a broadcast which was not sent yet, or is none, or was told before. */
-static void receive__believes_no_answer_to_a_broadcast_that_cannot_be(void)
+/*
+ * Answers that all members have a part of a broadcast that was not sent, does not exist, or was
+ * confirmed before.
+ */
+static void receive__rejects_impossible_answers_to_a_broadcast(void)
 {
     static uint8_t memory[2][LIAR_BYTES];
-    struct liar l;
+    struct forger l;
 
-    liar_open(&l, memory);
+    forger_open(&l, memory);
     const struct lie lies[] = {
         {LIE_LEN, 1, false},
         {LIE_DST, 78, false},
         {LIE_TYPE, 4, false}, /* not sent yet */
         {LIE_TYPE, 255, false},
         {LIE_SEQ, l.tested.seq, false},
-        {LIE_SEQ, nic_op_of(&l.get)->id, true}, /* that is a peer's to name */
+        {LIE_SEQ, nic_op_of(&l.get)->id, true}, /* only a peer may name this one */
         {LIE_OP, NIC_MULTICAST_BROKEN, false},
         {LIE_KIND, EMU_BARRIER | EMU_NOTIFY, false},
     };
-    liar_lies(&l, &l.told, lies, sizeof lies / sizeof *lies);
-    for (unsigned i = 0; i < 4; i++) { /* as if all had them, each twice; in order once */
-        struct emu_seg seg = {.hdr = l.told};
+    forger_send_all(&l, &l.answered, lies, sizeof lies / sizeof *lies);
+    /* as if all members had it, each answer twice; once in order */
+    for (unsigned i = 0; i < 4; i++) {
+        struct emu_seg seg = {.hdr = l.answered};
 
         seg.hdr.type = (uint8_t)(i / 2 * 2);
         l.malformed += i % 2;
-        liar_tell(&l, &seg);
+        forger_send(&l, &seg);
     }
-    liar_close(&l);
+    forger_close(&l);
 }
 
-/* Broadcasts to what is no region of the group's or not in it are late; others make no sense. */
-static void receive__writes_no_broadcast_that_does_not_fit(void)
+/*
+ * Broadcasts to a region that is not the group's, or outside of it, count as late; others are
+ * malformed.
+ */
+static void receive__rejects_broadcasts_that_do_not_fit(void)
 {
     static uint8_t memory[2][LIAR_BYTES];
-    struct liar l;
+    struct forger l;
 
-    liar_open(&l, memory);
+    forger_open(&l, memory);
     const struct {
         uint64_t key, offset;
-        struct lie lie; /* stale: late */
+        struct lie lie; /* stale here means late */
     } c[] = {
         {l.key ^ 1, 0, {LIE_SRC, 1, true}},
         {l.key, 993, {LIE_SRC, 1, true}},
@@ -780,35 +795,35 @@ static void receive__writes_no_broadcast_that_does_not_fit(void)
         memset(seg.payload + sizeof broadcast, 0x77, 8);
         l.late += c[i].lie.stale;
         l.malformed += !c[i].lie.stale;
-        liar_tell(&l, &seg);
+        forger_send(&l, &seg);
     }
     CU_ASSERT_TRUE(memory[0][0] == 0 && memory[0][LIAR_BYTES - 1] == 0);
-    liar_close(&l);
+    forger_close(&l);
 }
 
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(test__asks_all_members),
+        CASE(test__queries_all_members),
         CASE(test__until_waits_for_the_last),
-        CASE(words__are_refused_where_they_cannot_be),
-        CASE(set__goes_before_all_that_follows),
+        CASE(words__are_refused_where_unsupported),
+        CASE(set__is_not_overtaken),
         CASE(words__make_a_barrier),
         CASE(words__and_a_broadcast_make_a_barrier),
         CASE(group_broken__ends_conditionals_and_broadcasts),
-        CASE(group_break__is_heard_by_all_members),
-        CASE(given_up__broadcast_breaks_the_group),
-        CASE(abort__takes_back_conditionals_and_broadcasts),
-        CASE(symmetric__keys_are_the_same_and_serve_all),
-        CASE(symmetric__keys_are_known_everywhere_when_known_to_one),
+        CASE(group_break__is_reported_to_all_members),
+        CASE(dropped__broadcast_breaks_the_group),
+        CASE(abort__cancels_conditionals_and_broadcasts),
+        CASE(symmetric__keys_are_the_same_at_all_members),
+        CASE(symmetric__keys_are_valid_everywhere_at_once),
         CASE(symmetric__is_a_collective),
         CASE(broadcast__writes_all_members),
         CASE(broadcast__is_pipelined_and_bounded),
         CASE(broadcast__writes_its_last_bytes_last),
-        CASE(broadcast__passes_by_who_has_unregistered),
-        CASE(receive__believes_no_answer_to_a_conditional_that_cannot_be),
-        CASE(receive__believes_no_answer_to_a_broadcast_that_cannot_be),
-        CASE(receive__writes_no_broadcast_that_does_not_fit),
+        CASE(broadcast__skips_unregistered_members),
+        CASE(receive__rejects_impossible_answers_to_a_conditional),
+        CASE(receive__rejects_impossible_answers_to_a_broadcast),
+        CASE(receive__rejects_broadcasts_that_do_not_fit),
         {0},
     };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_event_test.c - counted events: what they count, what they start, how they end.
+ * nic_event_test.c - counted events: which completions they count, which operations they start, and
+ * how they end.
  *
- * One thread steps the adapters and a fake fabric in turn, except where said.
+ * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static void event__counts_completions_of_all_kinds(void)
     peers_close(&w);
 }
 
-/* Each put, when all of it is there, and each atomic that may write. */
+/* Each put counts when all of it has arrived, and each atomic that may write. */
 static void region__counts_what_peers_write(void)
 {
     struct peers w;
@@ -108,8 +109,8 @@ static void region__counts_what_peers_write(void)
 
 /* --- arming ------------------------------------------------------------------------- */
 
-/* In the order of thresholds, those of equal ones in post order, late ones at once. */
-static void armed__begin_when_their_count_is_reached(void)
+/* They start in order of thresholds, equal ones in post order, late ones at once. */
+static void armed__start_when_their_count_is_reached(void)
 {
     static const uint64_t thresholds[] = {5, 2, 9, 2, 0, 7, 5, 100};
     struct peers w;
@@ -126,7 +127,7 @@ static void armed__begin_when_their_count_is_reached(void)
 
         req[i].after = &event;
         req[i].threshold = thresholds[i];
-        v[i] = 555; /* read when it begins */
+        v[i] = 555; /* the value is read when the operation starts */
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req[i]), 0);
         v[i] = i;
     }
@@ -150,8 +151,8 @@ static void armed__begin_when_their_count_is_reached(void)
     peers_close(&w);
 }
 
-/* A token goes round by armed puts alone: nobody posts anything after the start. */
-static void armed__pass_a_token_round(void)
+/* A token circulates by armed puts only: nothing is posted after the start. */
+static void armed__circulate_a_token(void)
 {
     enum { NODES = 5, ROUNDS = 40 };
     struct peers w;
@@ -192,7 +193,7 @@ static void armed__pass_a_token_round(void)
 }
 
 /* Each completes at once and counts for the next: a loop, not a recursion. */
-static void armed__chains_of_any_length_need_no_stack(void)
+static void armed__long_chains_do_not_recurse(void)
 {
     enum { MANY = 200000 };
     struct peers w;
@@ -214,8 +215,8 @@ static void armed__chains_of_any_length_need_no_stack(void)
     free(req);
 }
 
-/* Collectives, words, conditionals and broadcast puts wait for events as well. */
-static void armed__may_be_of_a_group(void)
+/* Collectives, words, conditionals and broadcast puts can wait for events as well. */
+static void armed__may_be_group_operations(void)
 {
     struct team t;
     struct fabemu_event event[3];
@@ -229,7 +230,7 @@ static void armed__may_be_of_a_group(void)
         event_open(&t.w, i, &event[i]);
         for (unsigned k = 0; k < 6; k++) {
             req[i][k].after = req[i][k].event = &event[i];
-            req[i][k].threshold = 1 + k; /* each after the one before */
+            req[i][k].threshold = 1 + k; /* each after the previous one */
         }
         fabemu_barrier(t.group[i], &req[i][0]);
         fabemu_group_set(t.group[i], 3, 1 + i, &req[i][1]);
@@ -262,7 +263,7 @@ static void armed__may_be_of_a_group(void)
 
 /* --- ends --------------------------------------------------------------------------- */
 
-static void event__fails_with_what_it_counts(void)
+static void event__fails_with_the_operations_it_counts(void)
 {
     struct peers w;
     struct fabemu_event first, second;
@@ -294,7 +295,7 @@ static void event__fails_with_what_it_counts(void)
     peers_close(&w);
 }
 
-static void event_close__cancels_what_is_armed(void)
+static void event_close__cancels_armed_operations(void)
 {
     struct peers w;
     struct fabemu_event event, other, self;
@@ -318,10 +319,10 @@ static void event_close__cancels_what_is_armed(void)
     memset(&armed, 0, sizeof armed);
     CU_ASSERT_EQUAL(fabemu_atomic(w.fab[1], &set, &armed), 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &armed, 1));
-    CU_ASSERT_EQUAL(word, 5); /* and the region has forgotten it */
+    CU_ASSERT_EQUAL(word, 5); /* the region no longer refers to it */
     fabemu_event_close(&other);
 
-    event_open(&w, 0, &self); /* what is armed on it counts there as well */
+    event_open(&w, 0, &self); /* an operation armed on it counts there as well */
     for (int i = 0; i < 2; i++) {
         loop[i].event = &self;
         fabemu_event_when(&self, 1, &loop[i]);
@@ -333,8 +334,8 @@ static void event_close__cancels_what_is_armed(void)
     peers_close(&w);
 }
 
-/* An adapter that closes first; an event of another one; receives. */
-static void event__is_of_one_adapter(void)
+/* An adapter that closes first; an event of another adapter; receives. */
+static void event__belongs_to_one_adapter(void)
 {
     struct peers w;
     struct fabemu_event event;
@@ -371,9 +372,9 @@ static void event__is_of_one_adapter(void)
 #define EPOCHS     30
 
 /*
- * QsNet III §IV-A: each adapter counts its own process and what comes from its children; when all
- * are there it tells its parent. The top's count starts the way down. All is armed beforehand, so
- * the processes only say that they have come, and wait.
+ * QsNet III §IV-A: each adapter counts its own process and arrivals from its children; when all are
+ * there it notifies its parent. The root's count starts the way down. All is armed beforehand, so
+ * the processes only announce their arrival and wait.
  */
 struct tree {
     struct peers w;
@@ -411,7 +412,7 @@ static void tree_arm(struct tree *t, uint32_t i, uint64_t epoch)
         tell->event = &t->down[0];
         CU_ASSERT_EQUAL(fabemu_event_when(&t->up[0], tell->threshold, tell), 0);
     }
-    for (uint32_t k = 0; k < tree_children(i); k++) { /* one request a child, by its place */
+    for (uint32_t k = 0; k < tree_children(i); k++) { /* one request per child, by index */
         uint32_t child = TREE_WIDTH * i + 1 + k;
 
         release = &t->release[child][epoch - 1];
@@ -421,7 +422,7 @@ static void tree_arm(struct tree *t, uint32_t i, uint64_t epoch)
     }
 }
 
-static void tree__of_events_is_a_barrier(void)
+static void events__form_a_barrier_tree(void)
 {
     struct tree *t = calloc(1, sizeof *t);
     uint64_t at[TREE] = {0}, least;
@@ -437,7 +438,7 @@ static void tree__of_events_is_a_barrier(void)
     for (uint32_t i = 0; i < TREE; i++)
         for (uint64_t epoch = 1; epoch <= EPOCHS; epoch++)
             tree_arm(t, i, epoch);
-    do { /* whoever is released may come again */
+    do { /* a released process may arrive for the next barrier */
         uint32_t i = (uint32_t)(test_random(&t->w.random) % TREE);
 
         if (at[i] < EPOCHS && fabemu_event_count(&t->down[i]) == at[i]) {
@@ -480,8 +481,8 @@ struct passer {
     struct peers *w;
     uint32_t me;
     struct fabemu_event *event;
-    uint64_t key;  /* of the next one's word */
-    uint8_t *word; /* one's own: what the event says has been written */
+    uint64_t key;  /* of the next process's word */
+    uint8_t *word; /* the own word: the event says that it was written */
 };
 
 static void *run_passer(void *argument)
@@ -505,7 +506,9 @@ static void *run_passer(void *argument)
     return NULL;
 }
 
-/* Two processes that wait for events, asleep or not; who sees the count sees what was counted. */
+/*
+ * Two processes wait for events, asleep or awake; a process that sees the count also sees the data.
+ */
 static void event_wait__works_from_threads(void)
 {
     struct peers w;
@@ -542,14 +545,14 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(event__counts_completions_of_all_kinds),
         CASE(region__counts_what_peers_write),
-        CASE(armed__begin_when_their_count_is_reached),
-        CASE(armed__pass_a_token_round),
-        CASE(armed__chains_of_any_length_need_no_stack),
-        CASE(armed__may_be_of_a_group),
-        CASE(event__fails_with_what_it_counts),
-        CASE(event_close__cancels_what_is_armed),
-        CASE(event__is_of_one_adapter),
-        CASE(tree__of_events_is_a_barrier),
+        CASE(armed__start_when_their_count_is_reached),
+        CASE(armed__circulate_a_token),
+        CASE(armed__long_chains_do_not_recurse),
+        CASE(armed__may_be_group_operations),
+        CASE(event__fails_with_the_operations_it_counts),
+        CASE(event_close__cancels_armed_operations),
+        CASE(event__belongs_to_one_adapter),
+        CASE(events__form_a_barrier_tree),
         CASE(event_wait__works_from_threads),
         {0},
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_fabric_test.c - adapters on a real fabric with acknowledgments: all that they can do, over
- * cables that lose, double, delay and damage; and what becomes of it when a node is cut off.
+ * nic_fabric_test.c - adapters on a real fabric with acknowledgments: all operations, over cables
+ * that lose, duplicate, delay and corrupt, and the effects of a node that is cut off.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static void all_of_it(const struct cluster_config *set)
     cluster_close(&w);
 }
 
-static void adapters__do_all_they_can_over_good_cables(void)
+static void adapters__all_operations_over_good_cables(void)
 {
     static const struct cluster_config sets[] = {{.topo = "kary:4,1"},
                                                  {.topo = "kary:2,3"},
@@ -41,8 +41,8 @@ static void adapters__do_all_they_can_over_good_cables(void)
 }
 
 /*
- * What an adapter counts with its peers, its groups and itself begins at @first. Nothing was said
- * yet.
+ * Start the adapter's counters for its peers, its groups and itself at @first. Nothing has been
+ * sent yet.
  */
 static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
 {
@@ -61,10 +61,7 @@ static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
     fab->steps = fab->polls = fab->broken_count = first;
 }
 
-/*
- * Generations of the ids of all operations that are not under way, as many as there are places for
- * now.
- */
+/* Set the generation of all operation ids that are not in use. */
 static void ids_begin_at(struct fabemu *fab, uint32_t generation)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++)
@@ -81,7 +78,7 @@ static bool ids_wrapped(const struct fabemu *fab, uint32_t generation)
     return wrapped;
 }
 
-static void adapters__go_on_where_numbers_wrap(void)
+static void adapters__work_across_number_wrap(void)
 {
     static const struct cluster_config sets[] = {
         {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000, .set = "packet_bytes=1024"},
@@ -106,7 +103,7 @@ static void adapters__go_on_where_numbers_wrap(void)
                 ids_begin_at(w.fab[n], 0xffd);
         }
         cluster_broadcasts(&w);
-        for (uint32_t n = 0; n < w.nodes; n++) { /* all have wrapped */
+        for (uint32_t n = 0; n < w.nodes; n++) { /* all counters have wrapped */
             uint32_t next = (n + 1) % w.nodes;
             const struct nic_peer *to = nic_peer(w.fab[n], next), *from = nic_peer(w.fab[next], n);
 
@@ -124,7 +121,7 @@ static void adapters__go_on_where_numbers_wrap(void)
     }
 }
 
-static void adapters__do_all_they_can_over_bad_cables(void)
+static void adapters__all_operations_over_faulty_cables(void)
 {
     static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .bad = 10000, .set = "packet_bytes=1024"},
@@ -135,8 +132,8 @@ static void adapters__do_all_they_can_over_bad_cables(void)
         all_of_it(&sets[i]);
 }
 
-/* Processes are told of few segments ahead of the replies to them. */
-static void adapters__do_all_they_can_where_each_has_a_core(void)
+/* Processes are notified of few segments ahead of the replies to them. */
+static void adapters__all_operations_with_a_core_each(void)
 {
     static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .alone = true},
@@ -146,7 +143,7 @@ static void adapters__do_all_they_can_where_each_has_a_core(void)
     all_of_it(&sets[1]);
 }
 
-/* Rounds until a short message has come, whose reply goes back meanwhile. */
+/* Rounds until a short message has arrived, while its reply is still on the way back. */
 static uint32_t rounds_of_a_message(bool alone)
 {
     const struct cluster_config set = {.topo = "kary:4,1", .alone = alone};
@@ -169,12 +166,12 @@ static uint32_t rounds_of_a_message(bool alone)
     return rounds;
 }
 
-static void adapters__hear_before_the_reply_goes_where_each_has_a_core(void)
+static void adapters__are_notified_before_the_reply_with_a_core_each(void)
 {
     CU_ASSERT_TRUE(rounds_of_a_message(true) < rounds_of_a_message(false));
 }
 
-/* So many steps are made by @polls polls of node 0's adapter. */
+/* How many steps @polls polls of node 0's adapter make. */
 static uint32_t steps_of(struct cluster *w, uint32_t polls)
 {
     uint32_t before = w->fab[0]->steps;
@@ -185,10 +182,10 @@ static uint32_t steps_of(struct cluster *w, uint32_t polls)
 }
 
 /*
- * A poll steps for a segment that has come, and while something waits that no segment tells of;
- * else now and then, to look at the clock.
+ * A poll steps for an arrived segment, and while an operation waits that no segment will announce;
+ * otherwise only now and then, to check the clock.
  */
-static void polls__step_where_there_is_something_to_do(void)
+static void polls__step_only_when_needed(void)
 {
     const struct cluster_config set = {.topo = "kary:4,1", .members = 2};
     struct fabemu_dest dest = {.node = 0, .queue = 1};
@@ -213,14 +210,14 @@ static void polls__step_where_there_is_something_to_do(void)
         fixture_fabric_pass(w.fabric);
     }
     CU_ASSERT_TRUE(fabemu_progress(w.fab[0]) && recv.status == 0 && got == 7);
-    dest.node = 3; /* who is not there: it is asked again and again */
+    dest.node = 3; /* an absent node: hellos are repeated */
     fabemu_send(w.queue[0], &dest, &from, 1, &send[1]);
     CU_ASSERT_EQUAL(send[1].status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(steps_of(&w, 640), 640);
     cluster_close(&w);
 }
 
-static void adapters__do_all_they_can_with_threads(void)
+static void adapters__all_operations_with_threads(void)
 {
     static const struct cluster_config set = {.topo = "kary:4,1", .threads = true, .bad = 500};
 
@@ -229,8 +226,8 @@ static void adapters__do_all_they_can_with_threads(void)
 
 /* --- cut off ------------------------------------------------------------------------ */
 
-/* The faults that stand where @node's cable ends, at both ends. */
-static void cut_node(struct cluster *w, uint32_t node, bool cut)
+/* Set or clear faults at both ends of @node's cable. */
+static void set_node_cut(struct cluster *w, uint32_t node, bool cut)
 {
     uint32_t cable = fabric_cable_of(w->fabric, node, 0), lost = cut ? EMU_FAULT_UNIT : 0;
 
@@ -238,8 +235,8 @@ static void cut_node(struct cluster *w, uint32_t node, bool cut)
     fabric_faults(w->fabric, cable, true)->rates.lost = lost;
 }
 
-/* Node 0 sends to @far, whose cable is mended, until a message arrives. */
-static void meet_again(struct cluster *w, uint32_t far)
+/* Node 0 sends to @far, whose cable works again, until a message arrives. */
+static void reconnect(struct cluster *w, uint32_t far)
 {
     static uint8_t out[8], in[8]; /* short ones wait for no receive */
     struct fabemu_iov from = {.base = out, .bytes = 8}, into = {.base = in, .bytes = 8};
@@ -273,15 +270,15 @@ static void one_is_cut_off(const char *topo)
     uint32_t far = w.nodes - 1;
     fabemu_register(w.fab[far], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC,
                     &key);
-    cluster_messages(&w); /* they know each other */
-    cut_node(&w, far, true);
+    cluster_messages(&w); /* they are connected */
+    set_node_cut(&w, far, true);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t me = i ? far : 0, other = i ? 0 : far;
         struct fabemu_iov into = {.base = in[i], .bytes = CLUSTER_BYTES};
 
         dest.node = other;
         fabemu_recv(w.queue[me], other, 0, 0, &into, 1, &recv[i]);
-        if (!i) /* node far only waits: nothing of its own can fail */
+        if (!i) /* node far only waits: none of its own operations can fail */
             fabemu_send(w.queue[me], &dest, &iov, 1, &send[i]);
     }
     struct fabemu_atomic what = {.node = far, .key = key, .type = FABEMU_U64, .operand = &one};
@@ -292,7 +289,10 @@ static void one_is_cut_off(const char *topo)
     CU_ASSERT_TRUE(adapters_all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
                    get.status == -EHOSTUNREACH && add.status == -EHOSTUNREACH);
 
-    /* The others are not touched. What is posted now fails; when the cable is mended they meet. */
+    /*
+     * The other nodes are not affected. New operations fail; when the cable works again they
+     * reconnect.
+     */
     struct fabemu_iov into = {.base = in[3], .bytes = CLUSTER_BYTES};
     dest.node = 1;
     fabemu_recv(w.queue[1], 0, 5, 0, &into, 1, &fine[0]);
@@ -303,21 +303,18 @@ static void one_is_cut_off(const char *topo)
     memset(send, 0, sizeof send);
     fabemu_send(w.queue[0], &dest, &iov, 1, &send[0]);
     CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && send[0].status == -EHOSTUNREACH);
-    cut_node(&w, far, false);
-    meet_again(&w, far);
+    set_node_cut(&w, far, false);
+    reconnect(&w, far);
     cluster_close(&w);
 }
 
-static void node__that_is_cut_off_is_missed_and_meets_again(void)
+static void node__cut_off_fails_and_reconnects(void)
 {
     one_is_cut_off("kary:4,1");
     one_is_cut_off("kary:2,2");
 }
 
-/*
- * Write @count whole segments to @dst into the ring of @node, below all that an adapter knows of
- * peers.
- */
+/* Write @count full segments to @dst into the ring of @node, bypassing the adapter. */
 static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32_t count)
 {
     nic_lock(w->fab[node]);
@@ -332,12 +329,12 @@ static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32
 }
 
 /*
- * The packet that its predecessor's segments wait in is not for it: only the predecessor would be
- * told.
+ * Two processes' segments share no packet: a notice about a shared one would only go to the first
+ * process.
  */
 static void has_a_new_process(bool alone)
 {
-    /* more packets than channels, and one that has room for more */
+    /* more packets than channels, and a packet with space left */
     enum { FIRST = 4 * 40 + 1, SECOND = 2 };
     struct cluster w;
 
@@ -346,8 +343,8 @@ static void has_a_new_process(bool alone)
                                               .alone = alone});
     const struct engine *e = fabric_engine(w.fabric, 0);
     cluster_messages(&w);
-    cut_node(&w, 1, true);
-    /* All channels are taken until this test frees them. */
+    set_node_cut(&w, 1, true);
+    /* All channels stay in use until this test frees them. */
     emu_rto_init(&fabric_engine(w.fabric, 0)->rto, 10000 * ADAPTERS_HASTE_PS);
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
@@ -375,17 +372,16 @@ static void has_a_new_process(bool alone)
     cluster_close(&w);
 }
 
-static void node__that_has_a_new_process_reports_that_what_is_its_own(void)
+static void node__new_process_gets_its_own_notices(void)
 {
     has_a_new_process(false);
     has_a_new_process(true);
 }
 
 /*
- * To a node where nobody is the network brings hellos all the same: they are said again until one
- * comes.
+ * The network delivers no hello to a node without a process: they are repeated until one arrives.
  */
-static void node__that_attaches_late_is_met(void)
+static void node__attached_late_is_connected(void)
 {
     const struct cluster_config set = {.topo = "kary:4,1"};
     uint32_t v = 7, got = 0;
@@ -413,11 +409,8 @@ static void node__that_attaches_late_is_met(void)
     cluster_close(&w);
 }
 
-/*
- * All members learn of it while the cable is cut: those on either side, who sends and who only
- * waits.
- */
-static void group__breaks_where_a_member_is_cut_off(void)
+/* All members get the error while the cable is cut: on both sides, senders and waiters. */
+static void group__breaks_when_a_member_is_cut_off(void)
 {
     for (unsigned kind = 0; kind < 5; kind++) {
         const struct cluster_config set = {.topo = "kary:4,1", .set = "retry_limit=3"};
@@ -433,7 +426,7 @@ static void group__breaks_where_a_member_is_cut_off(void)
                                       &symmetric[n]);
         CU_ASSERT_TRUE_FATAL(cluster_finish(&w, symmetric, w.nodes) &&
                              adapters_all_are(symmetric, w.nodes, 0));
-        cut_node(&w, far, true);
+        set_node_cut(&w, far, true);
         for (uint32_t n = 0; n < w.nodes; n++) {
             if (kind == 0)
                 fabemu_allreduce(w.group[n], &v[n], &v[n], 1, FABEMU_SUM, FABEMU_U64, &req[n]);
@@ -451,18 +444,18 @@ static void group__breaks_where_a_member_is_cut_off(void)
         CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, w.nodes) &&
                              cluster_finish(&w, later, w.nodes));
         CU_ASSERT_TRUE(adapters_all_are(later, w.nodes, -EPIPE));
-        cut_node(&w, far, false);
-        cluster_messages(&w); /* pairs are not broken by a group */
+        set_node_cut(&w, far, false);
+        cluster_messages(&w); /* a broken group does not break pairs */
         cluster_close(&w);
     }
 }
 
 /* --- what waits --------------------------------------------------------------------- */
 
-#define WAITERS       700u /* more than an adapter has packets, and places for conditionals */
+#define WAITERS       700u /* more than an adapter has packets, and slots for conditionals */
 #define REACHED_UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
 
-/* Node @node posts that many, none of which can be true before others do something. */
+/* Node @node posts that many operations, none of which can complete before other nodes act. */
 static void post_waiters(struct cluster *w, uint32_t node, bool tests, struct fabemu_req *req)
 {
     memset(req, 0, WAITERS * sizeof *req);
@@ -487,10 +480,10 @@ static uint32_t count_pending(const struct fabemu_req *req)
 }
 
 /*
- * However many operations wait, those that they wait for go through: messages of the same process,
- * and its own words, which it sets last.
+ * However many operations wait, those that they depend on pass: messages of the same process, and
+ * its own words, which it sets last.
  */
-static void waiting__lets_pass_what_it_waits_for(void)
+static void waiting__does_not_block_its_dependencies(void)
 {
     static const char *const sets[] = {"barrier=conditional", "barrier=tree", "channels=1"};
     static struct fabemu_req req[CLUSTER_NODES][WAITERS];
@@ -526,7 +519,7 @@ static uint32_t asks_used(const struct cluster *w, uint32_t node)
 }
 
 /* Step until the adapter of @node has no conditional; false after 20 s. */
-static bool forgets(struct cluster *w, uint32_t node)
+static bool has_no_conditionals(struct cluster *w, uint32_t node)
 {
     uint64_t end = emu_now_ns() + UINT64_C(20000000000);
 
@@ -549,10 +542,10 @@ static bool bufs_are_held(struct cluster *w)
 }
 
 /*
- * Until-conditionals that rest, are due, or are asked: every buffer has a holder at any time. Every
- * other one is true of the own words, so that it is asked, and false of the others'.
+ * Until-conditionals in backoff, due, or in flight: every buffer has a holder at any time. Every
+ * other one is true for the node's own words, so that it is sent, and false for the other nodes'.
  */
-static void waiting__keeps_its_buffers_on_the_books(void)
+static void waiting__accounts_for_its_buffers(void)
 {
     static struct fabemu_req req[WAITERS];
     bool held = true;
@@ -579,8 +572,8 @@ static void waiting__keeps_its_buffers_on_the_books(void)
     cluster_close(&w);
 }
 
-/* What is aborted is taken back from the network, which has places for others again. */
-static void waiting__can_be_taken_back(void)
+/* An aborted operation is withdrawn from the network, which frees its slot for others. */
+static void waiting__can_be_aborted(void)
 {
     static struct fabemu_req req[WAITERS];
     struct cluster w;
@@ -597,14 +590,14 @@ static void waiting__can_be_taken_back(void)
             cluster_pump(&w);
         }
     CU_ASSERT_TRUE(adapters_all_are(req, WAITERS, -ECANCELED));
-    CU_ASSERT_TRUE(forgets(&w, 0));
+    CU_ASSERT_TRUE(has_no_conditionals(&w, 0));
     cluster_broadcasts(&w);
     cluster_close(&w);
 }
 
 /*
- * A process dies while all places of its adapter are taken by conditionals, and other members of
- * its group stay. Its successor hears nothing of them, has all the places, and a group of its own.
+ * A process dies while conditionals use all slots of its adapter, and the other members of its
+ * group stay. Its successor receives nothing of them and has all the slots, and a group of its own.
  */
 static void waiting__ends_with_its_process(void)
 {
@@ -618,12 +611,12 @@ static void waiting__ends_with_its_process(void)
         nic_close(w.fab[0]);
         fabric_detach(w.fabric, 0);
         cluster_attach(&w, 0);
-        CU_ASSERT_TRUE(forgets(&w, 0));
+        CU_ASSERT_TRUE(has_no_conditionals(&w, 0));
         cluster_messages(&w);
         CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 0);
         for (uint32_t n = 1; n < w.nodes; n++)
             fabemu_group_leave(w.group[n]);
-        for (uint32_t n = 1; n < w.nodes; n++) /* as the daemon does, when its process says so */
+        for (uint32_t n = 1; n < w.nodes; n++) /* as the daemon does when the process asks for it */
             fabric_group_leave(w.fabric, w.id, n);
         cluster_group(&w);
         cluster_broadcasts(&w);
@@ -632,8 +625,8 @@ static void waiting__ends_with_its_process(void)
     }
 }
 
-/* All processes see whether a node has a link in use. */
-static void node__without_a_link_is_named(void)
+/* All processes see whether a node has a working link. */
+static void node__without_a_link_is_reported(void)
 {
     struct cluster w;
     char why[96];
@@ -647,29 +640,29 @@ static void node__without_a_link_is_named(void)
             CU_ASSERT(linked || strcmp(why, "node 1 has no link in use") == 0);
         }
     }
-    cluster_messages(&w); /* and who is where has not changed */
+    cluster_messages(&w); /* and the processes at the nodes are the same */
     cluster_close(&w);
 }
 
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE_ALONE(adapters__do_all_they_can_over_good_cables),
-        CASE_ALONE(adapters__do_all_they_can_over_bad_cables),
-        CASE_ALONE(adapters__go_on_where_numbers_wrap),
-        CASE(adapters__do_all_they_can_where_each_has_a_core),
-        CASE(adapters__hear_before_the_reply_goes_where_each_has_a_core),
-        CASE(polls__step_where_there_is_something_to_do),
-        CASE(adapters__do_all_they_can_with_threads),
-        CASE(node__that_is_cut_off_is_missed_and_meets_again),
-        CASE(node__that_has_a_new_process_reports_that_what_is_its_own),
-        CASE(node__that_attaches_late_is_met),
-        CASE(group__breaks_where_a_member_is_cut_off),
-        CASE_ALONE(waiting__lets_pass_what_it_waits_for),
-        CASE_ALONE(waiting__keeps_its_buffers_on_the_books),
-        CASE(waiting__can_be_taken_back),
+        CASE_ALONE(adapters__all_operations_over_good_cables),
+        CASE_ALONE(adapters__all_operations_over_faulty_cables),
+        CASE_ALONE(adapters__work_across_number_wrap),
+        CASE(adapters__all_operations_with_a_core_each),
+        CASE(adapters__are_notified_before_the_reply_with_a_core_each),
+        CASE(polls__step_only_when_needed),
+        CASE(adapters__all_operations_with_threads),
+        CASE(node__cut_off_fails_and_reconnects),
+        CASE(node__new_process_gets_its_own_notices),
+        CASE(node__attached_late_is_connected),
+        CASE(group__breaks_when_a_member_is_cut_off),
+        CASE_ALONE(waiting__does_not_block_its_dependencies),
+        CASE_ALONE(waiting__accounts_for_its_buffers),
+        CASE(waiting__can_be_aborted),
         CASE(waiting__ends_with_its_process),
-        CASE(node__without_a_link_is_named),
+        CASE(node__without_a_link_is_reported),
         {0},
     };
 

@@ -2,7 +2,7 @@
 /*
  * nic_group_test.c - collectives: results, windows, tokens, early segments.
  *
- * One thread steps the adapters and a fake fabric that shuffles.
+ * One thread steps the adapters and a fake fabric that reorders.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -15,11 +15,11 @@
 #include "tests/fixtures/host/parts.h"
 #include "tests/fixtures/host/peers.h"
 
-/* A group as all its members see it. */
+/* A group as seen by all its members. */
 struct team {
     uint32_t count;
     uint32_t node[FAKE_NODES];
-    struct fabemu_group *group[FAKE_NODES]; /* by place */
+    struct fabemu_group *group[FAKE_NODES]; /* by member index */
 };
 
 static void open_shuffled(struct peers *w, uint32_t nodes, uint64_t more)
@@ -49,7 +49,7 @@ static void team_close(struct team *t)
         fabemu_group_leave(t->group[i]);
 }
 
-/* All of it arrived, nothing was dropped, no combine state was wanted twice. */
+/* Everything arrived, nothing was dropped, and no combine state was requested twice. */
 static void close_clean(struct peers *w, uint32_t nodes)
 {
     CU_ASSERT_EQUAL(fake_conflicts(w->fake), 0);
@@ -60,11 +60,11 @@ static void close_clean(struct peers *w, uint32_t nodes)
 
 /* --- random programs of collectives ------------------------------------------------- */
 
-/* What one collective was, at every member, and how to tell that it was right. */
+/* One collective at every member, and the expected result. */
 struct act {
     uint8_t kind; /* enum emu_kind */
     bool in_place;
-    uint32_t root; /* place */
+    uint32_t root; /* member index */
     uint64_t seed;
     size_t count; /* elements of 8 bytes; broadcasts: bytes */
     uint8_t *buf[FAKE_NODES];
@@ -190,7 +190,7 @@ static void program_run(struct peers *w, struct team *t, uint32_t teams, uint32_
     free(act);
 }
 
-/* Groups have narrow windows and wide ones: what holds for one holds for the other. */
+/* Every case runs with narrow and with wide windows. */
 static const uint32_t windows[] = {0, EMU_GROUP_WIDE};
 #define WINDOWS (sizeof windows / sizeof windows[0])
 
@@ -256,8 +256,8 @@ static void collectives__of_two_fill_many_windows(void)
         vectors_of_two(windows[i]);
 }
 
-/* What was given up of one's contribution breaks the group, as in any other. */
-static void collectives__of_two_that_are_cut_break(void)
+/* A dropped contribution breaks the group, as in larger groups. */
+static void collectives__of_two_break_when_cut(void)
 {
     struct fabemu_req req = {0};
     struct peers w;
@@ -278,14 +278,14 @@ static void collectives__of_two_groups_interleave(void)
 
     open_shuffled(&w, 6, 99);
     team_open(&w, &t[0], 1, 0, 4);
-    team_open(&w, &t[1], EMU_GROUP_WIDE | 257, 2, 4); /* the same bucket */
+    team_open(&w, &t[1], EMU_GROUP_WIDE | 257, 2, 4); /* the same hash bucket */
     program_run(&w, t, 2, 200);
     team_close(&t[0]);
     team_close(&t[1]);
     close_clean(&w, 6);
 }
 
-/* Windows turn over many times, and the numbers on the wire wrap. */
+/* Windows advance many times, and the numbers on the wire wrap. */
 static void long_vectors_and_many_operations(uint32_t window)
 {
     enum { COUNT = 100000, MANY = 5000 };
@@ -349,7 +349,7 @@ static void join_late(uint32_t id)
     memset(buf[2], 0, sizeof buf[2]);
     for (uint32_t i = 0; i < 3; i++) {
         if (i == 2)
-            fake_quiet(w.fake); /* two are far ahead */
+            fake_quiet(w.fake); /* two members are far ahead */
         join(&w, &t, i, id);
         fabemu_broadcast(t.group[i], buf[i], sizeof buf[i], 0, &broadcast[i]);
         fabemu_reduce(t.group[i], &v[i], i == 2 ? &sum : NULL, 1, FABEMU_SUM, FABEMU_I32, 2,
@@ -365,15 +365,15 @@ static void join_late(uint32_t id)
     close_clean(&w, 3);
 }
 
-static void join__finds_what_came_before(void)
+static void join__finds_early_segments(void)
 {
     for (uint32_t i = 0; i < WINDOWS; i++)
         join_late(windows[i] | 40);
 }
 
 /*
- * Who waits for nobody runs ahead by a window, and no further: two half windows, each with its
- * token.
+ * A member that depends on nobody runs ahead by one window and no further: two half windows, each
+ * with its token.
  */
 static void broadcast__runs_ahead_by_a_window(void)
 {
@@ -414,11 +414,8 @@ static void early__groups_are_bounded(void)
     fake_close(w.fake);
 }
 
-/*
- * What came for a group that nobody can join any more is forgotten, and what is late for it stays
- * out.
- */
-static void over__forgets_a_group_that_was_not_joined(void)
+/* Segments for a group that can no longer be joined are discarded, and late ones are refused. */
+static void ended__discards_segments_of_an_unjoined_group(void)
 {
     struct peers w;
     struct team t;
@@ -461,8 +458,8 @@ static void over__forgets_a_group_that_was_not_joined(void)
     fake_close(w.fake);
 }
 
-/* What each of these leaves in a request: whatever has broken the group, a node is named. */
-static void over__names_a_node(void)
+/* The error recorded in a request names a node, whatever broke the group. */
+static void ended__names_a_node(void)
 {
     const uint32_t any = FABEMU_ANY_NODE;
     const struct {
@@ -539,10 +536,10 @@ static void group__of_one_needs_no_network(void)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) /* their allocators end the process */
+    !defined(__SANITIZE_THREAD__) /* their allocators abort the process */
 /*
- * No memory is left while groups are joined: one of them is refused and leaves nothing behind,
- * those before it work, and it can be joined when there is memory again.
+ * Memory runs out while groups are joined: one join is refused without leaving anything behind,
+ * earlier groups work, and the join succeeds when memory is available again.
  */
 static void join__without_memory_is_refused(void)
 {
@@ -557,7 +554,7 @@ static void join__without_memory_is_refused(void)
     open_shuffled(&w, 1, 0);
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_AS, &usual), 0);
     none = usual;
-    none.rlim_cur = 0; /* nothing beyond what the process has already */
+    none.rlim_cur = 0; /* no more than the process has already */
     malloc_trim(0);
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &none), 0);
     while (made < MOST &&
@@ -604,11 +601,8 @@ static void member_died__ends_all_with_epipe(void)
     fake_close(w.fake);
 }
 
-/*
- * Invented, repeated and contradictory segments of a group are counted; the members' own still
- * work.
- */
-static void drops_what_is_not_of_the_stream(uint32_t id)
+/* Forged, repeated and contradictory segments of a group are counted; valid ones still work. */
+static void drop_foreign_segments(uint32_t id)
 {
     struct peers w;
     struct team t;
@@ -629,12 +623,12 @@ static void drops_what_is_not_of_the_stream(uint32_t id)
 
             if (r % 3 == 0)
                 seg.hdr.seq = i + (uint32_t)(r >> 40) % 300 - 20;
-            if (r % 7 == 0) { /* a token from nowhere, or too early */
+            if (r % 7 == 0) { /* a forged token, or one that is too early */
                 seg.hdr.kind = EMU_BARRIER;
                 seg.hdr.seq |= emu_window(id) / 2 - 1;
             }
             if (seg.hdr.seq == i + i / (emu_window(id) / 2 - 1))
-                continue; /* the one that is expected */
+                continue; /* this one is expected */
             while (!fake_inject(w.fake, 0, &seg))
                 fabemu_progress(w.fab[0]);
         }
@@ -648,13 +642,13 @@ static void drops_what_is_not_of_the_stream(uint32_t id)
     fake_close(w.fake);
 }
 
-static void receive__drops_what_is_not_of_the_stream(void)
+static void receive__drops_foreign_segments(void)
 {
     for (uint32_t i = 0; i < WINDOWS; i++)
-        drops_what_is_not_of_the_stream(windows[i] | 1);
+        drop_foreign_segments(windows[i] | 1);
 }
 
-/* A result cannot come before our contribution has left; and two results not at all. */
+/* A result cannot arrive before our contribution has left, and only one result is accepted. */
 static void receive__drops_a_result_before_its_contribution(void)
 {
     struct peers w;
@@ -688,8 +682,8 @@ static void receive__drops_a_result_before_its_contribution(void)
     fake_close(w.fake);
 }
 
-/* Members who do not agree on what they do all learn of it. */
-static void collectives__that_differ_end_with_eproto(void)
+/* Members with different operations all get an error. */
+static void collectives__mismatch_ends_with_eproto(void)
 {
     struct peers w;
     struct team t;
@@ -707,7 +701,7 @@ static void collectives__that_differ_end_with_eproto(void)
     close_clean(&w, 2);
 }
 
-/* What was on its way when a group broke is not the next owner's of its id. */
+/* Segments in flight when a group broke do not reach the next group with the same id. */
 static void leave__keeps_late_segments_from_the_next(void)
 {
     struct peers w;
@@ -726,7 +720,7 @@ static void leave__keeps_late_segments_from_the_next(void)
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fake_quiet(w.fake);
     nic_lock(w.fab[0]);
-    nic_group_broken(w.fab[0], 1, 0); /* told twice */
+    nic_group_broken(w.fab[0], 1, 0); /* reported twice */
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(w.fab[0]->counts.late, 1);
     CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
@@ -746,23 +740,23 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(collectives__are_right_for_any_size_of_group),
         CASE(collectives__of_two_fill_many_windows),
-        CASE(collectives__of_two_that_are_cut_break),
+        CASE(collectives__of_two_break_when_cut),
         CASE(collectives__of_two_groups_interleave),
         CASE(allreduce__long_vectors_and_many_operations),
-        CASE(join__finds_what_came_before),
+        CASE(join__finds_early_segments),
         CASE(broadcast__runs_ahead_by_a_window),
         CASE(early__groups_are_bounded),
-        CASE(over__forgets_a_group_that_was_not_joined),
-        CASE(over__names_a_node),
+        CASE(ended__discards_segments_of_an_unjoined_group),
+        CASE(ended__names_a_node),
         CASE(barrier__waits_for_everybody),
         CASE(group__of_one_needs_no_network),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         CASE(join__without_memory_is_refused),
 #endif
         CASE(member_died__ends_all_with_epipe),
-        CASE(receive__drops_what_is_not_of_the_stream),
+        CASE(receive__drops_foreign_segments),
         CASE(receive__drops_a_result_before_its_contribution),
-        CASE(collectives__that_differ_end_with_eproto),
+        CASE(collectives__mismatch_ends_with_eproto),
         CASE(leave__keeps_late_segments_from_the_next),
         {0},
     };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_leave_test.c - processes leave in good order: what had completed is there, those who stay
- * know, and their next operation is with who comes next.
+ * nic_leave_test.c - orderly disconnects: completed operations are delivered, the remaining
+ * processes are notified, and their next operation reaches the successor.
  *
- * One thread steps the adapters and a fake fabric in turn, except where said.
+ * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 
 #define LONG 100000u
 
-#define PATIENCE_NS UINT64_C(20000000000) /* for what takes milliseconds: a question is repeated */
+#define PATIENCE_NS UINT64_C(20000000000) /* a repeated query takes milliseconds */
 
-/* The leaver's part of a round of @w. Returns true: all is said and done. */
+/* The leaving process's part of a round. Returns true when it has finished. */
 static bool leave_step(struct peers *w, uint32_t node)
 {
     bool done;
@@ -33,7 +33,7 @@ static void leave_begin(struct peers *w, uint32_t node)
     nic_unlock(w->fab[node]);
 }
 
-/* Pump until @node has taken its leave of all. False: it does not get there. */
+/* Pump until @node has disconnected from all. Returns false if it does not get there. */
 static bool leave(struct peers *w, uint32_t node)
 {
     uint64_t end = emu_now_ns() + PATIENCE_NS;
@@ -74,7 +74,7 @@ static void meet(struct peers *w, uint32_t a, uint32_t b)
     fake_quiet(w->fake);
 }
 
-/* The first of them went to who had left, and nobody said so. */
+/* The first message went to a process that had left without a notification. */
 static void leave__next_messages_go_to_the_successor(void)
 {
     for (unsigned kind = 0; kind < 4; kind++) {
@@ -98,7 +98,7 @@ static void leave__next_messages_go_to_the_successor(void)
     }
 }
 
-static void leave__nobody_after_is_unreachable(void)
+static void leave__without_a_successor_is_unreachable(void)
 {
     struct peers w;
     struct fabemu_req req[2];
@@ -120,8 +120,8 @@ static void leave__nobody_after_is_unreachable(void)
     peers_close(&w);
 }
 
-/* All kinds of messages that had completed: the fabric has none of their segments yet. */
-static void leave__waits_for_what_had_completed(void)
+/* Messages of all kinds that completed: the fabric has none of their segments yet. */
+static void leave__waits_for_completed_messages(void)
 {
     static uint8_t out[LONG], in[3][LONG];
     static const uint32_t bytes[3] = {100, 8000, LONG};
@@ -138,10 +138,10 @@ static void leave__waits_for_what_had_completed(void)
             peers_recv(&w, 1, 0, i, 0, in[i], LONG, &recv[i]);
             peers_send(&w, 0, 1, i, out, bytes[i], &send[i]);
         }
-        pump_until_over(&w, &send[2], 1); /* its data may still be on its way */
+        pump_until_over(&w, &send[2], 1); /* its data may still be in flight */
         CU_ASSERT_TRUE_FATAL(leave(&w, 0));
         fake_detach(w.fake, 0);
-        for (uint32_t i = 0; i < 3; i++) { /* all of it is there */
+        for (uint32_t i = 0; i < 3; i++) { /* all data arrived */
             CU_ASSERT_TRUE(send[i].status == 0 && recv[i].status == 0);
             CU_ASSERT_TRUE(recv[i].bytes == bytes[i] && bytes_filled(in[i], bytes[i], 5));
         }
@@ -149,8 +149,11 @@ static void leave__waits_for_what_had_completed(void)
     }
 }
 
-/* What others say until they hear of it is taken; what they begin then is not for it. */
-static void leave__takes_what_was_said_to_it(void)
+/*
+ * Messages that were sent before the notification are received; operations started after it are not
+ * for the old process.
+ */
+static void leave__receives_earlier_messages(void)
 {
     for (unsigned kind = 0; kind < 4; kind++) {
         struct peers w;
@@ -169,7 +172,7 @@ static void leave__takes_what_was_said_to_it(void)
         CU_ASSERT_TRUE(fake_finish(w.fake, send, 40));
         for (uint32_t i = 0; i < 40; i++)
             CU_ASSERT_EQUAL(send[i].status, 0);
-        peers_send(&w, 0, 1, 7, &v, 4, &later); /* it is still there, and says no more */
+        peers_send(&w, 0, 1, 7, &v, 4, &later); /* it is still attached, but sends nothing more */
         fake_quiet(w.fake);
         CU_ASSERT_EQUAL(later.status, FABEMU_PENDING);
         fake_detach(w.fake, 1);
@@ -180,8 +183,8 @@ static void leave__takes_what_was_said_to_it(void)
     }
 }
 
-/* Why @req has failed is that the process of node 1 has left. */
-static void says_it_has_left(const struct peers *w, const struct fabemu_req *req)
+/* Check that @req failed because the process of node 1 has left. */
+static void check_reason_left(const struct peers *w, const struct fabemu_req *req)
 {
     char why[96];
 
@@ -189,8 +192,8 @@ static void says_it_has_left(const struct peers *w, const struct fabemu_req *req
     CU_ASSERT_PTR_NOT_NULL(strstr(why, "process of node 1 has left"));
 }
 
-/* What is under way with it ends, on both sides; messages that it had offered only, too. */
-static void leave__ends_what_is_under_way(void)
+/* Operations in progress with it end on both sides, messages that were only offered included. */
+static void leave__ends_operations_in_progress(void)
 {
     static uint8_t out[LONG], in[LONG], memory[LONG];
     struct peers w;
@@ -207,20 +210,20 @@ static void leave__ends_what_is_under_way(void)
     fake_quiet(w.fake);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     CU_ASSERT_TRUE(req[0].status == -EHOSTUNREACH && req[1].status == -EHOSTUNREACH);
-    says_it_has_left(&w, &req[0]); /* its seat is still taken: it has said goodbye */
-    says_it_has_left(&w, &req[1]);
+    check_reason_left(&w, &req[0]); /* it is still attached: it has disconnected */
+    check_reason_left(&w, &req[1]);
     CU_ASSERT_EQUAL(req[2].status, FABEMU_PENDING);
     peers_recv(&w, 0, FABEMU_ANY_NODE, 4, 0, in, LONG, &req[3]);
     fake_detach(w.fake, 1);
     CU_ASSERT_EQUAL(offer.status, -ECANCELED);
-    CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING); /* the offer is gone with it */
+    CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING); /* its offer has disappeared as well */
     fabemu_cancel(w.queue[0], &req[2]);
     fabemu_cancel(w.queue[0], &req[3]);
     peers_close(&w);
 }
 
-/* What its predecessor offered, which died, keeps its place: nothing is received instead of it. */
-static void leave__takes_no_lost_ones_place(void)
+/* The offer of a predecessor that died keeps its position: nothing is received in its place. */
+static void leave__keeps_the_position_of_lost_messages(void)
 {
     static uint8_t out[LONG], in[LONG];
     struct fabemu_req offer, recv;
@@ -273,8 +276,8 @@ static void leave__all_at_once(void)
     }
 }
 
-/* One of the nodes that are left is about to leave, or takes a step, or is gone. */
-static bool crowd_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *random)
+/* One remaining node starts to leave, makes a step, or exits. */
+static bool leaver_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *random)
 {
     if (!*leaving) {
         *leaving = test_draw(random, 0, 9) == 0;
@@ -285,7 +288,7 @@ static bool crowd_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *
     }
     fabemu_progress(w->fab[node]);
     if (test_draw(random, 0, 3) == 0)
-        w->fab[node]->disconnect_ns = 0; /* time passes: it asks again */
+        w->fab[node]->disconnect_ns = 0; /* time passes: it queries again */
     if (!leave_step(w, node))
         return false;
     fake_detach(w->fake, node);
@@ -294,11 +297,11 @@ static bool crowd_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *
 }
 
 /*
- * All leave, each when it likes, however slow the others and the fabric are: nothing that they say
- * to each other, not even a question that was answered before, finds nobody there. The bound of
- * that is off: it is of the clock, and this program may not run for as long as it is.
+ * All leave at random times, however slow the others and the fabric are: no segment between them,
+ * not even a query that was answered before, finds its target absent. The time limit is off, since
+ * this program may be off the core for any time.
  */
-static void leave__says_nothing_to_who_has_left(void)
+static void leave__sends_nothing_to_absent_processes(void)
 {
     uint64_t random = test_seed();
 
@@ -323,7 +326,7 @@ static void leave__says_nothing_to_who_has_left(void)
             if (node == 4)
                 fake_step(w.fake);
             else if (w.fab[node])
-                left -= crowd_step(&w, node, &leaving[node], &random);
+                left -= leaver_step(&w, node, &leaving[node], &random);
         }
         while (fake_step(w.fake))
             ;
@@ -334,8 +337,8 @@ static void leave__says_nothing_to_who_has_left(void)
 }
 
 /*
- * The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all
- * else.
+ * The answer of @from to @node's query @number, with the count @sent of its requests, overtakes all
+ * other segments.
  */
 static void answer_disconnect(struct peers *w, uint32_t from, uint32_t node, uint16_t number,
                               uint32_t sent)
@@ -354,7 +357,7 @@ static void answer_disconnect(struct peers *w, uint32_t from, uint32_t node, uin
     fabemu_progress(w->fab[node]);
 }
 
-static void leave__takes_what_the_answer_overtook(void)
+static void leave__receives_segments_overtaken_by_the_answer(void)
 {
     struct peers w;
     uint32_t v = 3;
@@ -363,21 +366,21 @@ static void leave__takes_what_the_answer_overtook(void)
     meet(&w, 0, 1);
     leave_begin(&w, 1);
     leave_step(&w, 1);
-    fake_step(w.fake); /* the question lies in the ring of node 0 */
+    fake_step(w.fake); /* the query is in the ring of node 0 */
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
     peers_inject(&w, 0, 1, 1, &v, 4);
     answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
     CU_ASSERT_FALSE(leave_step(&w, 1));
-    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 1); /* says that it lacks something */
+    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 1); /* the answer reports a missing segment */
     fake_step(w.fake);
     fabemu_progress(w.fab[1]);
     CU_ASSERT_TRUE(leave_step(&w, 1));
     peers_close(&w);
 }
 
-/* The word that the other has all of a long message: the send does not fail that has arrived. */
-static void leave__takes_the_word_that_the_answer_overtook(void)
+/* The confirmation that the peer has all of a long message: that send does not fail. */
+static void leave__receives_confirmations_overtaken_by_the_answer(void)
 {
     static uint8_t out[9000], in[9000];
     struct fabemu_req send, recv;
@@ -395,7 +398,7 @@ static void leave__takes_the_word_that_the_answer_overtook(void)
     }
     leave_begin(&w, 1);
     leave_step(&w, 1);
-    fake_step(w.fake); /* data and question lie in the ring of node 0 */
+    fake_step(w.fake); /* data and query are in the ring of node 0 */
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
     answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
@@ -407,8 +410,8 @@ static void leave__takes_the_word_that_the_answer_overtook(void)
     peers_close(&w);
 }
 
-/* It has asked twice; the first answer says all that it needs, and the second would find nobody. */
-static void leave__takes_the_answer_to_its_last_question(void)
+/* It has queried twice. The first answer suffices, but the second must not find it absent. */
+static void leave__receives_the_answer_to_its_last_query(void)
 {
     struct peers w;
     uint32_t sent;
@@ -418,7 +421,7 @@ static void leave__takes_the_answer_to_its_last_question(void)
     sent = w.fab[0]->peers[1].tx_seq;
     leave_begin(&w, 1);
     for (uint32_t i = 0; i < 2; i++) {
-        w.fab[1]->disconnect_ns = 0; /* it is time */
+        w.fab[1]->disconnect_ns = 0; /* the repetition is due */
         leave_step(&w, 1);
     }
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].queries_sent, 2);
@@ -427,15 +430,15 @@ static void leave__takes_the_answer_to_its_last_question(void)
     answer_disconnect(&w, 0, 1, 1, sent);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
     CU_ASSERT_FALSE(leave_step(&w, 1));
-    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
+    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is missing: no warning */
     answer_disconnect(&w, 0, 1, 2, sent);
     fake_step(w.fake);
     CU_ASSERT_TRUE(leave_step(&w, 1));
     peers_close(&w);
 }
 
-/* The same, and no way leads there any more: nothing more is waited for. */
-static void leave__does_not_wait_where_nothing_can_come(void)
+/* The same without any route to it: it waits no longer. */
+static void leave__does_not_wait_without_a_route(void)
 {
     for (unsigned why = 0; why < 3; why++) {
         struct peers w;
@@ -452,7 +455,7 @@ static void leave__does_not_wait_where_nothing_can_come(void)
         fake_step(w.fake);
         answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
         leave_step(&w, 1);
-        fake_step(w.fake); /* all that it says is in the fabric */
+        fake_step(w.fake); /* all its segments are in the fabric */
         CU_ASSERT_FALSE(leave_step(&w, 1));
         if (why)
             w.fab[1]->hostif.shared->incarnations[why - 1] |= EMU_INCARNATION_NO_LINK;
@@ -463,8 +466,8 @@ static void leave__does_not_wait_where_nothing_can_come(void)
     }
 }
 
-/* A word of one that left before is overtaken by its successor's question. */
-static void leave__counts_no_words_of_the_one_before(void)
+/* A segment of a predecessor is overtaken by its successor's query. */
+static void leave__ignores_segments_of_a_predecessor(void)
 {
     struct nic_wire_disconnect bye = {.head = {.what = NIC_DISCONNECT},
                                       .queries_sent = 9,
@@ -496,10 +499,10 @@ static void leave__counts_no_words_of_the_one_before(void)
     peers_close(&w);
 }
 
-#define WATCH_NS   UINT64_C(50000000) /* after so long one looks after another, */
+#define WATCH_NS   UINT64_C(50000000) /* after this time a process checks on its peer, */
 #define STOPPED_NS (3 * WATCH_NS)
 
-/* Node 0 is stopped for so long; others go on to fill its ring, and node 1 leaves. */
+/* Stop node 0 for so long that the others fill its ring, and node 1 leaves. */
 static void stand_still(struct peers *w)
 {
     uint64_t end = emu_now_ns() + STOPPED_NS;
@@ -519,8 +522,8 @@ static void stand_still(struct peers *w)
     CU_ASSERT_FALSE(done);
 }
 
-/* All that has completed is there, however long it takes the other to take it. */
-static void leave__waits_for_one_that_stands_still(void)
+/* All completed messages arrive, however long the peer takes to receive them. */
+static void leave__waits_for_a_stopped_process(void)
 {
     enum { MANY = 200, FLOOD = 3 * NIC_ORDER_WINDOW };
     static struct fabemu_req send[MANY], recv[MANY], flood[2][FLOOD];
@@ -557,8 +560,11 @@ static void leave__waits_for_one_that_stands_still(void)
     }
 }
 
-/* It holds as many messages as it may for a queue that nobody opens, and the senders stand. */
-static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
+/*
+ * The process holds as many messages as it may for a queue that nobody opens, and the senders are
+ * blocked.
+ */
+static void leave__ignores_a_queue_that_is_never_opened(void)
 {
     enum { MANY = NIC_PARKED_MAX / 2 + 1500 };
     static struct fabemu_req send[2][MANY];
@@ -585,20 +591,20 @@ static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
         CU_ASSERT_EQUAL(w.fab[2]->parked, NIC_PARKED_MAX);
         CU_ASSERT_TRUE(w.fab[2]->peers[0].earlies || w.fab[2]->peers[1].earlies);
         CU_ASSERT_TRUE_FATAL(leave(&w, 2));
-        CU_ASSERT_EQUAL(nic_leave(w.fab[2], 1), 0); /* says nothing */
+        CU_ASSERT_EQUAL(nic_leave(w.fab[2], 1), 0); /* no warning */
         for (uint32_t n = 0; n < 2; n++)
             for (uint32_t i = 0; i < MANY; i++) {
                 CU_ASSERT_TRUE(send[n][i].status == 0 || send[n][i].status == -EHOSTUNREACH);
                 failed += send[n][i].status != 0;
             }
-        CU_ASSERT_TRUE(failed >= 2 * MANY / 4); /* the long ones: nobody has fetched them */
+        CU_ASSERT_TRUE(failed >= 2 * MANY / 4); /* the long ones were not fetched */
         CU_ASSERT_EQUAL(w.fab[2]->counts.refused, 0);
         peers_close(&w);
     }
 }
 
-/* Who does not answer is named, and not waited for much longer than promised. */
-static void leave__says_whom_it_did_not_hear(void)
+/* A process that does not answer is named, and not waited for much longer than the bound. */
+static void leave__names_silent_processes(void)
 {
     struct peers w;
     uint32_t v = 3;
@@ -606,8 +612,9 @@ static void leave__says_whom_it_did_not_hear(void)
     peers_open(&w, 3, false);
     meet(&w, 0, 1);
     meet(&w, 0, 2);
-    peers_inject(&w, 0, 1, 1, &v, 4);                 /* nobody steps: it stays in the ring */
-    CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* the other one confirmed all, as it spoke */
+    /* nobody steps it: the message stays in the ring */
+    peers_inject(&w, 0, 1, 1, &v, 4);
+    CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* its peer has confirmed everything */
     CU_ASSERT_TRUE(leave(&w, 0));
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 0);
     peers_close(&w);
@@ -616,11 +623,11 @@ static void leave__says_whom_it_did_not_hear(void)
 #define FAREWELL_NS UINT64_C(100000000)
 
 /*
- * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything:
- * it is waited for as long as an answer alone is worth, which is a second where nobody says
- * otherwise, not as long as one that has not confirmed, for ever here, and nobody is warned of it.
+ * A stopped process that has confirmed everything cannot miss anything. It is waited for only as
+ * long as an answer alone is worth, by default one second, and no warning is printed. A process
+ * that has not confirmed is waited for without limit here.
  */
-static void leave__waits_a_moment_for_who_lacks_nothing(void)
+static void leave__waits_briefly_for_a_process_that_misses_nothing(void)
 {
     for (unsigned sent = 0; sent < 2; sent++) {
         struct peers w;
@@ -631,7 +638,7 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
         if (sent)
             peers_inject(&w, 0, 1, 1, &v, 4);
         fake_quiet(w.fake);
-        peers_inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
+        peers_inject(&w, 1, 0, 1, &v, 4); /* confirms all it received */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
         CU_ASSERT_EQUAL(w.fab[0]->farewell_limit_ns, UINT64_C(1000000000));
@@ -640,16 +647,17 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
         fake_start(w.fake);
         CU_ASSERT_EQUAL(nic_leave(w.fab[0], UINT64_MAX), 0); /* nobody steps the other */
         fake_stop(w.fake);
-        /* it may have had something to say */
+        /* it may have had something to send */
         CU_ASSERT_TRUE(emu_now_ns() - before >= FAREWELL_NS);
         peers_close(&w);
     }
 }
 
 /*
- * The same with other bounds: short, and none, and then it is the bound of all leaving that ends.
+ * The same with other bounds: a short one; and none, where the bound of the whole disconnect
+ * applies.
  */
-static void leave__waits_as_long_as_the_bounds_say(void)
+static void leave__respects_its_bounds(void)
 {
     for (unsigned off = 0; off < 2; off++) {
         struct peers w;
@@ -675,10 +683,10 @@ static void leave__waits_as_long_as_the_bounds_say(void)
 }
 
 /*
- * It has answered that it has all, and what it had sent itself is known to be on its way: that is
- * waited for.
+ * The peer answered that it has everything, and its own earlier segments are known to be in flight:
+ * these are waited for.
  */
-static void leave__waits_for_what_was_said_to_it_before(void)
+static void leave__waits_for_segments_in_flight(void)
 {
     struct peers w;
     struct nic_peer *peer;
@@ -690,9 +698,9 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     peer = nic_peer(w.fab[0], 1);
     CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
     leave_begin(&w, 0);
-    w.fab[0]->disconnect_ns = UINT64_MAX; /* the question is asked and answered */
+    w.fab[0]->disconnect_ns = UINT64_MAX; /* the query is sent and answered */
     w.fab[0]->disconnect_began_ns = emu_now_ns() - PATIENCE_NS;
-    CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
+    CU_ASSERT_TRUE(leave_step(&w, 0)); /* a process that has not answered yet will not */
     peer->answered_disconnect = true;
     peer->last = peer->rx_next + 1;
     CU_ASSERT_FALSE(leave_step(&w, 0));
@@ -701,8 +709,8 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     peers_close(&w);
 }
 
-/* A question may overtake the hello that it is the end of: it is too late to meet then. */
-static void leave__before_the_other_has_met_it(void)
+/* A query may overtake the hello of its own process: it is too late to connect then. */
+static void leave__before_the_peer_has_connected(void)
 {
     struct peers w;
     struct nic_peer *peer;
@@ -724,13 +732,13 @@ static void leave__before_the_other_has_met_it(void)
     CU_ASSERT_EQUAL(peer->first, w.fab[1]->incarnation + 1);
     pump_until_over(&w, &req, 1);
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
-    CU_ASSERT_EQUAL(peer->incarnation, 0); /* its hello came, too */
+    CU_ASSERT_EQUAL(peer->incarnation, 0); /* its hello arrived, too */
     peers_close(&w);
 }
 
 /* --- names -------------------------------------------------------------------------- */
 
-static void incarnation__names_a_process_and_no_other(void)
+static void incarnation__identifies_one_process(void)
 {
     static uint64_t word;
     struct peers w;
@@ -773,8 +781,11 @@ static void incarnation__names_a_process_and_no_other(void)
     peers_close(&w);
 }
 
-/* What begins is not hit by the end of the one before, which it is the first to see. */
-static void incarnation__first_operation_after_a_death_goes_on(void)
+/*
+ * A new operation does not fail because of its predecessor's death, even if it is the first to
+ * detect it.
+ */
+static void incarnation__first_operation_after_a_death_continues(void)
 {
     static uint64_t word;
     struct peers w;
@@ -796,8 +807,8 @@ static void incarnation__first_operation_after_a_death_goes_on(void)
     peers_close(&w);
 }
 
-/* Receives for the next one are posted before the death of this one is told, and stay. */
-static void incarnation__named_receive_is_not_hit_by_an_older_death(void)
+/* Receives for the successor are posted before the death is reported, and stay. */
+static void incarnation__named_receive_survives_an_older_death(void)
 {
     struct peers w;
     struct fabemu_req req = {0}, any;
@@ -806,7 +817,7 @@ static void incarnation__named_receive_is_not_hit_by_an_older_death(void)
 
     peers_open(&w, 2, false);
     meet(&w, 0, 1);
-    peers_recv(&w, 0, 1, 5, 0, &other, 4, &any); /* with the first */
+    peers_recv(&w, 0, 1, 5, 0, &other, 4, &any); /* matches the first one */
     fake_detach(w.fake, 1);
     come(&w, 1);
     iov = (struct fabemu_iov){.base = &got, .bytes = 4};
@@ -823,8 +834,11 @@ static void incarnation__named_receive_is_not_hit_by_an_older_death(void)
     peers_close(&w);
 }
 
-/* A message that has come is received whoever is there by then; a name asks for its sender's. */
-static void incarnation__of_who_sent_stays_with_the_message(void)
+/*
+ * A message that arrived is received whichever process is there now; a named receive selects by
+ * sender.
+ */
+static void incarnation__of_the_sender_stays_with_the_message(void)
 {
     struct peers w;
     struct fabemu_req req = {0};
@@ -855,10 +869,7 @@ static void incarnation__of_who_sent_stays_with_the_message(void)
     peers_close(&w);
 }
 
-/*
- * The process that was asked is gone while the request is on its way: not even a full target passes
- * it on.
- */
+/* The target process is gone while the request is in flight: not even a full target forwards it. */
 static void incarnation__transfer_does_not_pass_to_the_successor(void)
 {
     static uint8_t memory[5000], mine[5000];
@@ -874,7 +885,7 @@ static void incarnation__transfer_does_not_pass_to_the_successor(void)
     fabemu_put(w.fab[0], 1, key, 0, mine, 5000, &req[1]);
     fake_step(w.fake);
     fabemu_progress(w.fab[1]);
-    fake_step(w.fake); /* its refusal lies in our ring */
+    fake_step(w.fake); /* its refusal is in our ring */
     w.fab[1]->served = 0;
     fake_detach(w.fake, 1);
     come(&w, 1);
@@ -883,8 +894,8 @@ static void incarnation__transfer_does_not_pass_to_the_successor(void)
     peers_close(&w);
 }
 
-/* A hello of the process before us comes back: it is not ours. */
-static void incarnation__given_up_hello_of_another_incarnation_is_not_ours(void)
+/* A hello of our predecessor returns to us: it is ignored. */
+static void incarnation__returned_hello_of_a_predecessor_is_ignored(void)
 {
     struct peers w;
     struct nic_wire_hello hello = {.what = NIC_HELLO};
@@ -899,7 +910,7 @@ static void incarnation__given_up_hello_of_another_incarnation_is_not_ours(void)
     come(&w, 0);
     hello.incarnation = fabemu_info(w.fab[0])->incarnation - 1;
     memcpy(seg.payload, &hello, sizeof hello);
-    peers_send(&w, 0, 1, 1, &v, 4, &req); /* a hello: the same hello, but for the life */
+    peers_send(&w, 0, 1, 1, &v, 4, &req); /* the same hello, but for the incarnation */
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);
@@ -912,31 +923,31 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(leave__next_messages_go_to_the_successor),
-        CASE(leave__nobody_after_is_unreachable),
-        CASE(leave__waits_for_what_had_completed),
-        CASE(leave__takes_what_was_said_to_it),
-        CASE(leave__ends_what_is_under_way),
-        CASE(leave__takes_no_lost_ones_place),
+        CASE(leave__without_a_successor_is_unreachable),
+        CASE(leave__waits_for_completed_messages),
+        CASE(leave__receives_earlier_messages),
+        CASE(leave__ends_operations_in_progress),
+        CASE(leave__keeps_the_position_of_lost_messages),
         CASE(leave__all_at_once),
-        CASE(leave__says_nothing_to_who_has_left),
-        CASE(leave__takes_what_the_answer_overtook),
-        CASE(leave__takes_the_word_that_the_answer_overtook),
-        CASE(leave__takes_the_answer_to_its_last_question),
-        CASE(leave__does_not_wait_where_nothing_can_come),
-        CASE(leave__counts_no_words_of_the_one_before),
-        CASE(leave__waits_for_one_that_stands_still),
-        CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
-        CASE(leave__says_whom_it_did_not_hear),
-        CASE(leave__waits_a_moment_for_who_lacks_nothing),
-        CASE(leave__waits_as_long_as_the_bounds_say),
-        CASE(leave__waits_for_what_was_said_to_it_before),
-        CASE(leave__before_the_other_has_met_it),
-        CASE(incarnation__names_a_process_and_no_other),
-        CASE(incarnation__first_operation_after_a_death_goes_on),
-        CASE(incarnation__named_receive_is_not_hit_by_an_older_death),
-        CASE(incarnation__of_who_sent_stays_with_the_message),
+        CASE(leave__sends_nothing_to_absent_processes),
+        CASE(leave__receives_segments_overtaken_by_the_answer),
+        CASE(leave__receives_confirmations_overtaken_by_the_answer),
+        CASE(leave__receives_the_answer_to_its_last_query),
+        CASE(leave__does_not_wait_without_a_route),
+        CASE(leave__ignores_segments_of_a_predecessor),
+        CASE(leave__waits_for_a_stopped_process),
+        CASE(leave__ignores_a_queue_that_is_never_opened),
+        CASE(leave__names_silent_processes),
+        CASE(leave__waits_briefly_for_a_process_that_misses_nothing),
+        CASE(leave__respects_its_bounds),
+        CASE(leave__waits_for_segments_in_flight),
+        CASE(leave__before_the_peer_has_connected),
+        CASE(incarnation__identifies_one_process),
+        CASE(incarnation__first_operation_after_a_death_continues),
+        CASE(incarnation__named_receive_survives_an_older_death),
+        CASE(incarnation__of_the_sender_stays_with_the_message),
         CASE(incarnation__transfer_does_not_pass_to_the_successor),
-        CASE(incarnation__given_up_hello_of_another_incarnation_is_not_ours),
+        CASE(incarnation__returned_hello_of_a_predecessor_is_ignored),
         {0},
     };
 

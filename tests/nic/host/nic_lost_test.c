@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_lost_test.c - what becomes of segments that the network gives up: the two processes, or the
- * group, learn of it and nothing hangs.
+ * nic_lost_test.c - segments that the network drops: the two processes, or the group, get an error,
+ * and nothing hangs.
  *
- * One thread steps the adapters and a fake fabric, whose ways are cut and mended.
+ * One thread steps the adapters and a fake fabric whose routes are cut and restored.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define BIG 100000u
 
-/* Two or more adapters that do not wait long for silent peers. */
+/* Two or more adapters with a short limit for silent peers. */
 static void hasty_open(struct peers *w, uint32_t nodes, bool shuffle)
 {
     setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
@@ -53,8 +53,8 @@ static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t co
             fake_pump(w->fake);
 }
 
-/* A message each way, however many have to fail before. Returns how many did. */
-static uint32_t talk(struct peers *w, uint32_t a, uint32_t b)
+/* Exchange a message in each direction, retrying after errors. Returns the number of errors. */
+static uint32_t exchange(struct peers *w, uint32_t a, uint32_t b)
 {
     uint32_t failed = 0, v = 5, got = 0;
 
@@ -80,7 +80,10 @@ static uint32_t talk(struct peers *w, uint32_t a, uint32_t b)
 
 /* --- pairs -------------------------------------------------------------------------- */
 
-/* What is posted while the way is cut ends, too; and once it is mended the two get on. */
+/*
+ * Operations posted while the route is cut end, too; once it is restored, the two communicate
+ * again.
+ */
 static void fails_until_mended(struct peers *w)
 {
     struct fabemu_req send, recv;
@@ -93,14 +96,14 @@ static void fails_until_mended(struct peers *w)
     CU_ASSERT_EQUAL(send.status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(recv.status, -EHOSTUNREACH);
     cut(w, 0, 1, false, false);
-    talk(w, 0, 1);
+    exchange(w, 0, 1);
 }
 
 /*
- * Everything that two processes can wait for of each other, with ways cut in one or both
- * directions.
+ * Everything that two processes can wait for from each other, with the route cut in one direction
+ * or both.
  */
-static void given_up__ends_all_that_waits_on_both_sides(void)
+static void dropped__ends_all_operations_on_both_sides(void)
 {
     static uint8_t memory[2][BIG], out[BIG], in[8][BIG];
     uint64_t one = 1, old = 0;
@@ -119,9 +122,10 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
             peers_recv(&w, i, !i, 2, 0, in[4 * i + 1], BIG, &req[i][1]);
         }
         for (uint32_t i = 0; i < 2; i++) {
-            /* both ways; the second is longer than what is cut below */
+            /* in both directions; the second is longer than the part that is cut below */
             memset(&req[i][2], 0, 5 * sizeof req[i][2]);
-            peers_send(&w, i, !i, 77, out, BIG, &req[i][2]); /* asks, and nobody receives */
+            /* announces itself, and nobody receives */
+            peers_send(&w, i, !i, 77, out, BIG, &req[i][2]);
             fabemu_put(w.fab[i], !i, key[!i], 0, out, BIG, &req[i][3]);
             fabemu_get(w.fab[i], !i, key[!i], 0, in[4 * i + 2], BIG, &req[i][4]);
         }
@@ -153,8 +157,8 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
     }
 }
 
-/* One segment is lost, the rest arrive: the receiver has a hole, and is told so at once. */
-static void given_up__one_segment_breaks_the_pair(void)
+/* One segment is dropped, the rest arrive: the receiver misses one, and gets an error at once. */
+static void dropped__one_segment_breaks_the_pair(void)
 {
     struct peers w;
     struct fabemu_req recv[3], send;
@@ -182,19 +186,24 @@ static void given_up__one_segment_breaks_the_pair(void)
         CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, epoch + 1);
         CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, 1);
 
-        /* Nothing of node 0's was under way: its next operation says so, and only that one. */
+        /*
+         * Node 0 had no operation in progress: its next one reports the error, and only that one.
+         */
         peers_send(&w, 0, 1, 7, &v, 4, &send);
         CU_ASSERT_EQUAL(send.status, -EHOSTUNREACH);
         peers_inject(&w, 0, 1, 8, &v, 4);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
         CU_ASSERT_TRUE(recv[2].status == 0 && recv[2].tag == 8 && got[2] == 1);
-        CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+        CU_ASSERT_EQUAL(exchange(&w, 0, 1), 0);
         peers_close(&w);
     }
 }
 
-/* A break that nothing ended with is said by the next operation of any kind, on either side. */
-static void given_up__is_said_by_the_next_operation(void)
+/*
+ * If no operation failed because of a break, the next operation of any kind reports it, on either
+ * side.
+ */
+static void dropped__is_reported_by_the_next_operation(void)
 {
     for (unsigned kind = 0; kind < 6; kind++) {
         struct peers w;
@@ -225,8 +234,10 @@ static void given_up__is_said_by_the_next_operation(void)
     }
 }
 
-/* Both lose a segment at the same time; or one twice, before the other knows of the first. */
-static void given_up__on_both_sides_ends_in_one_epoch(void)
+/*
+ * Both sides lose a segment at the same time; or one loses two before the peer knows of the first.
+ */
+static void dropped__on_both_sides_ends_in_one_epoch(void)
 {
     for (unsigned round = 0; round < 40; round++) {
         struct peers w;
@@ -252,13 +263,13 @@ static void given_up__on_both_sides_ends_in_one_epoch(void)
                 fake_pump(w.fake);
         }
         fake_quiet(w.fake);
-        talk(&w, 0, 1);
+        exchange(&w, 0, 1);
         CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
         peers_close(&w);
     }
 }
 
-static void connect__given_up_is_unreachable_at_once(void)
+static void connect__dropped_is_unreachable_at_once(void)
 {
     struct peers w;
     struct fabemu_req req[2];
@@ -266,7 +277,7 @@ static void connect__given_up_is_unreachable_at_once(void)
     uint32_t v = 3;
     int err;
 
-    peers_open_on(&w, 3, false, true); /* 10 s patience: the network knows sooner */
+    peers_open_on(&w, 3, false, true); /* the limit is 10 s: the network knows sooner */
     fake_cut(w.fake, 0, 1, true);
     peers_send(&w, 0, 1, 1, &v, 4, &req[0]);
     w.fab[0]->watch_ns = 0;
@@ -278,13 +289,13 @@ static void connect__given_up_is_unreachable_at_once(void)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
     fake_cut(w.fake, 0, 1, false);
-    talk(&w, 0, 1);
-    talk(&w, 0, 2);
+    exchange(&w, 0, 1);
+    exchange(&w, 0, 2);
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[0]->counts.stale, 0);
     peers_close(&w);
 }
 
-/* While the network has a hello under way, the adapter does not add to it. */
+/* While the network has a hello in flight, the adapter sends no second one. */
 static void connect__is_left_to_the_network(void)
 {
     struct peers w;
@@ -301,7 +312,7 @@ static void connect__is_left_to_the_network(void)
         nic_peer_connect_again(w.fab[0]);
     }
     CU_ASSERT_EQUAL(w.fab[0]->hostif.up_tail, before);
-    peer->hello_pending = false; /* nobody is attached there: then it is up to us */
+    peer->hello_pending = false; /* no process is attached there: now the adapter must repeat it */
     peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_EQUAL(w.fab[0]->hostif.up_tail, before + 1);
@@ -312,8 +323,8 @@ static void connect__is_left_to_the_network(void)
     peers_close(&w);
 }
 
-/* A pair that broke, and then one of the two is replaced. */
-static void given_up__and_then_a_successor(void)
+/* A pair breaks, and then one of the two is replaced. */
+static void dropped__and_then_a_successor(void)
 {
     struct peers w;
     uint32_t v = 3;
@@ -329,19 +340,19 @@ static void given_up__and_then_a_successor(void)
             for (uint32_t n = (uint32_t)(test_random(&w.random) % 6); n; n--)
                 fake_pump(w.fake);
             fake_detach(w.fake, gone);
-            nic_lock(w.fab[!gone]); /* as the fabric says */
+            nic_lock(w.fab[!gone]); /* as the fabric reports */
             nic_peer_check_all(w.fab[!gone]);
             nic_unlock(w.fab[!gone]);
             w.fab[gone] = fake_attach(w.fake, gone);
             fabemu_queue_open(w.fab[gone], 1, &w.queue[gone]);
             fake_quiet(w.fake);
-            talk(&w, 0, 1);
+            exchange(&w, 0, 1);
         }
         peers_close(&w);
     }
 }
 
-/* Segment number @i of those that nobody can have sent. False: this one an honest peer may have. */
+/* Forged segment number @i. Returns false if an honest peer may send it. */
 static bool draw_word(struct peers *w, uint32_t i, struct emu_seg *seg)
 {
     uint64_t r = test_random(&w->random);
@@ -357,16 +368,16 @@ static bool draw_word(struct peers *w, uint32_t i, struct emu_seg *seg)
         seg->hdr.len %= EMU_PAYLOAD_BYTES + 1;
     seg->payload[0] = (uint8_t)(r / 512 % NIC_HELLO);
     if (seg->hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg->hdr.src == 1)
-        return false; /* an ordinary one: others test that */
+        return false; /* a valid one, which other tests cover */
     if (seg->payload[0] != NIC_DATA)
         return true;
-    if (i % 2 == 0) /* a check of 16 bits may be met by chance */
+    if (i % 2 == 0) /* a 16-bit check may match by chance */
         return false;
     memcpy(seg->payload + 2, &(uint16_t){(uint16_t)~w->fab[0]->peers[1].tx_check}, 2);
     return true;
 }
 
-/* Words of another epoch, of another process, and a hello that knew less. */
+/* Notices of another epoch, of another process, and a hello with an older state. */
 static void inject_words_that_are_over(struct peers *w)
 {
     uint32_t epoch = w->fab[0]->peers[1].epoch;
@@ -389,8 +400,8 @@ static void inject_words_that_are_over(struct peers *w)
     fake_quiet(w->fake);
 }
 
-/* What the network may not say, or says of things that are over. */
-static void receive__believes_no_word_that_cannot_be(void)
+/* Notices that the network may not send, or that are about operations that have ended. */
+static void receive__rejects_impossible_notices(void)
 {
     struct peers w;
     struct emu_seg seg;
@@ -415,17 +426,16 @@ static void receive__believes_no_word_that_cannot_be(void)
         inject_words_that_are_over(&w);
         CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
         CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, epoch);
-        CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+        CU_ASSERT_EQUAL(exchange(&w, 0, 1), 0);
         fabemu_cancel(w.queue[0], &recv);
         peers_close(&w);
     }
 }
 
 /*
- * The other side has nothing under way, and its cable comes back long after: it is told all the
- * same.
+ * The peer has no operation in progress, and its cable returns much later: it still gets the error.
  */
-static void given_up__is_reported_when_the_way_is_repaired(void)
+static void dropped__is_reported_when_the_route_is_restored(void)
 {
     struct peers w;
     uint32_t v = 3;
@@ -445,10 +455,10 @@ static void given_up__is_reported_when_the_way_is_repaired(void)
 }
 
 /*
- * A process that was stopped for longer than others wait: it is missed, and when it goes on they
- * meet.
+ * A process that was stopped for longer than the limit fails at its peers; when it runs again they
+ * reconnect.
  */
-static void peer__that_was_silent_is_met_again(void)
+static void peer__silent_reconnects(void)
 {
     struct peers w;
     struct fabemu_req req = {0};
@@ -457,22 +467,22 @@ static void peer__that_was_silent_is_met_again(void)
     hasty_open(&w, 2, false);
     meet(&w, 0, 1);
     peers_send(&w, 0, 1, 1, out, BIG, &req);
-    while (fabemu_req_status(&req) == FABEMU_PENDING) { /* node 1 stands still */
+    while (fabemu_req_status(&req) == FABEMU_PENDING) { /* node 1 is stopped */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
     }
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
     fake_quiet(w.fake);
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
     peers_close(&w);
 }
 
 /*
- * Where the network is slow the answer to a hello may be behind a long message of the same process:
- * what comes of that says that it is there.
+ * On a slow network the answer to a hello may be behind a long message of the same process: the
+ * arriving parts of that show that the process is alive.
  */
-static void peer__that_sends_what_is_awaited_is_not_silent(void)
+static void peer__sending_data_is_not_silent(void)
 {
     static uint8_t out[BIG], in[BIG];
     struct fabemu_req req[2] = {0};
@@ -484,7 +494,7 @@ static void peer__that_sends_what_is_awaited_is_not_silent(void)
     meet(&w, 0, 1);
     peers_recv(&w, 0, 1, 1, 0, in, BIG, &req[0]);
     peers_send(&w, 1, 0, 1, out, BIG, &req[1]);
-    for (uint32_t i = 0; i < 2; i++) { /* it is announced and asked for, */
+    for (uint32_t i = 0; i < 2; i++) { /* it is announced and requested, */
         fabemu_progress(w.fab[1 - i]);
         fake_step(w.fake);
     }
@@ -492,15 +502,15 @@ static void peer__that_sends_what_is_awaited_is_not_silent(void)
     nic_peer_connect(w.fab[0], peer);
     CU_ASSERT_TRUE(emu_listed(&peer->connect));
     fake_step(w.fake);
-    fabemu_progress(w.fab[0]); /* and comes before the process there has seen the hello */
+    fabemu_progress(w.fab[0]); /* and arrives before the process there has seen the hello */
     CU_ASSERT_FALSE(emu_listed(&peer->connect));
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
     CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
     peers_close(&w);
 }
 
-/* A hello that stands behind what we have sent ourselves cannot be answered yet. */
-static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
+/* A hello that is queued behind our own segments cannot be answered yet. */
+static void hello__queued_does_not_count_as_silence(void)
 {
     static uint8_t out[BIG], in[BIG];
     struct fabemu_req req[2] = {0};
@@ -512,14 +522,14 @@ static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
     meet(&w, 0, 1);
     peers_recv(&w, 1, 0, 1, 0, in, BIG, &req[0]);
     peers_send(&w, 0, 1, 1, out, BIG, &req[1]);
-    for (uint32_t i = 0; i < 2; i++) { /* it is announced and asked for, */
+    for (uint32_t i = 0; i < 2; i++) { /* it is announced and requested, */
         fabemu_progress(w.fab[i]);
         fake_step(w.fake);
     }
     fabemu_progress(w.fab[0]); /* and sent; */
     nic_peer_connect(w.fab[0], peer);
-    peer->hello_began_ns = 1; /* that was long ago, */
-    fake_step(w.fake);        /* and only now the fabric takes it */
+    peer->hello_began_ns = 1; /* this was long ago, */
+    fake_step(w.fake);        /* and the fabric takes it only now */
     w.fab[0]->hello_scan_ns = emu_now_ns();
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(fabemu_req_status(&req[1]), FABEMU_PENDING);
@@ -528,7 +538,7 @@ static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
     peers_close(&w);
 }
 
-/* Two adapters have met, and the first says hello to the second. Returns the first one's peer. */
+/* Two connected adapters; the first sends a hello to the second. Returns the first one's peer. */
 static struct nic_peer *hello_begin(struct peers *w)
 {
     struct nic_peer *peer;
@@ -540,17 +550,19 @@ static struct nic_peer *hello_begin(struct peers *w)
     return peer;
 }
 
-/* Who had no core for longer than others may be silent has not heard that they were. */
-static void hello__of_one_that_stood_still_makes_nobody_silent(void)
+/*
+ * A process that had no core for longer than the limit cannot conclude that its peers were silent.
+ */
+static void hello__of_a_stopped_process_does_not_count_as_silence(void)
 {
     struct peers w;
     struct nic_peer *peer = hello_begin(&w);
 
-    peer->hello_began_ns = w.fab[0]->hello_scan_ns = 1; /* it has not looked since */
+    peer->hello_began_ns = w.fab[0]->hello_scan_ns = 1; /* it has not checked since */
     w.fab[0]->hello_away_ns = 1;
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
-    peer->hello_began_ns = 1; /* it has looked again and again */
+    peer->hello_began_ns = 1; /* it has checked again and again */
     w.fab[0]->hello_scan_ns = emu_now_ns();
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(!emu_listed(&peer->connect) && peer->unanswered);
@@ -560,7 +572,7 @@ static void hello__of_one_that_stood_still_makes_nobody_silent(void)
 #define SECOND_NS UINT64_C(1000000000)
 
 /* Time without a core, as the fabric counts it, is not silence; other time is. */
-static void hello__without_a_core_makes_nobody_silent(void)
+static void hello__without_a_core_does_not_count_as_silence(void)
 {
     struct emu_hostif_shared *shared;
     uint64_t now_ns, limit_ns;
@@ -574,7 +586,7 @@ static void hello__without_a_core_makes_nobody_silent(void)
     peer->hello_began_ns = now_ns - 3 * limit_ns / 2; /* beyond the limit, */
     w.fab[0]->hello_scan_ns = now_ns;
     w.fab[0]->hello_away_ns = peer->hello_began_ns;
-    atomic_store(&shared->starved_ns, limit_ns); /* but a part of that time does not count */
+    atomic_store(&shared->starved_ns, limit_ns); /* but part of that time does not count */
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
     peer->hello_began_ns = emu_now_ns() - limit_ns;
@@ -587,10 +599,10 @@ static void hello__without_a_core_makes_nobody_silent(void)
 }
 
 /*
- * The fabric's manager has not counted for a long time, so it had no core: that time does not
- * count.
+ * The fabric's manager has not counted for a long time, so it had no core itself: that time does
+ * not count.
  */
-static void hello__while_nobody_counts_makes_nobody_silent(void)
+static void hello__without_a_running_manager_does_not_count_as_silence(void)
 {
     struct peers w;
     struct nic_peer *peer = hello_begin(&w);
@@ -604,7 +616,7 @@ static void hello__while_nobody_counts_makes_nobody_silent(void)
     peers_close(&w);
 }
 
-/* A message on its way from node 0 to node 1 is given up. */
+/* A message in flight from node 0 to node 1 is dropped. */
 static void give_up_one(struct peers *w)
 {
     uint32_t v = 3;
@@ -616,8 +628,8 @@ static void give_up_one(struct peers *w)
     fake_quiet(w->fake);
 }
 
-/* Both sides count it and say why; nobody else does. */
-static void given_up__is_counted_and_explained(void)
+/* Both sides count it and report the cause; no other node does. */
+static void dropped__is_counted_and_explained(void)
 {
     static const char *const whys[] = {"the network dropped a segment to node 1 for good",
                                        "the network dropped a segment from node 0 for good"};
@@ -650,9 +662,12 @@ static void given_up__is_counted_and_explained(void)
 
 #define LOST "switch 0:2 -> switch 2:0 lost a segment of node 0's to node 1 (overrun)"
 
-/* Of node 0's to node 1, of these processes, before @at_ns. */
-static void tell_lost_of(struct peers *w, uint32_t at, uint64_t from_incarnation,
-                         uint64_t to_incarnation, uint64_t at_ns)
+/*
+ * Report to node @at that a segment of node 0 to node 1, between these processes, was lost before
+ * @at_ns.
+ */
+static void report_lost_of(struct peers *w, uint32_t at, uint64_t from_incarnation,
+                           uint64_t to_incarnation, uint64_t at_ns)
 {
     struct fabemu *fab = w->fab[at];
 
@@ -666,10 +681,10 @@ static void tell_lost_of(struct peers *w, uint32_t at, uint64_t from_incarnation
     nic_unlock(fab);
 }
 
-/* The same, of processes that are not known. */
-static void tell_lost(struct peers *w, uint32_t at, uint64_t at_ns)
+/* The same for unknown processes. */
+static void report_lost(struct peers *w, uint32_t at, uint64_t at_ns)
 {
-    tell_lost_of(w, at, 0, 0, at_ns);
+    report_lost_of(w, at, 0, 0, at_ns);
 }
 
 static void lost_in_order(uint32_t first, bool hello_between)
@@ -686,19 +701,20 @@ static void lost_in_order(uint32_t first, bool hello_between)
     for (uint32_t i = 0; i < 2; i++)
         peers_recv(&w, i, !i, 7, 0, &v, 4, &req[i]);
     at_ns = emu_now_ns();
-    tell_lost(&w, first, at_ns);
+    report_lost(&w, first, at_ns);
     CU_ASSERT_EQUAL(req[first].status, -EHOSTUNREACH);
     for (uint32_t i = 0; hello_between && i < 100; i++)
         fake_pump(w.fake);
-    tell_lost(&w, !first, at_ns);
-    tell_lost(&w, 2, at_ns);
+    report_lost(&w, !first, at_ns);
+    report_lost(&w, 2, at_ns);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
         fabemu_req_why(w.fab[i], &req[i], why, sizeof why);
         CU_ASSERT_STRING_EQUAL(why, LOST);
     }
     fake_quiet(w.fake);
-    tell_lost(&w, first, at_ns); /* late news: what is under way now is of the next epoch */
+    /* a late report: the operations in progress belong to the next epoch */
+    report_lost(&w, first, at_ns);
     for (uint32_t i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE) > 0, i < 2);
         CU_ASSERT(fabemu_drops(w.fab[i], 0) > 0 && fabemu_drops(w.fab[i], 1) > 0);
@@ -706,22 +722,25 @@ static void lost_in_order(uint32_t first, bool hello_between)
         CU_ASSERT_TRUE(fabemu_drop_why(w.fab[i], 1, why, sizeof why));
         CU_ASSERT_FALSE(fabemu_drop_why(w.fab[i], 2, why, sizeof why));
     }
-    talk(&w, 0, 1);
-    talk(&w, 0, 2);
+    exchange(&w, 0, 1);
+    exchange(&w, 0, 2);
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 1);
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 1);
     peers_close(&w);
 }
 
-/* Whoever hears of it first, and whether the other's hello comes before the news: once, and why. */
-static void lost__breaks_a_pair_once_and_says_where(void)
+/*
+ * In any order of the reports to the two sides and the peer's hello, the pair breaks once and the
+ * cause is reported.
+ */
+static void lost__breaks_a_pair_once_and_reports_where(void)
 {
     for (uint32_t i = 0; i < 4; i++)
         lost_in_order(i % 2, i / 2);
 }
 
-/* The news does not come at all to one of them: it is in the other's hello, a little later. */
-static void lost__is_heard_of_by_hello_too(void)
+/* One side gets no report at all: the peer's hello contains it, a little later. */
+static void lost__is_reported_by_hello_too(void)
 {
     struct peers w;
     struct fabemu_req req;
@@ -730,29 +749,32 @@ static void lost__is_heard_of_by_hello_too(void)
     peers_open_on(&w, 2, false, false);
     meet(&w, 0, 1);
     peers_recv(&w, 1, 0, 7, 0, &v, 4, &req);
-    tell_lost(&w, 0, emu_now_ns());
+    report_lost(&w, 0, emu_now_ns());
     while (fabemu_req_status(&req) == FABEMU_PENDING)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     peers_close(&w);
 }
 
-/* Before they have met nothing is broken: a hello that is lost comes again. */
-static void lost__before_they_meet_changes_nothing(void)
+/* Before the two have connected nothing breaks: a lost hello is repeated. */
+static void lost__before_connecting_has_no_effect(void)
 {
     struct peers w;
 
     peers_open_on(&w, 2, false, false);
     for (uint32_t i = 0; i < 2; i++)
-        tell_lost(&w, i, emu_now_ns());
+        report_lost(&w, i, emu_now_ns());
     CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     peers_close(&w);
 }
 
-/* What was lost of a process that has a successor breaks nothing of that one's, nor is it its. */
-static void lost__of_a_process_that_is_gone_is_not_its_successors(void)
+/*
+ * A loss of a process that has a successor does not break the successor's pairs, and is not
+ * reported by it.
+ */
+static void lost__does_not_affect_a_successor(void)
 {
     struct peers w;
     uint64_t was, is, incarnation;
@@ -763,12 +785,12 @@ static void lost__of_a_process_that_is_gone_is_not_its_successors(void)
     meet(&w, 0, 2);
     was = w.fab[0]->incarnation;
     incarnation = w.fab[1]->incarnation;
-    tell_lost_of(&w, 2, was, incarnation, emu_now_ns());
+    report_lost_of(&w, 2, was, incarnation, emu_now_ns());
     CU_ASSERT_EQUAL(fabemu_drops(w.fab[2], 0), 1);
     CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 0, why, sizeof why));
     fake_detach(w.fake, 0);
-    CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 0, why, sizeof why)); /* nobody else is there yet */
-    for (uint32_t i = 1; i < 3; i++) {                             /* as the fabric says */
+    CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 0, why, sizeof why)); /* no process is there yet */
+    for (uint32_t i = 1; i < 3; i++) {                             /* as the fabric reports */
         nic_lock(w.fab[i]);
         nic_peer_check_all(w.fab[i]);
         nic_unlock(w.fab[i]);
@@ -779,34 +801,35 @@ static void lost__of_a_process_that_is_gone_is_not_its_successors(void)
     CU_ASSERT_NOT_EQUAL(is, was);
     CU_ASSERT_FALSE(fabemu_drop_why(w.fab[2], 0, why, sizeof why));
     CU_ASSERT_TRUE(fabemu_drop_why(w.fab[2], 1, why, sizeof why));
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t breaks = fabemu_breaks(w.fab[i], FABEMU_ANY_NODE);
         uint64_t drops = fabemu_drops(w.fab[i], FABEMU_ANY_NODE);
 
-        tell_lost_of(&w, i, was, incarnation, emu_now_ns()); /* it was under way for long */
+        /* it was in flight for a long time */
+        report_lost_of(&w, i, was, incarnation, emu_now_ns());
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks);
         CU_ASSERT_EQUAL(fabemu_drops(w.fab[i], FABEMU_ANY_NODE), drops);
         CU_ASSERT_FALSE(fabemu_drop_why(w.fab[i], 0, why, sizeof why));
-        tell_lost_of(&w, i, is, incarnation, emu_now_ns());
+        report_lost_of(&w, i, is, incarnation, emu_now_ns());
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks + (i < 2));
         CU_ASSERT_TRUE(fabemu_drop_why(w.fab[i], 0, why, sizeof why));
     }
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     peers_close(&w);
 }
 
 /* --- and what only a question can find out -------------------------------------------- */
 
-/* Nothing is under way with it, so only a question can find out that it is out of reach. */
-static void greet__finds_a_node_that_is_cut_off(void)
+/* No operation is in progress with the node, so only a query can detect that it is unreachable. */
+static void ping__detects_a_node_that_is_cut_off(void)
 {
     struct peers w;
 
     peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
     fabemu_ping(w.fab[0], 1);
-    fabemu_ping(w.fab[0], 0); /* oneself */
+    fabemu_ping(w.fab[0], 0); /* the node itself */
     fabemu_ping(w.fab[0], 77);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
@@ -819,7 +842,7 @@ static void greet__finds_a_node_that_is_cut_off(void)
     peers_close(&w);
 }
 
-/* What had come before a break is taken after it: it counts for the epoch that it is of. */
+/* A message that arrived before a break and is received after it counts for its own epoch. */
 static void message__of_an_earlier_epoch_is_not_charged(void)
 {
     static uint8_t out[8000], in[8000];
@@ -833,7 +856,7 @@ static void message__of_an_earlier_epoch_is_not_charged(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 30));
     fake_quiet(w.fake);
     give_up_one(&w);
-    talk(&w, 0, 1);
+    exchange(&w, 0, 1);
     for (uint32_t i = 0; i < 30; i++) {
         peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
         CU_ASSERT_TRUE(recv.status == 0 && recv.bytes == sizeof out);
@@ -850,8 +873,8 @@ static void message__of_an_earlier_epoch_is_not_charged(void)
     peers_close(&w);
 }
 
-/* Hellos of old epochs, repeated and reordered, change nothing. */
-static void hello__of_an_earlier_epoch_changes_nothing(void)
+/* Hellos of old epochs, repeated and reordered, have no effect. */
+static void hello__of_an_earlier_epoch_has_no_effect(void)
 {
     struct peers w;
     struct nic_wire_hello hello;
@@ -863,7 +886,7 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     meet(&w, 0, 1);
     for (uint32_t round = 0; round < 3; round++) {
         give_up_one(&w);
-        talk(&w, 0, 1);
+        exchange(&w, 0, 1);
     }
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);
     peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
@@ -880,12 +903,12 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
         CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[1]->peers[0].open);
     }
     CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
-    CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+    CU_ASSERT_EQUAL(exchange(&w, 0, 1), 0);
     fabemu_cancel(w.queue[0], &recv);
     peers_close(&w);
 }
 
-/* @send, to @node, ends: a receive that it waits for may have failed. */
+/* Wait until @send to @node ends: the receive that it waits for may have failed. */
 static void receive_until_sent(struct peers *w, uint32_t node, struct fabemu_req *send)
 {
     static uint8_t memory[40000];
@@ -902,10 +925,10 @@ static void receive_until_sent(struct peers *w, uint32_t node, struct fabemu_req
 }
 
 /*
- * Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and
- * in order.
+ * Routes are cut and restored at random under all kinds of traffic: all operations end, and
+ * messages that arrive are right and in order.
  */
-static void given_up__at_random_loses_but_never_hangs(void)
+static void dropped__at_random_never_hangs(void)
 {
     enum { MANY = 400 };
     static const size_t sizes[] = {4, 300, 9000, 40000};
@@ -934,7 +957,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
         cut(&w, a, (a + 1) % 3, false, false);
     for (uint32_t i = 0; i < MANY; i++)
         receive_until_sent(&w, (i % 3 + 1) % 3, &send[i]);
-    for (uint32_t i = 0; i < MANY; i++) { /* and the other way round */
+    for (uint32_t i = 0; i < MANY; i++) { /* and in the other direction */
         uint32_t number;
 
         fabemu_cancel(w.queue[(i % 3 + 1) % 3], &recv[i]);
@@ -951,7 +974,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
     for (uint32_t a = 0; a < 3; a++) {
         CU_ASSERT_EQUAL(w.fab[a]->counts.malformed, 0);
         CU_ASSERT_EQUAL(w.fab[a]->served, 0);
-        talk(&w, a, (a + 1) % 3);
+        exchange(&w, a, (a + 1) % 3);
     }
     peers_close(&w);
     free(send);
@@ -962,7 +985,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
 
 /* --- groups ------------------------------------------------------------------------- */
 
-static void group__given_up_is_broken_for_all(void)
+static void group__dropped_segment_breaks_it_for_all(void)
 {
     for (unsigned kind = 0; kind < 4; kind++) {
         struct team t;
@@ -985,9 +1008,9 @@ static void group__given_up_is_broken_for_all(void)
         for (int i = 0; i < 100; i++)
             fake_pump(t.w.fake);
         CU_ASSERT_EQUAL(later[1].status, -EPIPE);
-        CU_ASSERT_EQUAL(later[0].status, -EPIPE); /* told by the others */
+        CU_ASSERT_EQUAL(later[0].status, -EPIPE); /* reported by the others */
         cut(&t.w, 1, 2, false, false);
-        for (uint32_t i = 0; i < 3; i++) { /* those who could not be told hear of it now */
+        for (uint32_t i = 0; i < 3; i++) { /* members that could not be notified detect it now */
             t.w.fab[i]->watch_ns = 0;
             t.w.fab[i]->watch_gap_ns = 1000000;
         }
@@ -1003,8 +1026,11 @@ static void group__given_up_is_broken_for_all(void)
     }
 }
 
-/* Nothing of theirs can fail: who waits finds out by probing, one of them for all. */
-static void group__who_only_waits_learns_of_a_cut(void)
+/*
+ * None of their own segments can be dropped: waiting members detect it by probing, one of them for
+ * all.
+ */
+static void group__waiting_member_detects_a_cut(void)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
         struct team t;
@@ -1016,7 +1042,7 @@ static void group__who_only_waits_learns_of_a_cut(void)
             t.w.fab[i]->watch_gap_ns = 2000000;
             t.w.fab[i]->watch_ns = 0;
         }
-        for (uint32_t i = 1; i < 4; i++) { /* member 0 does not come */
+        for (uint32_t i = 1; i < 4; i++) { /* member 0 does not join in */
             if (kind == 0)
                 fabemu_broadcast(t.group[i], &v, 8, 0, &req[i]);
             else if (kind == 1)
@@ -1041,7 +1067,7 @@ static void group__who_only_waits_learns_of_a_cut(void)
     }
 }
 
-/* Each who waits would probe, but who has heard a probe leaves it at that for a while. */
+/* Each waiting member would probe, but one that received a probe pauses for a while. */
 static void group__is_probed_by_one_for_all(void)
 {
     struct team t;
@@ -1053,7 +1079,8 @@ static void group__is_probed_by_one_for_all(void)
     for (uint32_t i = 0; i < 3; i++) {
         nic_lock(t.w.fab[i]);
         nic_group_watch(t.w.fab[i]);
-        CU_ASSERT_EQUAL(t.group[i]->probing, i == 1); /* 0 does not wait, 2 has heard it */
+        /* 0 does not wait, 2 has received the probe */
+        CU_ASSERT_EQUAL(t.group[i]->probing, i == 1);
         nic_unlock(t.w.fab[i]);
         fake_quiet(t.w.fake);
         CU_ASSERT_FALSE(t.group[i]->probing);
@@ -1071,8 +1098,11 @@ static void group__is_probed_by_one_for_all(void)
     team_close(&t);
 }
 
-/* Of half windows that are over everywhere, of groups that are gone, of others': nothing breaks. */
-static void group__old_news_do_not_break_it(void)
+/*
+ * Notices of half windows that are complete everywhere, of removed groups, and of others' groups
+ * break nothing.
+ */
+static void group__old_notices_do_not_break_it(void)
 {
     enum { MANY = 600 };
     struct team t;
@@ -1121,34 +1151,34 @@ static void group__old_news_do_not_break_it(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(given_up__ends_all_that_waits_on_both_sides),
-        CASE(given_up__one_segment_breaks_the_pair),
-        CASE(given_up__is_said_by_the_next_operation),
-        CASE(given_up__on_both_sides_ends_in_one_epoch),
-        CASE(connect__given_up_is_unreachable_at_once),
+        CASE(dropped__ends_all_operations_on_both_sides),
+        CASE(dropped__one_segment_breaks_the_pair),
+        CASE(dropped__is_reported_by_the_next_operation),
+        CASE(dropped__on_both_sides_ends_in_one_epoch),
+        CASE(connect__dropped_is_unreachable_at_once),
         CASE(connect__is_left_to_the_network),
-        CASE(given_up__and_then_a_successor),
-        CASE(receive__believes_no_word_that_cannot_be),
-        CASE(given_up__is_reported_when_the_way_is_repaired),
-        CASE(peer__that_was_silent_is_met_again),
-        CASE(peer__that_sends_what_is_awaited_is_not_silent),
-        CASE(hello__that_waits_for_the_fabric_makes_nobody_silent),
-        CASE(hello__of_one_that_stood_still_makes_nobody_silent),
-        CASE(hello__without_a_core_makes_nobody_silent),
-        CASE(hello__while_nobody_counts_makes_nobody_silent),
-        CASE(given_up__is_counted_and_explained),
-        CASE(lost__breaks_a_pair_once_and_says_where),
-        CASE(lost__is_heard_of_by_hello_too),
-        CASE(lost__before_they_meet_changes_nothing),
-        CASE(lost__of_a_process_that_is_gone_is_not_its_successors),
-        CASE(greet__finds_a_node_that_is_cut_off),
+        CASE(dropped__and_then_a_successor),
+        CASE(receive__rejects_impossible_notices),
+        CASE(dropped__is_reported_when_the_route_is_restored),
+        CASE(peer__silent_reconnects),
+        CASE(peer__sending_data_is_not_silent),
+        CASE(hello__queued_does_not_count_as_silence),
+        CASE(hello__of_a_stopped_process_does_not_count_as_silence),
+        CASE(hello__without_a_core_does_not_count_as_silence),
+        CASE(hello__without_a_running_manager_does_not_count_as_silence),
+        CASE(dropped__is_counted_and_explained),
+        CASE(lost__breaks_a_pair_once_and_reports_where),
+        CASE(lost__is_reported_by_hello_too),
+        CASE(lost__before_connecting_has_no_effect),
+        CASE(lost__does_not_affect_a_successor),
+        CASE(ping__detects_a_node_that_is_cut_off),
         CASE(message__of_an_earlier_epoch_is_not_charged),
-        CASE(hello__of_an_earlier_epoch_changes_nothing),
-        CASE(given_up__at_random_loses_but_never_hangs),
-        CASE(group__given_up_is_broken_for_all),
-        CASE(group__who_only_waits_learns_of_a_cut),
+        CASE(hello__of_an_earlier_epoch_has_no_effect),
+        CASE(dropped__at_random_never_hangs),
+        CASE(group__dropped_segment_breaks_it_for_all),
+        CASE(group__waiting_member_detects_a_cut),
         CASE(group__is_probed_by_one_for_all),
-        CASE(group__old_news_do_not_break_it),
+        CASE(group__old_notices_do_not_break_it),
         {0},
     };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_memory_test.c - random puts with and without notices, gets and atomics, compared with a plain
- * model of the memory, over fabrics that reorder, lose, double and damage segments, with
- * acknowledgments and without.
+ * nic_memory_test.c - random puts with and without notices, gets and atomics, compared with a model
+ * of the memory, over fabrics that reorder, lose, duplicate and corrupt segments, with and without
+ * acknowledgments.
  *
- * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
- * argument is how many times as long as usual it goes on.
+ * One thread steps everything in turn: a fake fabric or a real one's workers, and the adapters. The
+ * argument multiplies the length of the test.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +15,22 @@
 #include "tests/fixtures/host/adapters.h"
 #include "tests/fixtures/host/fake.h"
 
-#define NODES      4u
-#define SLOTS      4u         /* parts of a node's memory; each of one operation at a time */
-#define ROOM       (1u << 20) /* bytes of a slot */
-#define GUARD      64u        /* behind it, that nobody may write */
-#define WORDS      4u         /* that all change by atomics */
-#define UNDER_WAY  12u        /* operations, of all nodes */
-#define OPERATIONS 300u       /* of a run */
-#define TICKETS    (1u << 20) /* at most, of a run */
-#define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */
+#define NODES       4u
+#define SLOTS       4u         /* parts of a node's memory; one operation at a time uses each */
+#define SLOT_BYTES  (1u << 20) /* bytes of a slot */
+#define GUARD       64u        /* bytes after it that must stay unwritten */
+#define WORDS       4u         /* words that all nodes change by atomics */
+#define IN_PROGRESS 12u        /* operations in progress, of all nodes */
+#define OPERATIONS  300u       /* operations of a run */
+#define TICKETS     (1u << 20) /* at most, in a run */
+#define GIVE_UP_NS  UINT64_C(30000000000) /* without any completion: a hang */
 
-/* What to run over. */
+/* The fabric to run over. */
 struct setting {
     const char *profile; /* NULL: a fake fabric */
-    const char *set;     /* a field of the profile, or NULL */
+    const char *set;     /* a profile setting, or NULL */
     bool acknowledged, shuffle;
-    uint32_t bad; /* of so many entries of a million, each kind of fault */
+    uint32_t bad; /* faults of each kind per million entries */
 };
 
 enum kind { PUT, NOTICED, GET, REFUSED, ADD, TICKET, KINDS };
@@ -41,7 +41,7 @@ enum refusal {
     OVER_THE_END,
     NO_SUCH_KEY,
     BELOW_THE_ADDRESS,
-    NO_NOTICES, /* the queue takes no notices */
+    NO_NOTICES, /* the queue accepts no notices */
     REFUSALS
 };
 
@@ -50,21 +50,21 @@ struct access {
     bool busy;
     enum kind kind;
     uint32_t origin, target, slot;
-    uint64_t offset; /* in the slot */
+    uint64_t offset; /* within the slot */
     size_t bytes;
-    uint8_t *buf; /* ROOM + GUARD */
+    uint8_t *buf; /* SLOT_BYTES + GUARD */
     uint64_t operand, old;
-    unsigned notices; /* that have arrived */
+    unsigned notices; /* notices that arrived */
 };
 
 struct memory {
-    uint8_t *bytes;                  /* [SLOTS][ROOM + GUARD] */
-    uint8_t *model;                  /* likewise */
-    alignas(8) uint64_t word[WORDS]; /* the first one gives tickets out */
+    uint8_t *bytes;                  /* [SLOTS][SLOT_BYTES + GUARD] */
+    uint8_t *model;                  /* the model of it */
+    alignas(8) uint64_t word[WORDS]; /* the first one issues tickets */
     uint64_t sum[WORDS];
-    /* keys of all memory; of all, by address; of the words; of all, only to read; only to write */
+    /* keys of all memory; of all, by address; of the words; of all, read-only; write-only */
     uint64_t key, address_key, word_key, read_key, write_key;
-    struct fabemu_req notice; /* always posted again, and checks what arrives */
+    struct fabemu_req notice; /* always posted again; its callback checks the data */
     bool busy[SLOTS];
 };
 
@@ -76,12 +76,12 @@ struct fixture {
     struct fabemu *fab[NODES];
     struct fabemu_queue *queue[NODES];
     struct memory memory[NODES];
-    struct access access[UNDER_WAY];
+    struct access access[IN_PROGRESS];
     uint8_t *drawn; /* tickets */
     uint64_t random;
 };
 
-static unsigned times = 1; /* as long as usual; written once, by main() */
+static unsigned times = 1; /* multiplies the test's length; set once by main() */
 
 /* --- a fixture ------------------------------------------------------------------------ */
 
@@ -113,7 +113,7 @@ static void memory_open(struct fixture *w, uint32_t node)
 {
     struct memory *m = &w->memory[node];
     struct fabemu *fab = w->fab[node];
-    size_t bytes = SLOTS * (ROOM + GUARD);
+    size_t bytes = SLOTS * (SLOT_BYTES + GUARD);
 
     m->bytes = malloc(bytes);
     m->model = malloc(bytes);
@@ -129,19 +129,20 @@ static void memory_open(struct fixture *w, uint32_t node)
 
 static size_t place(const struct access *a)
 {
-    return a->slot * (size_t)(ROOM + GUARD) + a->offset;
+    return a->slot * (size_t)(SLOT_BYTES + GUARD) + a->offset;
 }
 
-/* Called when a notice is received: all bytes of its put must be in the memory. */
+/* Called when a notice arrives: all bytes of its put must be in memory. */
 static void notice_arrived(struct fabemu_req *req)
 {
     struct fixture *w = req->context;
-    struct access *a = &w->access[req->data % UNDER_WAY];
+    struct access *a = &w->access[req->data % IN_PROGRESS];
 
     if (req->status == -ECANCELED)
         return;
     CU_ASSERT_EQUAL_FATAL(req->status, 0);
-    CU_ASSERT_TRUE_FATAL(a->busy && a->kind == NOTICED && req->data / UNDER_WAY == a->operand >> 8);
+    CU_ASSERT_TRUE_FATAL(a->busy && a->kind == NOTICED &&
+                         req->data / IN_PROGRESS == a->operand >> 8);
     CU_ASSERT_TRUE(req->src_node == a->origin && req->src_queue == 7 && req->bytes == a->bytes);
     CU_ASSERT_EQUAL(req->src_incarnation, w->fab[a->origin]->info.incarnation);
     CU_ASSERT_TRUE_FATAL(!memcmp(w->memory[a->target].bytes + place(a), a->buf, a->bytes));
@@ -179,13 +180,13 @@ static void fixture_open(struct fixture *w, const struct setting *set)
         memory_open(w, n);
         await_notice(w, n);
     }
-    for (uint32_t i = 0; i < UNDER_WAY; i++)
-        w->access[i].buf = malloc(ROOM + GUARD);
+    for (uint32_t i = 0; i < IN_PROGRESS; i++)
+        w->access[i].buf = malloc(SLOT_BYTES + GUARD);
 }
 
 static void fixture_close(struct fixture *w)
 {
-    for (uint32_t i = 0; i < UNDER_WAY; i++)
+    for (uint32_t i = 0; i < IN_PROGRESS; i++)
         free(w->access[i].buf);
     for (uint32_t n = 0; n < NODES; n++) {
         const struct nic_counts *counts = &w->fab[n]->counts;
@@ -216,7 +217,7 @@ static void pump(struct fixture *w)
         adapters_pass(w->fabric, w->fab, NODES);
 }
 
-/* Until @req is complete; false: it hangs. */
+/* Wait until @req is complete. Returns false on a hang. */
 static bool finish(struct fixture *w, const struct fabemu_req *req)
 {
     uint64_t end = emu_now_ns() + GIVE_UP_NS;
@@ -231,7 +232,10 @@ static bool finish(struct fixture *w, const struct fabemu_req *req)
 
 /* --- one operation ------------------------------------------------------------------ */
 
-/* Around what a segment of each kind carries, some of them, packets of four, and powers of two. */
+/*
+ * Sizes around the capacity of one segment of each kind, of several, of packets of four, and powers
+ * of two.
+ */
 static size_t draw_bytes(struct fixture *w)
 {
     static const size_t around[] = {1,
@@ -246,7 +250,7 @@ static size_t draw_bytes(struct fixture *w)
                                     8192,
                                     16384,
                                     65536};
-    static const size_t large[] = {262144, ROOM - 1, ROOM, 4000 * NIC_DATA_BYTES};
+    static const size_t large[] = {262144, SLOT_BYTES - 1, SLOT_BYTES, 4000 * NIC_DATA_BYTES};
     uint64_t r = test_random(&w->random);
     size_t bytes = around[r % (sizeof around / sizeof *around)];
 
@@ -257,7 +261,7 @@ static size_t draw_bytes(struct fixture *w)
     return bytes + (r >> 40) % 3 - 1; /* one less, as many, one more */
 }
 
-/* The buffer in up to four pieces, some of them empty. */
+/* Split the buffer into up to four pieces, some of them empty. */
 static unsigned cut_up(struct fixture *w, const struct access *a, struct fabemu_iov iov[4])
 {
     unsigned iovs = 1 + (unsigned)(test_random(&w->random) % 4);
@@ -292,7 +296,7 @@ static int begin_transfer(struct fixture *w, struct access *a)
     if (a->kind == PUT)
         return fabemu_putv(fab, a->target, key, at, iov, iovs, &a->req);
     a->notices = 0;
-    notice.data = (a->operand >> 8) * UNDER_WAY + (uint64_t)(a - w->access);
+    notice.data = (a->operand >> 8) * IN_PROGRESS + (uint64_t)(a - w->access);
     return fabemu_putv_notice(fab, a->target, key, at, iov, iovs, &notice, &a->req);
 }
 
@@ -301,7 +305,7 @@ static int begin_refused(struct fixture *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
     struct fabemu *fab = w->fab[a->origin];
-    uint64_t end = SLOTS * (uint64_t)(ROOM + GUARD);
+    uint64_t end = SLOTS * (uint64_t)(SLOT_BYTES + GUARD);
     struct fabemu_iov iov = {a->buf, a->bytes};
     struct fabemu_notice notice = {.queue = 2};
 
@@ -363,7 +367,7 @@ static void access_begin(struct fixture *w, struct access *a)
     a->slot = (uint32_t)(test_random(&w->random) % SLOTS);
     a->operand = test_random(&w->random);
     a->bytes = draw_bytes(w);
-    a->offset = test_random(&w->random) % (ROOM - a->bytes + 1);
+    a->offset = test_random(&w->random) % (SLOT_BYTES - a->bytes + 1);
     if (a->kind == REFUSED && !a->bytes)
         a->bytes = 1;
     if (uses_slot(a) && w->memory[a->target].busy[a->slot])
@@ -383,15 +387,15 @@ static bool all_are(const uint8_t *at, size_t bytes, uint8_t value)
     return !bytes || (at[0] == value && !memcmp(at, at + 1, bytes - 1));
 }
 
-/* The memory is as the model says: at once, since the peer is in this process. */
+/* Compare the memory with the model at once: the peer is in this process. */
 static void access_end(struct fixture *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
-    size_t slot = a->slot * (size_t)(ROOM + GUARD);
+    size_t slot = a->slot * (size_t)(SLOT_BYTES + GUARD);
 
     CU_ASSERT_EQUAL_FATAL(a->req.status, status_of(a));
     if (a->kind == NOTICED) {
-        while (m->notice.status != FABEMU_PENDING) /* notices that were kept meanwhile */
+        while (m->notice.status != FABEMU_PENDING) /* notices that were queued meanwhile */
             await_notice(w, a->target);
         CU_ASSERT_EQUAL_FATAL(a->notices, 1);
     }
@@ -400,7 +404,7 @@ static void access_end(struct fixture *w, struct access *a)
         m->busy[a->slot] = false;
     if (a->kind == PUT || a->kind == NOTICED) {
         memcpy(m->model + place(a), a->buf, a->bytes);
-        CU_ASSERT_TRUE_FATAL(!memcmp(m->bytes + slot, m->model + slot, ROOM + GUARD));
+        CU_ASSERT_TRUE_FATAL(!memcmp(m->bytes + slot, m->model + slot, SLOT_BYTES + GUARD));
     }
     if (a->kind == GET)
         CU_ASSERT_TRUE_FATAL(!memcmp(a->buf, m->model + place(a), a->bytes));
@@ -422,7 +426,7 @@ static void memory_at_random(const struct setting *set)
     fixture_open(w, set);
     for (uint32_t busy = 1; busy || begun < most;) {
         busy = 0;
-        for (uint32_t i = 0; i < UNDER_WAY; i++) {
+        for (uint32_t i = 0; i < IN_PROGRESS; i++) {
             struct access *a = &w->access[i];
 
             if (a->busy && fabemu_req_status(&a->req) != FABEMU_PENDING) {
@@ -441,7 +445,7 @@ static void memory_at_random(const struct setting *set)
     for (uint32_t n = 0; n < NODES; n++) {
         struct memory *m = &w->memory[n];
 
-        CU_ASSERT_TRUE(!memcmp(m->bytes, m->model, SLOTS * (ROOM + GUARD)));
+        CU_ASSERT_TRUE(!memcmp(m->bytes, m->model, SLOTS * (SLOT_BYTES + GUARD)));
         CU_ASSERT_TRUE(!memcmp(m->word, m->sum, sizeof m->sum));
     }
     fixture_close(w);
@@ -457,8 +461,8 @@ static void send_to_1(struct fixture *w, uint64_t tag, const void *buf, size_t b
     CU_ASSERT_EQUAL_FATAL(fabemu_send(w->queue[0], &dest, &iov, 1, req), 0);
 }
 
-/* What is sent after a send has completed finds all of that there. */
-static void completed_is_there(const struct setting *set)
+/* A message sent after a send has completed finds all data of that send delivered. */
+static void completed_is_delivered(const struct setting *set)
 {
     static const size_t sizes[] = {193, 8192, 8193, 16384, 65536, 300000};
     struct fixture *w = malloc(sizeof *w);
@@ -501,30 +505,30 @@ static const struct setting settings[] = {
 #define SETTINGS (sizeof settings / sizeof settings[0])
 #define FAKE     3u /* the first of them */
 
-static void memory__is_as_the_model_says_over_a_fake_fabric(void)
+static void memory__agrees_with_the_model_over_a_fake_fabric(void)
 {
     test_each_setting (i, FAKE)
         memory_at_random(&settings[i]);
 }
 
-static void memory__is_as_the_model_says_over_a_fabric(void)
+static void memory__agrees_with_the_model_over_a_fabric(void)
 {
     test_each_setting (i, SETTINGS - FAKE)
         memory_at_random(&settings[FAKE + i]);
 }
 
-static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+static void send__completed_is_not_overtaken(void)
 {
     test_each_setting (i, SETTINGS)
-        completed_is_there(&settings[i]);
+        completed_is_delivered(&settings[i]);
 }
 
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(memory__is_as_the_model_says_over_a_fake_fabric),
-        CASE(memory__is_as_the_model_says_over_a_fabric),
-        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
+        CASE(memory__agrees_with_the_model_over_a_fake_fabric),
+        CASE(memory__agrees_with_the_model_over_a_fabric),
+        CASE(send__completed_is_not_overtaken),
         {0},
     };
 

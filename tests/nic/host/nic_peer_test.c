@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_peer_test.c - put and get, peers that come and go, hostile input, threads.
+ * nic_peer_test.c - put and get, peers that attach and exit, hostile input, threads.
  *
- * One thread steps the adapters and a fake fabric in turn, except where said.
+ * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void put_get__move_memory(void)
     free(theirs);
 }
 
-static void put_get__refuse_what_was_not_granted(void)
+static void put_get__refuse_missing_permissions(void)
 {
     static uint8_t mine[4000], theirs[4000];
     struct peers w;
@@ -91,7 +91,7 @@ static void put_get__refuse_what_was_not_granted(void)
     peers_close(&w);
 }
 
-static void unregister__ends_transfers_under_way(void)
+static void unregister__ends_transfers_in_progress(void)
 {
     uint8_t *mine = calloc(1, LONG), *theirs = calloc(1, LONG);
     struct peers w;
@@ -117,8 +117,8 @@ static void unregister__ends_transfers_under_way(void)
     free(theirs);
 }
 
-/* The id of a transfer that ended is given again while its data are still on the way. */
-static void get__is_not_hit_by_an_older_one(void)
+/* The id of a transfer that ended is reused while its data is still in flight. */
+static void get__ignores_data_of_an_older_one(void)
 {
     static uint8_t old[200000], new[3000], mine[2][200000];
     struct peers w;
@@ -137,7 +137,7 @@ static void get__is_not_hit_by_an_older_one(void)
         id = nic_op_of(&req[0])->id;
         for (int k = 0; k < 10; k++)
             fake_pump(w.fake);
-        nic_lock(w.fab[0]); /* as when the peer says so */
+        nic_lock(w.fab[0]); /* as when the peer reports it */
         if (req[0].status == FABEMU_PENDING)
             nic_op_end(w.fab[0], nic_op_of(&req[0]), -ECANCELED);
         nic_unlock(w.fab[0]);
@@ -151,7 +151,7 @@ static void get__is_not_hit_by_an_older_one(void)
     peers_close(&w);
 }
 
-/* A target that serves as many transfers as it can refuses for now, not for good. */
+/* A target that serves as many transfers as it can refuses for now, not for ever. */
 static void put_get__wait_their_turn(void)
 {
     static uint8_t memory[2][5000], mine[2][5000];
@@ -178,8 +178,8 @@ static void put_get__wait_their_turn(void)
     peers_close(&w);
 }
 
-/* Answers that peers wait for are kept however many there are; acknowledgments are said again. */
-static void answers__that_matter_are_not_dropped(void)
+/* Answers that peers wait for are kept however many there are; acknowledgments are repeated. */
+static void answers__needed_are_not_dropped(void)
 {
     enum { SENDS = 3 * NIC_ORDER_WINDOW };
     struct peers w;
@@ -198,7 +198,7 @@ static void answers__that_matter_are_not_dropped(void)
     fabemu_get(w.fab[0], 1, key, 0, mine, 100, &get);
     w.fab[0]->watch_ns = 0;
     w.fab[0]->watch_gap_ns = 1000000;
-    for (int i = 0; i < 8; i++) { /* node 1 receives, and has no room to answer */
+    for (int i = 0; i < 8; i++) { /* node 1 receives, and has no space to answer */
         struct nic_wire_hello hello = {.what = NIC_HELLO, .incarnation = w.fab[1]->incarnation};
 
         w.fab[1]->ctl_count = NIC_CTL_MAX;
@@ -206,7 +206,7 @@ static void answers__that_matter_are_not_dropped(void)
         nic_lock(w.fab[1]);
         full = &w.fab[1]->ctls;
         if (emu_list_empty(full)) {
-            while (nic_claim(w.fab[1], 0)) /* nonsense that fills the ring */
+            while (nic_claim(w.fab[1], 0)) /* garbage that fills the ring */
                 ;
             w.fab[1]->ctl_count = NIC_CTL_MAX - 1;
             nic_answer(w.fab[1], nic_peer(w.fab[1], 0), &hello, sizeof hello);
@@ -232,11 +232,11 @@ static void queue_close__cancels_and_frees_the_sender(void)
     struct fabemu_req send[4], recv[3];
 
     peers_open(&w, 2, false);
-    peers_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &recv[0]); /* will be under way */
+    peers_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &recv[0]); /* will be in progress */
     peers_recv(&w, 1, 0, 9, 0, in[1], sizeof in[1], &recv[1]); /* never matches */
     peers_send(&w, 0, 1, 1, out, sizeof out, &send[0]);
     peers_send(&w, 0, 1, 2, out, sizeof out, &send[1]); /* unexpected, at the sender */
-    peers_send(&w, 0, 1, 3, out, 8000, &send[2]);       /* unexpected, here */
+    peers_send(&w, 0, 1, 3, out, 8000, &send[2]);       /* unexpected, at the receiver */
     for (int i = 0; i < 6; i++)
         fake_pump(w.fake);
     fabemu_queue_close(w.queue[1]);
@@ -248,7 +248,7 @@ static void queue_close__cancels_and_frees_the_sender(void)
     CU_ASSERT_EQUAL(in[0][0], 0x55);
     CU_ASSERT_EQUAL(memcmp(in[0], in[0] + 1, sizeof in[0] - 1), 0);
 
-    /* A message that comes before the queue is opened waits for it. */
+    /* A message that arrives before the queue is opened waits for it. */
     peers_send(&w, 0, 1, 4, out, 10, &send[3]);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
@@ -277,9 +277,9 @@ static void send__waits_for_a_peer_and_gives_up(void)
     while ((err = fabemu_inject(w.queue[0], &dest, &v, 4)) == -EAGAIN)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
-    CU_ASSERT_EQUAL(fake_dropped(w.fake), 0); /* nobody says hello to an empty node */
+    CU_ASSERT_EQUAL(fake_dropped(w.fake), 0); /* no hello reaches an empty node */
 
-    /* One that attaches in time gets it. */
+    /* A process that attaches in time gets the message. */
     w.fab[0]->hello_limit_ns = UINT64_C(20000000000);
     peers_send(&w, 0, 1, 1, &v, 4, &req);
     fake_quiet(w.fake);
@@ -294,8 +294,8 @@ static void send__waits_for_a_peer_and_gives_up(void)
     peers_close(&w);
 }
 
-/* A receive alone asks, too; and if somebody comes in time it stays. */
-static void receive__from_a_node_where_nobody_ever_was_ends(void)
+/* A receive alone sends hellos, too; if a process attaches in time it stays. */
+static void receive__from_an_empty_node_ends(void)
 {
     for (unsigned comes = 0; comes < 2; comes++) {
         struct peers w = {.fake = fake_open(2, test_seed(), false)};
@@ -321,8 +321,8 @@ static void receive__from_a_node_where_nobody_ever_was_ends(void)
     }
 }
 
-/* A bound that is off does not end what a short one does. */
-static void send__waits_as_long_as_the_bounds_say(void)
+/* A bound that is off does not replace a short one. */
+static void send__respects_its_bounds(void)
 {
     for (unsigned off = 0; off < 2; off++) {
         struct peers w;
@@ -353,8 +353,8 @@ static void count_done(struct fabemu_req *req)
     ++*(int *)req->context;
 }
 
-/* An aborted operation is over at once, its memory is left alone, and nobody waits for it. */
-static void abort__ends_what_is_under_way(void)
+/* An aborted operation ends at once, its memory is left alone, and no process waits for it. */
+static void abort__ends_operations_in_progress(void)
 {
     static uint8_t out[BIG], in[4][BIG];
     struct peers w;
@@ -369,7 +369,7 @@ static void abort__ends_what_is_under_way(void)
     fake_quiet(w.fake);
     peers_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &peers[0]);
     peers_send(&w, 0, 1, 1, out, sizeof out, &req[0]); /* streams */
-    peers_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* asks, in vain */
+    peers_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* announces itself, in vain */
     memset(&req[2], 0, sizeof req[2]);
     memset(&req[3], 0, sizeof req[3]);
     fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[2]);
@@ -402,8 +402,11 @@ static void abort__ends_what_is_under_way(void)
     peers_close(&w);
 }
 
-/* A forked child calls into a library whose adapter is its parent's: nothing hangs or happens. */
-static void gone__calls_return_at_once(void)
+/*
+ * A forked child calls into a library whose adapter belongs to its parent: nothing hangs or
+ * happens.
+ */
+static void forked__calls_return_at_once(void)
 {
     struct peers w;
     struct fabemu_req req = {0};
@@ -439,8 +442,11 @@ static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t co
             fake_pump(w->fake);
 }
 
-/* Whatever waits for a process that left without a word, with or without a successor there. */
-static void peer__that_left_is_missed(void)
+/*
+ * Every operation that waits for a process that exited without disconnecting, with and without a
+ * successor.
+ */
+static void peer__exited_is_detected(void)
 {
     enum { MANY = NIC_ORDER_WINDOW + 100 };
     static uint8_t memory[100000], out[100000], in[8000];
@@ -457,7 +463,7 @@ static void peer__that_left_is_missed(void)
         peers_inject(&w, 0, 1, 5, "x", 1);
         peers_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
         fake_quiet(w.fake);
-        peers_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* of more segments than go at once */
+        peers_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* more segments than are sent at once */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
         CU_ASSERT_TRUE(w.fab[0]->peers[1].filling);
@@ -481,8 +487,8 @@ static void peer__that_left_is_missed(void)
     free(many);
 }
 
-/* One that is there but does not serve us yet is asked, answers, and is waited for. */
-static void peer__that_is_slow_is_waited_for(void)
+/* A process that is attached but does not serve us yet is queried, answers, and is waited for. */
+static void peer__slow_is_waited_for(void)
 {
     static uint8_t out[100000], in[100000];
     struct peers w;
@@ -526,8 +532,10 @@ static void news(struct peers *w, uint32_t at)
     nic_unlock(w->fab[at]);
 }
 
-/* News of a death and hellos come by two ways and at any time: who is there counts. */
-static void peer__successor_outlives_old_news(void)
+/*
+ * Reports of a death and hellos arrive on two paths at any time: only the current process counts.
+ */
+static void peer__successor_survives_old_reports(void)
 {
     struct peers w;
     struct nic_peer *peer;
@@ -541,21 +549,21 @@ static void peer__successor_outlives_old_news(void)
     fake_quiet(w.fake);
     first = w.fab[1]->incarnation;
     news(&w, 0);
-    /* it lives: whatever is said is no news */
+    /* it is alive: further reports are ignored */
     CU_ASSERT_TRUE(peer->incarnation == first && peer->open);
     fake_detach(w.fake, 1);
     news(&w, 0);
     CU_ASSERT_TRUE(!peer->incarnation && peer->first == first + 1);
-    say_hello(&w, 0, 1, first, w.fab[0]->incarnation); /* was on its way when the process died */
+    say_hello(&w, 0, 1, first, w.fab[0]->incarnation); /* in flight when the process died */
     CU_ASSERT_EQUAL(peer->incarnation, 0);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1, .queue = 1}, "y", 1),
-                    -EHOSTUNREACH); /* 'x' was not confirmed: it is said once */
+                    -EHOSTUNREACH); /* 'x' was not confirmed: one operation reports it */
     w.fab[1] = fake_attach(w.fake, 1);
     second = w.fab[1]->incarnation;
     CU_ASSERT_EQUAL(second, first + 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
 
-    /* It only listens, so it is for us to ask; receives from it may be posted first. */
+    /* It only receives, so this side must connect; receives from it may be posted first. */
     peers_recv(&w, 0, 1, 6, 0, &got, 4, &req);
     peers_inject(&w, 0, 1, 5, "y", 1);
     fake_quiet(w.fake);
@@ -570,7 +578,7 @@ static void peer__successor_outlives_old_news(void)
     peers_close(&w);
 }
 
-static void node_died__ends_what_waits_for_it(void)
+static void node_died__ends_operations_that_wait_for_it(void)
 {
     static uint8_t out[100000], in[100000];
     struct peers w;
@@ -593,7 +601,7 @@ static void node_died__ends_what_waits_for_it(void)
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);
-    w.fab[0]->hello_limit_ns = 20000000; /* what is posted now asks for a successor */
+    w.fab[0]->hello_limit_ns = 20000000; /* new operations ask for a successor */
     peers_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
     peers_send(&w, 0, 1, 1, out, 10, &req[1]);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
@@ -602,18 +610,18 @@ static void node_died__ends_what_waits_for_it(void)
     CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1}, "", 0),
                     -EHOSTUNREACH);
-    peers_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* what had arrived is still there */
+    peers_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* messages that had arrived are still there */
     CU_ASSERT_EQUAL(req[0].status, 0);
     fabemu_cancel(w.queue[0], &req[3]);
     peers_close(&w);
 }
 
 /*
- * Three messages that one receive after the other would match have arrived before their sender
- * died, and of the first there is but the head, or the word that it is to be fetched: its receive
- * fails, and none of the others is taken for it.
+ * Three messages that consecutive receives would match have arrived before their sender died, but
+ * of the first one only its head, or its announcement. Its receive fails, and none of the others is
+ * taken for it.
  */
-static void node_died__what_came_later_takes_no_lost_ones_place(void)
+static void node_died__later_messages_do_not_replace_lost_ones(void)
 {
     static const size_t lost[] = {NIC_EAGER_LIMIT, NIC_EAGER_LIMIT + 1, BIG};
     static uint8_t out[BIG], in[BIG];
@@ -628,7 +636,7 @@ static void node_died__what_came_later_takes_no_lost_ones_place(void)
         peers_open(&w, 2, false);
         peers_recv(&w, 0, 1, 1, 0, in, 1, &recv[0]);
         peers_inject(&w, 1, 0, 1, "x", 1);
-        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, recv, 1)); /* they have met */
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, recv, 1)); /* they are connected */
         peers_send(&w, 1, 0, 7, out, lost[i / 2], &send);
         if (lost[i / 2] > NIC_EAGER_LIMIT)
             peers_inject(&w, 1, 0, 7, "late", 4);
@@ -655,10 +663,10 @@ static void node_died__what_came_later_takes_no_lost_ones_place(void)
 }
 
 /*
- * A new process at a node begins anew, whoever speaks first; who names it is told nothing of the
- * one before.
+ * A new process at a node starts from scratch, whichever side sends first; operations that name it
+ * get no error of its predecessor.
  */
-static void peer__replaced_processes_meet_again(void)
+static void peer__replaced_processes_reconnect(void)
 {
     struct peers w;
     struct fabemu_req recv;
@@ -695,7 +703,7 @@ static void peer__replaced_processes_meet_again(void)
 
 /* --- hostile input ------------------------------------------------------------------ */
 
-/* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
+/* Inject @seg as node 1, again and again. Returns how many segments node 0 answered with. */
 static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t count)
 {
     uint32_t before = w->fab[0]->hostif.up_tail;
@@ -709,7 +717,7 @@ static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t 
 }
 
 /*
- * The network loses nothing: what somebody asked for and does not take would fill it, and our own
+ * The network loses nothing, so answers to a peer that does not read would fill it, and our own
  * ring.
  */
 static void hello__many_have_few_answers(void)
@@ -726,7 +734,7 @@ static void hello__many_have_few_answers(void)
 
         peers_open(&w, 2, false);
         hello.incarnation = fabemu_info(w.fab[1])->incarnation;
-        bye.incarnation = hello.incarnation - 1; /* one before it, late */
+        bye.incarnation = hello.incarnation - 1; /* its predecessor's, late */
         memcpy(seg.payload,
                kind == 0   ? (void *)&hello
                : kind == 1 ? (void *)&ack
@@ -734,7 +742,7 @@ static void hello__many_have_few_answers(void)
                len[kind]);
         answers = answers_to(&w, &seg, 5000);
         CU_ASSERT_TRUE(answers >= 1 && answers < 500);
-        peers_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
+        peers_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* the attached process still connects */
         peers_send(&w, 1, 0, 1, &v, 4, &send);
         pump_until_over(&w, &recv, 1);
         CU_ASSERT_TRUE(recv.status == 0 && got == v);
@@ -748,28 +756,30 @@ static void hello__many_have_few_answers(void)
     }
 }
 
-/* A segment for node 0 as no honest process sends it, but for some of its fields. */
+/* Draw a segment for node 0 that is invalid in all but some of its fields. */
 static void draw_garbage(struct peers *w, struct emu_seg *seg)
 {
     uint64_t r = test_random(&w->random);
 
     for (unsigned k = 0; k < sizeof *seg; k += 8)
         memcpy((uint8_t *)seg + k, &(uint64_t){test_random(&w->random)}, 8);
-    seg->hdr.src = r % 8 == 0 ? seg->hdr.src : 1; /* the fabric stamps it, but who knows */
+    /* the fabric sets the source, but the receiver must not rely on it */
+    seg->hdr.src = r % 8 == 0 ? seg->hdr.src : 1;
     seg->hdr.dst = r % 8 == 1 ? seg->hdr.dst : 0;
     seg->hdr.kind = r / 8 % 4 ? (uint8_t)EMU_UNICAST : seg->hdr.kind % 8;
     if (r / 32 % 2)
         seg->hdr.seq = w->fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
     seg->payload[0] = (uint8_t)(r / 4096 % (NIC_HELLO + 1));
-    if (seg->payload[0] == NIC_HELLO) /* its own life is a process's to tell */
+    /* a hello states the sender's own incarnation, so it may be valid */
+    if (seg->payload[0] == NIC_HELLO)
         memcpy(seg->payload + offsetof(struct nic_wire_hello, incarnation), &w->fab[1]->incarnation,
                8);
-    else if (r / 65536 % 4) { /* one that knows the secret of the pair */
+    else if (r / 65536 % 4) { /* a sender that knows the pair's secret */
         memcpy(seg->payload + 4, &w->fab[0]->peers[1].rx_check, 4);
         if (seg->payload[0] == NIC_DATA)
             memcpy(seg->payload + 2, &w->fab[0]->peers[1].rx_check, 2);
         if (r / (1 << 20) % 2)
-            memset(seg->payload + 18, 0, 20); /* small numbers where ids and lengths lie */
+            memset(seg->payload + 18, 0, 20); /* small numbers in ids and lengths */
     }
 }
 
@@ -783,7 +793,7 @@ static void receive__counts_garbage_and_incarnations(void)
 
     peers_open(&w, 2, false);
     fabemu_register(w.fab[0], memory, sizeof memory, FABEMU_REMOTE_WRITE, &key);
-    peers_inject(&w, 1, 0, 99, "x", 1); /* they know each other */
+    peers_inject(&w, 1, 0, 99, "x", 1); /* they are connected */
     peers_inject(&w, 0, 1, 99, "x", 1);
     fake_quiet(w.fake);
     for (unsigned i = 0; i < 8; i++)
@@ -806,7 +816,7 @@ static void receive__counts_garbage_and_incarnations(void)
         fabemu_cancel(w.queue[0], &recv[i]);
     fake_quiet(w.fake);
 
-    /* The two still get on: a new process at node 1 is all that is needed. */
+    /* The two can still communicate after node 1's process is replaced. */
     fake_detach(w.fake, 1);
     w.fab[1] = fake_attach(w.fake, 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
@@ -847,7 +857,7 @@ static void *run_pingpong(void *argument)
     return NULL;
 }
 
-/* Two threads a process and the adapters' own, all at once; sleeping and waking included. */
+/* Two threads per process and the adapters' own, all at once, including sleeping and waking. */
 static void wait__works_from_many_threads(void)
 {
     struct peers w;
@@ -874,23 +884,23 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(put_get__move_memory),
-        CASE(put_get__refuse_what_was_not_granted),
-        CASE(unregister__ends_transfers_under_way),
-        CASE(get__is_not_hit_by_an_older_one),
+        CASE(put_get__refuse_missing_permissions),
+        CASE(unregister__ends_transfers_in_progress),
+        CASE(get__ignores_data_of_an_older_one),
         CASE(put_get__wait_their_turn),
-        CASE(answers__that_matter_are_not_dropped),
+        CASE(answers__needed_are_not_dropped),
         CASE(queue_close__cancels_and_frees_the_sender),
         CASE(send__waits_for_a_peer_and_gives_up),
-        CASE(receive__from_a_node_where_nobody_ever_was_ends),
-        CASE(send__waits_as_long_as_the_bounds_say),
-        CASE(abort__ends_what_is_under_way),
-        CASE(gone__calls_return_at_once),
-        CASE(peer__that_left_is_missed),
-        CASE(peer__that_is_slow_is_waited_for),
-        CASE(peer__successor_outlives_old_news),
-        CASE(node_died__ends_what_waits_for_it),
-        CASE(node_died__what_came_later_takes_no_lost_ones_place),
-        CASE(peer__replaced_processes_meet_again),
+        CASE(receive__from_an_empty_node_ends),
+        CASE(send__respects_its_bounds),
+        CASE(abort__ends_operations_in_progress),
+        CASE(forked__calls_return_at_once),
+        CASE(peer__exited_is_detected),
+        CASE(peer__slow_is_waited_for),
+        CASE(peer__successor_survives_old_reports),
+        CASE(node_died__ends_operations_that_wait_for_it),
+        CASE(node_died__later_messages_do_not_replace_lost_ones),
+        CASE(peer__replaced_processes_reconnect),
         CASE(hello__many_have_few_answers),
         CASE(receive__counts_garbage_and_incarnations),
         CASE(wait__works_from_many_threads),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_pending_test.c - what an adapter tells the fabric of what it has pending, and what the fabric
- * believes of it.
+ * nic_pending_test.c - how an adapter reports its pending operations to the fabric, and how the
+ * fabric checks the report.
  *
- * Adapters on a fake fabric; looks are taken at times that the test chooses.
+ * Adapters on a fake fabric; the test chooses the times of the scans.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 #define NODES 4u
 #define S_NS  UINT64_C(1000000000)
-#define LONG  100000u /* bytes: a message that asks first */
+#define LONG  100000u /* bytes: a message that announces itself first */
 
 static uint8_t memory[LONG];
 static uint64_t base_ns; /* what the test calls second 0 */
@@ -29,8 +29,8 @@ static uint64_t at(uint64_t s)
     return base_ns + s * S_NS;
 }
 
-/* What the fabric reads after the adapter of @node has looked at @now_ns. */
-static struct emu_pending look(struct peers *w, uint32_t node, uint64_t now_ns)
+/* The report of the adapter of @node, after a scan at @now_ns. */
+static struct emu_pending scan(struct peers *w, uint32_t node, uint64_t now_ns)
 {
     struct emu_pending ret;
 
@@ -53,7 +53,7 @@ static void group_open(struct peers *w, struct fabemu_group *group[NODES])
 
 /* --- operations with one other ------------------------------------------------------ */
 
-/* A receive is as old as the time since the first look that found it. */
+/* The age of a receive counts from the first scan that found it. */
 static void receive__is_shown_until_it_matches(void)
 {
     struct peers w;
@@ -61,10 +61,10 @@ static void receive__is_shown_until_it_matches(void)
     struct fabemu_req recv, send;
 
     peers_open(&w, NODES, false);
-    CU_ASSERT_EQUAL(look(&w, 1, at(10)).receive.kind, EMU_PENDING_NOTHING);
+    CU_ASSERT_EQUAL(scan(&w, 1, at(10)).receive.kind, EMU_PENDING_NOTHING);
     peers_recv(&w, 1, 0, 5, 0, memory, 64, &recv);
-    CU_ASSERT_EQUAL(look(&w, 1, at(11)).receive.since_ns, at(11));
-    pending = look(&w, 1, at(14));
+    CU_ASSERT_EQUAL(scan(&w, 1, at(11)).receive.since_ns, at(11));
+    pending = scan(&w, 1, at(14));
     CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_RECEIVE);
     CU_ASSERT_EQUAL(pending.receive.state, EMU_PENDING_UNMATCHED);
     CU_ASSERT_EQUAL(pending.receive.since_ns, at(11));
@@ -74,14 +74,14 @@ static void receive__is_shown_until_it_matches(void)
     CU_ASSERT_EQUAL(pending.quiet_ns, at(11));
     peers_send(&w, 0, 1, 5, memory, 64, &send);
     CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
-    pending = look(&w, 1, at(15));
+    pending = scan(&w, 1, at(15));
     CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_NOTHING);
     CU_ASSERT_EQUAL(pending.quiet_ns, at(15));
     peers_close(&w);
 }
 
-/* The words of a request are used again: the next operation in them has no age yet. */
-static void receive__begins_anew_in_the_same_request(void)
+/* A request is reused: the new operation has no age yet. */
+static void receive__age_restarts_in_a_reused_request(void)
 {
     struct peers w;
     struct fabemu_req recv, send;
@@ -89,14 +89,14 @@ static void receive__begins_anew_in_the_same_request(void)
     peers_open(&w, NODES, false);
     for (uint64_t s = 20; s < 25; s++) {
         peers_recv(&w, 1, 0, s, 0, memory, 64, &recv);
-        CU_ASSERT_EQUAL(look(&w, 1, at(s)).receive.since_ns, at(s));
+        CU_ASSERT_EQUAL(scan(&w, 1, at(s)).receive.since_ns, at(s));
         peers_send(&w, 0, 1, s, memory, 64, &send);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
     }
     peers_close(&w);
 }
 
-/* A long send waits for its receive; a short one lies there, unexpected. */
+/* A long send waits for its receive; a short one is delivered as unexpected. */
 static void send__waits_for_its_receive(void)
 {
     struct peers w;
@@ -106,23 +106,23 @@ static void send__waits_for_its_receive(void)
     peers_open(&w, NODES, false);
     peers_inject(&w, 0, 1, 3, memory, 8);
     peers_send(&w, 0, 1, 9, memory, LONG, &send);
-    look(&w, 0, at(30));
+    scan(&w, 0, at(30));
     fake_quiet(w.fake);
-    pending = look(&w, 0, at(32));
+    pending = scan(&w, 0, at(32));
     CU_ASSERT_EQUAL(pending.send.kind, EMU_PENDING_SEND);
     CU_ASSERT_EQUAL(pending.send.state, EMU_PENDING_UNMATCHED);
     CU_ASSERT_EQUAL(pending.send.since_ns, at(30));
     CU_ASSERT_EQUAL(pending.send.node, 1);
     CU_ASSERT_EQUAL(pending.send.tag, 9);
     CU_ASSERT_EQUAL(pending.send.bytes, LONG);
-    pending = look(&w, 1, at(32));
+    pending = scan(&w, 1, at(32));
     CU_ASSERT_EQUAL(pending.unexpected, 2);
     CU_ASSERT_EQUAL(pending.early.node, 0);
     CU_ASSERT_EQUAL(pending.early.tag, 3);
     peers_recv(&w, 1, 0, 9, 0, memory, LONG, &recv);
     CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
     CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
-    CU_ASSERT_EQUAL(look(&w, 0, at(33)).send.kind, EMU_PENDING_NOTHING);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(33)).send.kind, EMU_PENDING_NOTHING);
     peers_close(&w);
 }
 
@@ -143,8 +143,8 @@ static void barrier__is_shown_by_its_number(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
     CU_ASSERT_EQUAL(fabemu_barrier(group[0], &req[0]), 0);
     fake_quiet(w.fake);
-    look(&w, 0, at(40));
-    pending = look(&w, 0, at(43));
+    scan(&w, 0, at(40));
+    pending = scan(&w, 0, at(43));
     CU_ASSERT_EQUAL(pending.groups, 1);
     CU_ASSERT_EQUAL(pending.group[0].id, 7);
     CU_ASSERT_EQUAL(pending.group[0].begun, 2);
@@ -153,42 +153,42 @@ static void barrier__is_shown_by_its_number(void)
     CU_ASSERT_EQUAL(pending.group[0].what.kind, EMU_BARRIER);
     CU_ASSERT_EQUAL(pending.group[0].sent, 1);
     CU_ASSERT_STRING_EQUAL(pending.group[0].name, "of?tests");
-    pending = look(&w, 3, at(43));
+    pending = scan(&w, 3, at(43));
     CU_ASSERT_EQUAL(pending.group[0].begun, 1);
     CU_ASSERT_EQUAL(pending.group[0].since_ns, 0);
     for (uint32_t i = 1; i < NODES; i++)
         CU_ASSERT_EQUAL(fabemu_barrier(group[i], &req[i]), 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
-    CU_ASSERT_EQUAL(look(&w, 0, at(44)).group[0].since_ns, 0);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(44)).group[0].since_ns, 0);
     for (uint32_t i = 0; i < NODES; i++)
         fabemu_group_leave(group[i]);
     peers_close(&w);
 }
 
-/* It stays across updates. A long name is cut, and shown as printable text. */
+/* It persists across updates. A long name is cut, and made printable. */
 static void call__is_shown_until_it_ends(void)
 {
     struct peers w;
     struct emu_pending pending;
 
     peers_open(&w, NODES, false);
-    CU_ASSERT_EQUAL(look(&w, 0, at(50)).call.since_ns, 0);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(50)).call.since_ns, 0);
     fabemu_call_begin(w.fab[0], FABEMU_COLLS, "no such call", NODES);
-    CU_ASSERT_EQUAL(look(&w, 0, at(50)).call.since_ns, 0);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(50)).call.since_ns, 0);
     fabemu_call_begin(w.fab[0], FABEMU_COLL_REDUCE, "of\ntests, a name that has more than 39 bytes",
                       NODES);
-    look(&w, 0, at(51));
-    pending = look(&w, 0, at(52));
+    scan(&w, 0, at(51));
+    pending = scan(&w, 0, at(52));
     CU_ASSERT_NOT_EQUAL(pending.call.since_ns, 0);
     CU_ASSERT_EQUAL(pending.call.kind, EMU_REDUCE);
     CU_ASSERT_EQUAL(pending.call.members, NODES);
     CU_ASSERT_STRING_EQUAL(pending.call.name, "of?tests, a name that has more than 39 ");
     fabemu_call_end(w.fab[0]);
-    CU_ASSERT_EQUAL(look(&w, 0, at(53)).call.since_ns, 0);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(53)).call.since_ns, 0);
     peers_close(&w);
 }
 
-/* Two members broadcast in the same place: each is told of the other, at once. */
+/* Two members broadcast in the same collective: each is shown the other at once. */
 static void broadcast__of_two_roots_is_a_mismatch(void)
 {
     struct peers w;
@@ -273,8 +273,8 @@ static bool is_sane(const struct emu_pending *pending, uint64_t now_ns)
     return sane;
 }
 
-/* A process may write anything there. */
-static void read__believes_nothing(void)
+/* A process may write anything into its report. */
+static void read__rejects_invalid_reports(void)
 {
     static struct emu_pending_shared shared;
     struct emu_pending pending;
@@ -297,14 +297,10 @@ static void read__believes_nothing(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(receive__is_shown_until_it_matches),
-    CASE(receive__begins_anew_in_the_same_request),
-    CASE(send__waits_for_its_receive),
-    CASE(barrier__is_shown_by_its_number),
-    CASE(call__is_shown_until_it_ends),
-    CASE(broadcast__of_two_roots_is_a_mismatch),
-    CASE(read__believes_nothing),
-    {0},
+    CASE(receive__is_shown_until_it_matches), CASE(receive__age_restarts_in_a_reused_request),
+    CASE(send__waits_for_its_receive),        CASE(barrier__is_shown_by_its_number),
+    CASE(call__is_shown_until_it_ends),       CASE(broadcast__of_two_roots_is_a_mismatch),
+    CASE(read__rejects_invalid_reports),      {0},
 };
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_run_test.c - pieces of a stream in a row as no honest peer sends them, to a receive that
- * waits for them: what was checked of the first one must hold for each that is taken with it.
+ * nic_run_test.c - invalid sequences of pieces of a stream at a receive that waits for them: every
+ * check of the first piece must hold for each piece that is handled in the same run.
  */
 #include <string.h>
 
@@ -13,23 +13,23 @@
 
 #define PIECES 100u /* of the largest message */
 #define BYTES  (PIECES * NIC_DATA_BYTES)
-#define BEYOND (64u * NIC_DATA_BYTES) /* behind it, for what would be written there */
+#define BEYOND (64u * NIC_DATA_BYTES) /* bytes after it, where an overrun would write */
 #define STEPS  1000u
 
-#define BEFORE 0xa5 /* in the receiver's memory */
-#define SAYS   0x77 /* in all pieces */
+#define BEFORE 0xa5 /* the receiver's memory before */
+#define SAYS   0x77 /* the bytes of all pieces */
 
 static struct peers w;
 static uint8_t in[BYTES + BEYOND];
 static struct fabemu_req receives, sends;
 
-/* Node 0 waits for @bytes of node 1, of which nothing has come. Node 2 is there, too. */
+/* Node 0 waits for @bytes of node 1, and none has arrived. Node 2 is attached, too. */
 static void wait_for(size_t bytes)
 {
     static uint8_t out[BYTES];
 
     peers_open(&w, 3, false);
-    for (uint32_t n = 1; n < 3; n++) { /* they know each other */
+    for (uint32_t n = 1; n < 3; n++) { /* they are connected */
         peers_inject(&w, n, 0, 99, "x", 1);
         peers_inject(&w, 0, n, 99, "x", 1);
     }
@@ -46,7 +46,7 @@ static void wait_for(size_t bytes)
     CU_ASSERT_EQUAL_FATAL(nic_op_of(&receives)->moved, 0);
 }
 
-/* Piece @seq of it, as node @src sends it; @flip: bits of the pair's secret that are wrong. */
+/* Inject piece @seq, sent by node @src; @flip: bits of the pair's secret to invert. */
 static void piece(uint32_t src, uint32_t seq, uint8_t len, uint16_t flip)
 {
     struct nic_wire_data data = {.what = NIC_DATA,
@@ -65,7 +65,7 @@ static void pieces(uint32_t from, uint32_t end)
         piece(1, seq, EMU_PAYLOAD_BYTES, 0);
 }
 
-/* Has nobody written @bytes from @at on? */
+/* Are @bytes from @at on unchanged? */
 static bool untouched(size_t at, size_t bytes)
 {
     for (size_t i = at; i < at + bytes; i++)
@@ -74,7 +74,7 @@ static bool untouched(size_t at, size_t bytes)
     return true;
 }
 
-/* Of pieces @from to @end @fit lie within @bytes; nothing is written behind these. */
+/* Of pieces @from to @end only @fit lie within @bytes; nothing is written behind these. */
 static void run_beyond(size_t bytes, uint32_t from, uint32_t end, uint32_t fit)
 {
     wait_for(bytes);
@@ -93,7 +93,7 @@ static void run__beyond_the_end_is_malformed(void)
     run_beyond(BYTES, PIECES, PIECES + 10, 0);
 }
 
-static void run__of_short_pieces_is_their_bytes(void)
+static void run__of_short_pieces_counts_their_bytes(void)
 {
     const uint32_t some = 100;
 
@@ -109,7 +109,7 @@ static void run__of_short_pieces_is_their_bytes(void)
     peers_close(&w);
 }
 
-static void run__of_another_node_is_not_its_own(void)
+static void run__of_another_node_is_dropped(void)
 {
     wait_for(BYTES);
     piece(1, 3, EMU_PAYLOAD_BYTES, 0);
@@ -120,7 +120,7 @@ static void run__of_another_node_is_not_its_own(void)
     peers_close(&w);
 }
 
-static void run__of_another_incarnation_is_a_strangers(void)
+static void run__of_another_incarnation_is_dropped(void)
 {
     wait_for(BYTES);
     for (uint32_t seq = 2; seq < 5; seq++)
@@ -133,7 +133,7 @@ static void run__of_another_incarnation_is_a_strangers(void)
     peers_close(&w);
 }
 
-/* The receive is over with the last piece, and its memory the program's again. */
+/* The receive ends with the last piece, and the program owns its memory again. */
 static void run__ends_with_the_last_piece(void)
 {
     wait_for(BYTES);
@@ -145,8 +145,8 @@ static void run__ends_with_the_last_piece(void)
     peers_close(&w);
 }
 
-/* The same two pieces again and again: no more than the message has bytes. */
-static void run__said_twice_is_no_more_than_all(void)
+/* The same two pieces again and again count for no more than the message's bytes. */
+static void run__repeated_counts_at_most_once(void)
 {
     wait_for(BYTES - 10);
     for (uint32_t i = 0; i < 2 * PIECES; i++)
@@ -161,11 +161,11 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(run__beyond_the_end_is_malformed),
-        CASE(run__of_short_pieces_is_their_bytes),
-        CASE(run__of_another_node_is_not_its_own),
-        CASE(run__of_another_incarnation_is_a_strangers),
+        CASE(run__of_short_pieces_counts_their_bytes),
+        CASE(run__of_another_node_is_dropped),
+        CASE(run__of_another_incarnation_is_dropped),
         CASE(run__ends_with_the_last_piece),
-        CASE(run__said_twice_is_no_more_than_all),
+        CASE(run__repeated_counts_at_most_once),
         {NULL, NULL},
     };
 

@@ -2,7 +2,7 @@
 /*
  * nic_test.c - messages: matching, order, sizes.
  *
- * One thread steps the adapters and a fake fabric in turn.
+ * One thread steps the adapters and a fake fabric alternately.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 /* --- matching ----------------------------------------------------------------------- */
 
-static void inject__brings_tag_data_and_source(void)
+static void inject__delivers_tag_data_and_source(void)
 {
     struct peers w;
     struct fabemu_req req;
@@ -38,7 +38,7 @@ static void inject__brings_tag_data_and_source(void)
     peers_close(&w);
 }
 
-static void recv__obeys_node_tag_and_ignore_bits(void)
+static void recv__matches_node_tag_and_ignore_bits(void)
 {
     struct peers w;
     struct fabemu_req req[4];
@@ -49,7 +49,8 @@ static void recv__obeys_node_tag_and_ignore_bits(void)
     peers_recv(&w, 0, FABEMU_ANY_NODE, 0x20, 0xf, &got[1], 4, &req[1]);
     peers_recv(&w, 0, 1, 0, ~UINT64_C(0), &got[2], 4, &req[2]);
     peers_recv(&w, 0, FABEMU_ANY_NODE, 0, ~UINT64_C(0), &got[3], 4, &req[3]);
-    for (uint32_t v = 1; v <= 2; v++) /* 0x10 of node 1: only the third wants it, then the fourth */
+    /* 0x10 of node 1: only the third receive matches, then the fourth */
+    for (uint32_t v = 1; v <= 2; v++)
         peers_inject(&w, 1, 0, 0x10, &v, 4);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
@@ -66,10 +67,10 @@ static void recv__obeys_node_tag_and_ignore_bits(void)
 }
 
 /*
- * A node's queues are told apart where that is asked for, whether the message or the receive was
- * first.
+ * Where requested, queues of a node are distinguished as sources, whether the message or the
+ * receive came first.
  */
-static void recv_from__obeys_the_senders_queue(void)
+static void recv_from__matches_the_senders_queue(void)
 {
     struct fabemu_source of_2 = {.node = 0, .queue = 2};
     struct fabemu_message *claim = NULL;
@@ -82,7 +83,7 @@ static void recv_from__obeys_the_senders_queue(void)
     peers_open(&w, 2, false);
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[0], 2, &other), 0);
     for (unsigned late = 0; late < 2; late++) {
-        uint32_t bytes = late ? 9000 : 4; /* the second time around it asks first */
+        uint32_t bytes = late ? 9000 : 4; /* the second time it announces itself first */
         uint8_t *buf = calloc(2, bytes);
         struct fabemu_iov iov[2] = {{buf, bytes}, {buf + bytes, bytes}};
         struct fabemu_req send[2] = {0};
@@ -111,7 +112,7 @@ static void recv_from__obeys_the_senders_queue(void)
     peers_close(&w);
 }
 
-/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted. */
+/* A NULL buffer with bytes is refused by every call, and nothing is posted. */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
@@ -139,17 +140,18 @@ static void calls__refuse_buffers_at_address_0(void)
     CU_ASSERT_EQUAL(fabemu_reduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
     CU_ASSERT_EQUAL(fabemu_allreduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, &req), -EFAULT);
     CU_ASSERT_EQUAL(req.status, 0);
-    /* empty: that may be NULL */
+    /* an empty buffer may be NULL */
     CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0);
-    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN); /* they have not met */
+    /* they are not connected yet */
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN);
     peers_inject(&w, 0, 1, 0, NULL, 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     fabemu_group_leave(group);
     peers_close(&w);
 }
 
-/* Each length around what a segment has room for, with data that take up to 32 bits and more. */
-static void send__of_every_length_brings_its_data(void)
+/* Every length around the capacity of a segment, with completion data of up to 32 bits and more. */
+static void send__of_every_length_delivers_its_data(void)
 {
     static const uint64_t data[] = {0, 1, UINT32_MAX, UINT64_C(1) << 32, UINT64_MAX};
     uint8_t out[260], in[260];
@@ -182,7 +184,7 @@ static void send__of_every_length_brings_its_data(void)
     peers_close(&w);
 }
 
-/* Shorter than what it is said with, or longer than one may be: counted, and nothing comes of it */
+/* Lengths below the header or above the maximum are counted and dropped. */
 static void receive__of_short_messages_checks_their_length(void)
 {
     static const uint8_t lengths[] = {16, 31, 32, 224, 225, 240};
@@ -191,7 +193,7 @@ static void receive__of_short_messages_checks_their_length(void)
     uint8_t in[240];
 
     peers_open(&w, 2, false);
-    peers_inject(&w, 1, 0, 99, "x", 1); /* they know each other */
+    peers_inject(&w, 1, 0, 99, "x", 1); /* they are connected */
     fake_quiet(w.fake);
     peers_recv(&w, 0, 1, 7, 0, in, sizeof in, &recv);
     for (uint32_t i = 0; i < sizeof lengths; i++) {
@@ -218,11 +220,8 @@ static void receive__of_short_messages_checks_their_length(void)
     peers_close(&w);
 }
 
-/*
- * Asked to say when it is delivered, a send is complete when the message is in the receiver's
- * memory.
- */
-static void send__delivered_is_complete_when_it_is_there(void)
+/* With the flag "delivered", a send completes when the message is in the receiver's memory. */
+static void send__delivered_completes_after_delivery(void)
 {
     static const size_t sizes[] = {0, 1, 192, 193, 5000, 8192};
     static uint8_t out[8192], in[8192];
@@ -243,7 +242,7 @@ static void send__delivered_is_complete_when_it_is_there(void)
         CU_ASSERT_EQUAL(req.status, 0);
         if (i % 4)
             peers_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
-        CU_ASSERT_EQUAL(recv.status, 0); /* with no step between */
+        CU_ASSERT_EQUAL(recv.status, 0); /* without a step in between */
         CU_ASSERT_EQUAL(recv.bytes, bytes);
         CU_ASSERT_TRUE(bytes_filled(in, bytes, i));
     }
@@ -252,8 +251,8 @@ static void send__delivered_is_complete_when_it_is_there(void)
 }
 
 /*
- * Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were
- * sent.
+ * Short, eager, rendezvous and unexpected messages in any mixture match in the order in which they
+ * were sent.
  */
 static void send__keeps_order_however_segments_travel(void)
 {
@@ -296,10 +295,10 @@ static void send__keeps_order_however_segments_travel(void)
 }
 
 /*
- * A program that is told that its send is complete may say so to the receiver, which then looks:
- * Open MPI's one-sided calls do, when they flush.
+ * A program whose send completed may inform the receiver, which then reads the data: Open MPI's
+ * one-sided flush does.
  */
-static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+static void send__completed_is_not_overtaken(void)
 {
     static const size_t sizes[] = {192, 193, 8192, 8193, 16384, 65536, 300000};
     static uint8_t out[300000], in[300000];
@@ -319,14 +318,14 @@ static void send__that_has_completed_is_not_passed_by_a_later_message(void)
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv[1], 1));
         CU_ASSERT_EQUAL(recv[0].status, 0);
         CU_ASSERT_TRUE(bytes_filled(in, sizes[i % 7], i));
-        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its memory is to be used again */
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its buffer may be reused */
     }
     CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
     peers_close(&w);
 }
 
-/* Its sender is told, and neither waits nor goes on; whatever of it was on its way does no harm. */
-static void send__ends_when_its_receive_is_given_up(void)
+/* The sender gets an error and neither waits nor continues; segments in flight are harmless. */
+static void send__ends_when_its_receive_is_dropped(void)
 {
     static uint8_t out[BIG], in[BIG];
     struct peers w;
@@ -356,7 +355,7 @@ static void send__ends_when_its_receive_is_given_up(void)
         fake_quiet(w.fake);
         CU_ASSERT_EQUAL(in[0], 0xee);
         CU_ASSERT_EQUAL(in[BIG - 1], 0xee);
-        if (req[1].status != -ECANCELED) /* then all of it had come */
+        if (req[1].status != -ECANCELED) /* unless all of it had arrived */
             CU_ASSERT_EQUAL(req[1].status, 0);
         cut += req[1].status == -ECANCELED;
     }
@@ -366,9 +365,9 @@ static void send__ends_when_its_receive_is_given_up(void)
 }
 
 /*
- * The queue of @bytes that lie in it, or are offered there, is closed when nobody has received
- * them. Whether it was ever open, whether they had come: who is not told that all is there is told
- * that it is not.
+ * A queue with a message of @bytes, delivered or only announced, is closed before anybody receives
+ * it. Whether or not the queue was ever opened, the sender either got a completion or gets an
+ * error.
  */
 static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_t pumps)
 {
@@ -380,7 +379,7 @@ static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_
     struct peers w;
 
     peers_open(&w, 2, false);
-    peers_inject(&w, 0, 1, 999, "x", 1); /* they have met */
+    peers_inject(&w, 0, 1, 999, "x", 1); /* they are connected */
     fake_quiet(w.fake);
     if (opened)
         CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 256, &queue), 0);
@@ -389,26 +388,26 @@ static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_
         fake_pump(w.fake);
     if (opened)
         fabemu_queue_close(queue);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops what is there */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops its messages */
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
     peers_close(&w);
     return req.status;
 }
 
-static void send__ends_with_an_error_when_nobody_will_have_it(void)
+static void send__fails_when_its_queue_is_closed(void)
 {
     for (unsigned i = 0; i < 4; i++) {
         bool opened = i & 1, delivered = i & 2;
 
         CU_ASSERT_EQUAL(status_after_close(opened, delivered, BIG, 20), -ECANCELED);
-        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 8000, 20), 0); /* it was there */
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 8000, 20), 0); /* it was delivered */
         CU_ASSERT_EQUAL(status_after_close(opened, delivered, 100, 20), 0);
     }
 }
 
-/* Its first segment has come, and its queue is closed: the rest is for nobody. */
-static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
+/* Its first segment has arrived, and its queue is closed: the rest is dropped. */
+static void send__is_not_delivered_when_its_rest_is_dropped(void)
 {
     static uint8_t out[8000], in[8000];
     struct fabemu_dest dest = peers_to(1, 5, 0);
@@ -433,8 +432,8 @@ static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
     }
 }
 
-/* As node 1 might say it to node 0, whatever it is. */
-static void say_fin(struct peers *w, uint32_t id, int32_t status)
+/* A message of node 1 to node 0 with any content. */
+static void send_fin(struct peers *w, uint32_t id, int32_t status)
 {
     struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
                                .id = id,
@@ -446,8 +445,8 @@ static void say_fin(struct peers *w, uint32_t id, int32_t status)
     fabemu_progress(w->fab[0]);
 }
 
-/* A receiver that claims all before anything was sent, or that says nonsense, is not believed. */
-static void send__is_not_ended_before_it_can_be(void)
+/* A receiver that confirms data before it was sent, or sends garbage, is not believed. */
+static void send__rejects_early_confirmations(void)
 {
     static uint8_t out[20000], in[20000];
     struct fabemu_req send, recv;
@@ -457,12 +456,13 @@ static void send__is_not_ended_before_it_can_be(void)
     bytes_fill(out, sizeof out, 4);
     peers_send(&w, 0, 1, 1, out, sizeof out, &send);
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING); /* to be asked for its data */
-    say_fin(&w, nic_op_of(&send)->id, 0);
-    say_fin(&w, nic_op_of(&send)->id, 5);
-    say_fin(&w, nic_op_of(&send)->id, -5000);
+    /* waits for the request for its data */
+    CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING);
+    send_fin(&w, nic_op_of(&send)->id, 0);
+    send_fin(&w, nic_op_of(&send)->id, 5);
+    send_fin(&w, nic_op_of(&send)->id, -5000);
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 3);
-    say_fin(&w, nic_op_of(&send)->id + 1, 0);
+    send_fin(&w, nic_op_of(&send)->id + 1, 0);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
     CU_ASSERT_EQUAL(fabemu_req_status(&send), FABEMU_PENDING);
     peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
@@ -538,7 +538,7 @@ static void probe__finds_claims_and_discards(void)
     peers_close(&w);
 }
 
-static void cancel__only_what_has_not_matched(void)
+static void cancel__only_unmatched_receives(void)
 {
     struct peers w;
     struct fabemu_req req[2];
@@ -557,7 +557,10 @@ static void cancel__only_what_has_not_matched(void)
     peers_close(&w);
 }
 
-/* Every size around a border, in one to four pieces, posted before or after; also to oneself. */
+/*
+ * Every size around a limit, in one to four pieces, posted before or after; also to the node
+ * itself.
+ */
 static void send__carries_all_sizes_and_pieces(void)
 {
     static const uint32_t sizes[] = {0,   1,    191,  192,  193,  415,   416,   417,    639, 640,
@@ -606,8 +609,8 @@ static void send__carries_all_sizes_and_pieces(void)
     free(in);
 }
 
-/* Pieces that lie apart get what is theirs, and what is between them stays as it was. */
-static void recv__into_pieces_that_lie_apart(void)
+/* Separate pieces get their bytes, and the memory between them is unchanged. */
+static void recv__into_separate_pieces(void)
 {
     static const uint32_t at[] = {200000, 0, 90001}, parts[] = {1001, 70003, 50007};
     uint32_t bytes = parts[0] + parts[1] + parts[2], got = 0;
@@ -637,8 +640,11 @@ static void recv__into_pieces_that_lie_apart(void)
     free(in);
 }
 
-/* A sender runs far ahead of the application: windows close, eager falls back, nothing is lost. */
-static void send__survives_a_receiver_who_samples_elsewhere(void)
+/*
+ * A sender runs far ahead of the application: windows close, eager messages fall back to
+ * rendezvous, nothing is lost.
+ */
+static void send__survives_a_receiver_that_does_not_poll(void)
 {
     enum { COUNT = 5000 };
     struct peers w;
@@ -674,8 +680,11 @@ static void send__survives_a_receiver_who_samples_elsewhere(void)
     free(in);
 }
 
-/* More than may be parked for a queue that is not open: the senders wait, and nothing is lost. */
-static void send__waits_when_no_more_can_be_parked(void)
+/*
+ * More messages than may be held for a queue that is not open: the senders wait, and nothing is
+ * lost.
+ */
+static void send__waits_when_no_more_can_be_held(void)
 {
     enum { COUNT = NIC_PARKED_MAX + 3 * NIC_ORDER_WINDOW };
     struct peers w;
@@ -687,7 +696,7 @@ static void send__waits_when_no_more_can_be_parked(void)
 
     peers_open(&w, 2, true);
     for (uint32_t i = 0; i < COUNT; i++) {
-        bool big = i % 100 == 99; /* one that asks first */
+        bool big = i % 100 == 99; /* a message that announces itself first */
         struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i],
                                  .bytes = big ? 20000 : 4};
 
@@ -719,7 +728,7 @@ static void send__waits_when_no_more_can_be_parked(void)
     free(in);
 }
 
-static void queue_open_any__begins_empty_and_in_turn(void)
+static void queue_open_any__starts_empty_and_rotates(void)
 {
     struct peers w;
     struct fabemu_queue *queue[3];
@@ -737,7 +746,7 @@ static void queue_open_any__begins_empty_and_in_turn(void)
     CU_ASSERT_EQUAL(w.fab[1]->parked, 1);
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[1]), 0);
     CU_ASSERT_NOT_EQUAL(fabemu_queue_id(queue[1]), first);
-    w.fab[1]->queue_any = first; /* as after a round of all */
+    w.fab[1]->queue_any = first; /* as after a round of all numbers */
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
     CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
@@ -745,7 +754,7 @@ static void queue_open_any__begins_empty_and_in_turn(void)
     peers_close(&w);
 }
 
-/* Run for so long between two calls of fabemu_idle(). */
+/* Compute for @ns between two calls of fabemu_idle(). */
 static void work(uint64_t ns)
 {
     struct timespec ts;
@@ -767,7 +776,7 @@ static long slept(void)
     return usage.ru_nvcsw;
 }
 
-/* How often this thread slept in 800 calls, working so long before each @every. */
+/* How often this thread slept in 800 calls, with @work_ns of work before each @every-th. */
 static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
 {
     long before;
@@ -783,9 +792,9 @@ static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
 }
 
 /*
- * Who does nothing but wait gives its core to all others, not only to those of its session, as a
- * yield does. Who works meanwhile (MPI_Test in a loop; MPI_Iprobe, which asks twice) is not held
- * up.
+ * A caller that does nothing but wait gives its core to all others by sleeping; a yield would only
+ * serve its own session. A caller that works in between (MPI_Test in a loop; MPI_Iprobe, which
+ * polls twice) is not delayed.
  */
 static void idle__sleeps_when_its_caller_only_waits(void)
 {
@@ -798,7 +807,7 @@ static void idle__sleeps_when_its_caller_only_waits(void)
     peers_close(&w);
 }
 
-/* How often this thread slept in 400 waits, each of so many questions in vain. */
+/* How often this thread slept in 400 waits of @questions polls each. */
 static long slept_in_waits(struct fabemu *fab, unsigned questions)
 {
     long before = slept();
@@ -811,8 +820,8 @@ static long slept_in_waits(struct fabemu *fab, unsigned questions)
     return slept() - before;
 }
 
-/* Being woken takes as long as a collective of a few kilobytes; a yield to the fabric does not. */
-static void idle__sleeps_late_where_yields_reach_the_fabric(void)
+/* Waking up takes as long as a collective of a few kilobytes; a yield to the fabric does not. */
+static void idle__sleeps_late_when_yields_reach_the_fabric(void)
 {
     struct peers w;
 
@@ -826,29 +835,29 @@ static void idle__sleeps_late_where_yields_reach_the_fabric(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(inject__brings_tag_data_and_source),
-        CASE(recv__obeys_node_tag_and_ignore_bits),
-        CASE(recv_from__obeys_the_senders_queue),
+        CASE(inject__delivers_tag_data_and_source),
+        CASE(recv__matches_node_tag_and_ignore_bits),
+        CASE(recv_from__matches_the_senders_queue),
         CASE(calls__refuse_buffers_at_address_0),
-        CASE(send__of_every_length_brings_its_data),
+        CASE(send__of_every_length_delivers_its_data),
         CASE(receive__of_short_messages_checks_their_length),
-        CASE(send__delivered_is_complete_when_it_is_there),
+        CASE(send__delivered_completes_after_delivery),
         CASE(send__keeps_order_however_segments_travel),
-        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
-        CASE(send__ends_when_its_receive_is_given_up),
-        CASE(send__ends_with_an_error_when_nobody_will_have_it),
-        CASE(send__is_not_delivered_when_its_rest_goes_nowhere),
-        CASE(send__is_not_ended_before_it_can_be),
+        CASE(send__completed_is_not_overtaken),
+        CASE(send__ends_when_its_receive_is_dropped),
+        CASE(send__fails_when_its_queue_is_closed),
+        CASE(send__is_not_delivered_when_its_rest_is_dropped),
+        CASE(send__rejects_early_confirmations),
         CASE(recv__truncates_and_reports_the_length),
         CASE(probe__finds_claims_and_discards),
-        CASE(cancel__only_what_has_not_matched),
+        CASE(cancel__only_unmatched_receives),
         CASE(send__carries_all_sizes_and_pieces),
-        CASE(recv__into_pieces_that_lie_apart),
-        CASE(send__survives_a_receiver_who_samples_elsewhere),
-        CASE(send__waits_when_no_more_can_be_parked),
-        CASE(queue_open_any__begins_empty_and_in_turn),
+        CASE(recv__into_separate_pieces),
+        CASE(send__survives_a_receiver_that_does_not_poll),
+        CASE(send__waits_when_no_more_can_be_held),
+        CASE(queue_open_any__starts_empty_and_rotates),
         CASE(idle__sleeps_when_its_caller_only_waits),
-        CASE(idle__sleeps_late_where_yields_reach_the_fabric),
+        CASE(idle__sleeps_late_when_yields_reach_the_fabric),
         {0},
     };
 

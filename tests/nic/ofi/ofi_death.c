@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_death.c - which libfabric error says that a peer is dead: ofi_death
- * recv|send|read|write|writedata kill|stop. tests/cli/bounds_test.py runs it.
+ * ofi_death.c - which libfabric error reports a dead peer: ofi_death recv send read write writedata
+ * kill stop. tests/cli/bounds_test.py runs it.
  *
- * Two processes; the other one is killed or stopped, and then this one does what it is asked to and
- * prints the error of its completion, and the text of fi_cq_strerror().
+ * Two processes: one is killed or stopped. The other then does the named operation and prints the
+ * error of its completion and the text of fi_cq_strerror().
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 #include "tests/fixtures/ofi/fixture.h"
 
-#define BYTES 100000 /* more than goes without asking */
+#define BYTES 100000 /* more than is sent without an announcement */
 
 static const struct ofi_fixture_config with_memory = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA,
                                                       .format = FI_CQ_FORMAT_TAGGED};
 
-/* What the two tell each other beside the fabric. */
+/* What the two send each other through pipes. */
 struct hello {
     char name[OFI_FIXTURE_ADDR_BYTES];
     uint64_t key;
@@ -47,7 +47,7 @@ static bool meet(struct ofi_fixture *fixture, fi_addr_t *peer, struct hello *the
            fi_av_insert(fixture->av, theirs->name, 1, peer, 0, NULL) == 1;
 }
 
-/* Takes one message, says so, and waits for its end. */
+/* Receives one message, reports it, and waits to be killed. */
 static int be_the_other(int to, int from)
 {
     struct fi_cq_tagged_entry entry;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_probe.c - what libfabric returns while something is wrong with the network: ofi_probe BOARD
- * messages|onesided PROCESSES. scripts/faulttable runs it.
+ * ofi_probe.c - what libfabric returns during network faults: ofi_probe BOARD messages onesided
+ * PROCESSES. scripts/faulttable runs it.
  *
- * Each process does operation after operation, waits for its completion, looks whether what came of
- * it is right, and writes what it is in to its row of the board (tests/fixtures/board.h). One that
- * gets an error writes that down and stops. All go on stepping their adapters until all are over.
+ * Each process runs operation after operation, waits for the completion, checks the result, and
+ * writes its state to its row of the board (tests/fixtures/board.h). A process that gets an error
+ * records it and stops. All keep stepping their adapters until every process has finished.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +22,14 @@
 #include "tests/fixtures/ofi/fixture.h"
 
 #define WORDS       2048
-#define PATIENCE_NS 2000000000u /* for a process that has failed, from which nothing will come */
+#define PATIENCE_NS 2000000000u /* for a process that has failed and will send nothing */
 #define START_NS    20000000000u
 
 static const struct ofi_fixture_config with_memory = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA |
                                                               FI_ATOMIC,
                                                       .format = FI_CQ_FORMAT_TAGGED};
 
-/* What the processes tell each other beside the fabric: all of them map it. */
+/* State that all processes map, outside of the fabric. */
 struct shared {
     struct {
         _Atomic uint64_t there;
@@ -84,7 +84,7 @@ static void fail(struct probe *p, int code, int prov_errno, const void *data)
     board_fail(p->row, code, text);
 }
 
-/* Wait for so many completions. False: an error, or nothing will come. */
+/* Wait for @count completions. Returns false on an error, or if none will come. */
 static bool completed(struct probe *p, int count)
 {
     struct fi_cq_tagged_entry entry;
@@ -110,7 +110,7 @@ static bool completed(struct probe *p, int count)
     return true;
 }
 
-/* Step the adapter after @err of what was to be posted. False: it was not -FI_EAGAIN. */
+/* Step the adapter after posting failed with @err. Returns false if it is not -FI_EAGAIN. */
 static bool again(struct probe *p, ssize_t err)
 {
     struct fi_cq_tagged_entry entry;
@@ -140,7 +140,7 @@ static bool is_filled(const struct probe *p, uint32_t words, uint32_t from)
     return true;
 }
 
-/* As much of a round as fits one segment, some, or many. */
+/* Sizes of a round that fit one segment, a few, or many. */
 static uint32_t round_words(const struct probe *p)
 {
     static const uint32_t words[] = {1, 16, 300, WORDS};

@@ -2,10 +2,9 @@
 /*
  * ofi_test.c - the libfabric provider, by libfabric's public interface alone.
  *
- * Run it where a fabric of at least two nodes is named (FABEMU_SOCKET) and the
- * provider is found (FI_PROVIDER_PATH): `fabemu run -- build/ofi_test`. Most
- * cases talk to themselves over two endpoints of one process; the last ones to
- * a second process, an echo, which main() forks before anything is attached.
+ * Run it in a fabric of at least two nodes (FABEMU_SOCKET) with the provider's path in
+ * FI_PROVIDER_PATH: `fabemu run -- build/ofi_test`. Most cases use two endpoints of one process;
+ * the last ones use a second process, an echo, which main() forks before anything is attached.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -80,7 +79,7 @@ static bool refused(struct fi_info *hints)
     return err == -FI_ENODATA;
 }
 
-static void getinfo__refuses_what_is_not_there(void)
+static void getinfo__refuses_unsupported_features(void)
 {
     struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
 
@@ -125,7 +124,7 @@ static void getinfo__refuses_what_is_not_there(void)
     CU_ASSERT(refused(hints));
 }
 
-static void getinfo__says_no_data_without_a_fabric(void)
+static void getinfo__returns_no_data_without_a_fabric(void)
 {
     char *path = strdup(getenv("FABEMU_SOCKET"));
 
@@ -141,7 +140,7 @@ static void getinfo__says_no_data_without_a_fabric(void)
  * The adapter chooses keys of 8 bytes, so hints about the size of a program's own keys do not
  * matter.
  */
-static void getinfo__takes_every_size_of_keys(void)
+static void getinfo__accepts_every_size_of_keys(void)
 {
     for (size_t bytes = 0; bytes <= 8; bytes++) {
         struct fi_info *hints = ofi_fixture_hints(FI_RMA | FI_ATOMIC);
@@ -155,7 +154,7 @@ static void getinfo__takes_every_size_of_keys(void)
     }
 }
 
-/* The mr_mode that a program of @version gets if it asks for @caps and @mr_mode; -1: no offer. */
+/* The mr_mode that a program of @version gets for @caps and @mr_mode; -1: no offer. */
 static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
 {
     struct fi_info *hints = ofi_fixture_hints(caps);
@@ -200,8 +199,8 @@ static void getinfo__offers_basic_registration(void)
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_MSG, FI_MR_PROV_KEY, &caps), 0);
 }
 
-/* The provider answers to the latest version that the library knows. */
-static void getinfo__answers_the_library_s_own_version(void)
+/* The provider supports the latest version that the library knows. */
+static void getinfo__supports_the_latest_version(void)
 {
     struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     struct fi_info *info = NULL;
@@ -238,8 +237,7 @@ static void getinfo__turns_names_into_addresses(void)
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, OFI_FIXTURE_ADDR_BYTES);
     memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
-    CU_ASSERT_EQUAL(info->src_addrlen,
-                    OFI_FIXTURE_ADDR_BYTES); /* the address of any endpoint here */
+    CU_ASSERT_EQUAL(info->src_addrlen, OFI_FIXTURE_ADDR_BYTES); /* address of any endpoint here */
     fi_freeinfo(info);
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, "1", NULL, 0, hints, &info), 0);
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, OFI_FIXTURE_ADDR_BYTES);
@@ -259,8 +257,8 @@ static void getinfo__turns_names_into_addresses(void)
     fi_freeinfo(hints);
 }
 
-/* In the address of a node alone, the queues are not known: nothing can be sent there. */
-static void av__takes_no_address_without_queues(void)
+/* An address of a node without queue numbers cannot be used for sending. */
+static void av__refuses_an_address_without_queues(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
@@ -285,7 +283,7 @@ static void av__takes_no_address_without_queues(void)
 
 /* --- addresses ---------------------------------------------------------------------- */
 
-static void av__inserts_samples_up_and_removes(void)
+static void av__inserts_looks_up_and_removes(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     char name[OFI_FIXTURE_ADDR_BYTES], text[64];
@@ -306,7 +304,7 @@ static void av__inserts_samples_up_and_removes(void)
     memset(name + 8, 0x55, 8); /* another fabric's */
     CU_ASSERT_EQUAL(fi_av_insert(fixture.av, name, 1, &again, 0, NULL), 0);
     CU_ASSERT_EQUAL(again, FI_ADDR_NOTAVAIL);
-    for (int i = 0; i < 2000; i++) { /* the hash is cleared of what was removed */
+    for (int i = 0; i < 2000; i++) { /* removed entries leave the hash table */
         CU_ASSERT_EQUAL(fi_av_remove(fixture.av, &fixture.b.addr, 1, 0), 0);
         CU_ASSERT_EQUAL(fi_av_insert(fixture.av, fixture.b.name, 1, &again, 0, NULL), 1);
         CU_ASSERT_EQUAL(again, fixture.b.addr);
@@ -314,10 +312,7 @@ static void av__inserts_samples_up_and_removes(void)
     ofi_fixture_close(&fixture);
 }
 
-/*
- * An address is a process's: one that has been given to another seat of the node leads nowhere
- * else.
- */
+/* An address belongs to a process: after the node's slot has a new process, it is unreachable. */
 static void av__address_of_another_process_is_unreachable(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
@@ -343,7 +338,10 @@ static void av__address_of_another_process_is_unreachable(void)
     CU_ASSERT_TRUE(error.err == FI_EHOSTUNREACH && error.op_context == &fixture);
     CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, other, 1, EXACT, &fixture), 0);
     CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_EHOSTUNREACH);
-    /* Of two with the same queues the source is the one whose seat it is. */
+    /*
+     * Of two processes with the same queue numbers, the source is the one whose slot sent the
+     * message.
+     */
     CU_ASSERT_EQUAL(fi_trecv(fixture.a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.b, NULL, 0, 0, fixture.a.addr, 2), 0);
     CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture.a.cq, &entry, &source), 1);
@@ -572,7 +570,7 @@ static ssize_t probe(struct ofi_fixture *fixture, uint64_t tag, uint64_t flags, 
     return fi_trecvmsg(fixture->b.ep, &msg, flags | FI_COMPLETION);
 }
 
-/* Peeks until there is something. */
+/* Peek until there is a message. */
 static struct fi_cq_tagged_entry probe_hit(struct ofi_fixture *fixture, uint64_t tag,
                                            uint64_t flags, void *context)
 {
@@ -594,7 +592,7 @@ static struct fi_cq_tagged_entry probe_hit(struct ofi_fixture *fixture, uint64_t
     return entry;
 }
 
-static void peek__finds_and_leaves(void)
+static void peek__finds_without_removing(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     struct fi_context context;
@@ -667,7 +665,7 @@ static void discard__drops_the_message(void)
     }
     CU_ASSERT_EQUAL(probe(&fixture, 1, FI_PEEK, NULL, 0, &context), 0);
     CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ENOMSG);
-    /* Left claimed: closing has to cope. */
+    /* Left claimed: closing must handle that. */
     CU_ASSERT_EQUAL(fi_tsend(fixture.a.ep, out, 10, NULL, fixture.b.addr, 1, NULL), 0);
     probe_hit(&fixture, 1, FI_CLAIM, &context);
     ofi_fixture_close(&fixture);
@@ -696,15 +694,15 @@ static void cancel__ends_an_unmatched_receive(void)
     error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof out};
     CU_ASSERT_EQUAL(fi_cq_readerr(fixture.b.cq, &error, 0), 1);
     CU_ASSERT_PTR_EQUAL(error.op_context, &untagged);
-    CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* ours, left empty */
+    CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* our context, left empty */
     CU_ASSERT_EQUAL(error.err_data_size, 0);
-    /* Left posted: closing has to cope. */
+    /* Left posted: closing must handle that. */
     CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
     ofi_fixture_close(&fixture);
 }
 
-/* Operations are used again and again: none keeps what its last message brought. */
-static void cancel__knows_no_data_of_older_messages(void)
+/* Operations are reused: none keeps the data of its last message. */
+static void cancel__keeps_no_data_of_older_messages(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     int in, out = 5;
@@ -720,8 +718,11 @@ static void cancel__knows_no_data_of_older_messages(void)
     ofi_fixture_close(&fixture);
 }
 
-/* The buffer is the user's again after the close, and the receiver does not wait for it. */
-static void close__ends_a_send_that_nobody_took(void)
+/*
+ * After the close the buffer belongs to the user again, and the receiver does not wait for the
+ * message.
+ */
+static void close__ends_an_unreceived_send(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     unsigned char *out = calloc(1, LARGEST), *in = calloc(1, LARGEST);
@@ -740,7 +741,7 @@ static void close__ends_a_send_that_nobody_took(void)
 
 /* --- completions -------------------------------------------------------------------- */
 
-static void selective__reports_what_was_asked_for(void)
+static void selective__reports_requested_completions(void)
 {
     struct ofi_fixture fixture =
         ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL,
@@ -765,7 +766,7 @@ static void selective__reports_what_was_asked_for(void)
         CU_ASSERT(ofi_fixture_quiet(&fixture.a));
     CU_ASSERT_EQUAL(err, 0);
     CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &context);
-    to.iov_len = 1; /* errors are always told */
+    to.iov_len = 1; /* errors are always reported */
     CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &recv, 0), 0);
     CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.b).err, FI_ETRUNC);
     ofi_fixture_close(&fixture);
@@ -784,7 +785,7 @@ static void data__is_flagged_only_when_sent(void)
     ofi_fixture_close(&fixture);
 }
 
-static void cq__keeps_to_its_format(void)
+static void cq__uses_its_format(void)
 {
     static const size_t bytes[] = {
         [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
@@ -813,10 +814,8 @@ static void cq__keeps_to_its_format(void)
     }
 }
 
-/*
- * The structure of an error has grown with versions. A program gets only the fields of its version.
- */
-static void readerr__keeps_to_the_version(void)
+/* struct fi_cq_err_entry has grown with versions. A program gets only the fields of its version. */
+static void readerr__respects_the_version(void)
 {
     static const struct {
         uint32_t version;
@@ -886,7 +885,7 @@ static void cntr__counts(void)
     ofi_fixture_close(&fixture);
 }
 
-static void cq__takes_more_than_anyone_reads(void)
+static void cq__grows_beyond_its_size(void)
 {
     enum { COUNT = 3000 };
     struct ofi_fixture fixture = ofi_fixture_open();
@@ -935,7 +934,7 @@ static void *talk(void *argument)
         talker->bad += err != 0;
         struct fi_cq_tagged_entry entry;
 
-        while (fi_cq_read(fixture->a.cq, &entry, 1) != 1) /* its own or another's */
+        while (fi_cq_read(fixture->a.cq, &entry, 1) != 1) /* its own or another thread's */
             ;
         talker->bad += !(entry.flags & FI_SEND);
     }
@@ -950,7 +949,7 @@ static void threads__share_endpoint_and_queue(void)
     struct ofi_fixture fixture;
 
     if (ofi_fixture_is_serial())
-        return; /* nobody may */
+        return; /* no process may */
     fixture = ofi_fixture_open();
     for (uint64_t i = 0; i < THREADS; i++) {
         talkers[i] = (struct talker){.fixture = &fixture, .tag = i + 1};
@@ -976,9 +975,9 @@ static void threads__share_endpoint_and_queue(void)
 
 /* --- from whom, and when complete --------------------------------------------------- */
 
-/* A directed receive for @from gets @number, and says who sent it. */
-static void directed_comes(struct ofi_fixture *fixture, const struct ofi_fixture_endpoint *from,
-                           uint64_t number, const uint64_t *got)
+/* A directed receive for @from gets @number and reports its sender. */
+static void directed_arrives(struct ofi_fixture *fixture, const struct ofi_fixture_endpoint *from,
+                             uint64_t number, const uint64_t *got)
 {
     struct fi_cq_tagged_entry entry;
     fi_addr_t source = FI_ADDR_NOTAVAIL;
@@ -1005,8 +1004,8 @@ static void directed_send(struct ofi_fixture *fixture, struct ofi_fixture_endpoi
     ofi_fixture_entry(from);
 }
 
-/* Endpoints of one node are told apart, whether the receive or the message was first. */
-static void directed__takes_from_one_endpoint_of_a_node(void)
+/* Endpoints of one node are distinguished, whether the receive or the message came first. */
+static void directed__receives_from_one_endpoint_of_a_node(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
     struct ofi_fixture_endpoint c = {0};
@@ -1017,17 +1016,17 @@ static void directed__takes_from_one_endpoint_of_a_node(void)
         CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, c.addr, &got[0]), 0);
         CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, fixture.b.addr, &got[1]), 0);
         directed_send(&fixture, &fixture.b, tagged, &of_b);
-        directed_comes(&fixture, &fixture.b, 11, &got[1]);
+        directed_arrives(&fixture, &fixture.b, 11, &got[1]);
         directed_send(&fixture, &c, tagged, &of_c);
-        directed_comes(&fixture, &c, 22, &got[0]);
+        directed_arrives(&fixture, &c, 22, &got[0]);
 
         directed_send(&fixture, &fixture.b, tagged, &of_b);
         directed_send(&fixture, &c, tagged, &of_c);
         CU_ASSERT(ofi_fixture_quiet(&fixture.a)); /* both are there */
         CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, c.addr, &got[0]), 0);
-        directed_comes(&fixture, &c, 22, &got[0]);
+        directed_arrives(&fixture, &c, 22, &got[0]);
         CU_ASSERT_EQUAL(directed_recv(&fixture, tagged, FI_ADDR_UNSPEC, &got[0]), 0);
-        directed_comes(&fixture, &fixture.b, 11, &got[0]);
+        directed_arrives(&fixture, &fixture.b, 11, &got[0]);
     }
     CU_ASSERT(ofi_fixture_endpoint_close(&c));
     ofi_fixture_close(&fixture);
@@ -1055,15 +1054,18 @@ static void directed__peeks_and_claims_from_one_endpoint(void)
     CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
     CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).len, 8);
     CU_ASSERT_EQUAL(fi_trecvmsg(fixture.a.ep, &msg, FI_CLAIM), 0);
-    directed_comes(&fixture, &c, 22, &got);
+    directed_arrives(&fixture, &c, 22, &got);
     CU_ASSERT_EQUAL(directed_recv(&fixture, true, fixture.b.addr, &got), 0);
-    directed_comes(&fixture, &fixture.b, 11, &got);
+    directed_arrives(&fixture, &fixture.b, 11, &got);
     CU_ASSERT(ofi_fixture_endpoint_close(&c));
     ofi_fixture_close(&fixture);
 }
 
-/* The receiver steps nothing between the sender's entry and the peek: the message is in memory. */
-static void delivery__is_complete_when_the_peer_has_it(void)
+/*
+ * The receiver does not step between the sender's completion and the peek: the message is in
+ * memory.
+ */
+static void delivery__completes_after_delivery(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE,
                                      FI_DELIVERY_COMPLETE | FI_INJECT};
@@ -1094,7 +1096,7 @@ static void delivery__is_complete_when_the_peer_has_it(void)
     ofi_fixture_close(&fixture);
 }
 
-/* Buffers at address 0 are refused, in whatever piece, unless they are empty. */
+/* Buffers at address 0 are refused in any piece, unless they are empty. */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(
@@ -1163,8 +1165,8 @@ static void rma__writes_and_reads(void)
     ofi_fixture_close(&fixture);
 }
 
-/* FI_INJECT among an endpoint's flags is about what goes out: what comes in comes all the same. */
-static void op_flags__inject_is_no_hindrance_to_what_comes(void)
+/* FI_INJECT among an endpoint's flags affects outgoing data only. */
+static void op_flags__inject_does_not_affect_receives(void)
 {
     struct ofi_fixture fixture =
         ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = FI_RMA | FI_ATOMIC | FI_TAGGED,
@@ -1186,7 +1188,7 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
                     -FI_EMSGSIZE);
     memset(buf, 0, 8);
     CU_ASSERT_EQUAL(fi_write(fixture.a.ep, buf, 8, NULL, fixture.b.addr, 8, key, NULL), 0);
-    memset(buf, 1, 8); /* it is ours again */
+    memset(buf, 1, 8); /* we own it again */
     ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(fi_fetch_atomic(fixture.a.ep, &five, 1, NULL, &old, NULL, fixture.b.addr, 8,
                                     key, FI_UINT64, FI_SUM, NULL),
@@ -1204,7 +1206,7 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     ofi_fixture_close(&fixture);
 }
 
-/* As many pieces as iov_limit says; as many bytes here as there. */
+/* The number of pieces is limited by iov_limit; both sides must have the same number of bytes. */
 static void rma__gathers_and_scatters(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(
@@ -1225,7 +1227,7 @@ static void rma__gathers_and_scatters(void)
     there.key = fi_mr_key(mr);
     bytes_fill(out, sizeof out, 9);
     CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, FI_COMPLETION),
-                    -FI_EINVAL); /* not as many bytes */
+                    -FI_EINVAL); /* the byte counts differ */
     there.len = 50000;
     CU_ASSERT_EQUAL(fi_writemsg(fixture.a.ep, &msg, FI_COMPLETION), 0);
     ofi_fixture_entry(&fixture.a);
@@ -1242,8 +1244,8 @@ static void rma__gathers_and_scatters(void)
     ofi_fixture_close(&fixture);
 }
 
-/* What fi_atomicvalid() and its like say is what the calls do, on every type that there is. */
-static void atomic__does_what_the_queries_say(void)
+/* The calls support exactly what fi_atomicvalid() and its siblings report, on every type. */
+static void atomic__agrees_with_the_queries(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(
         &(struct ofi_fixture_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
@@ -1292,7 +1294,7 @@ static void atomic__does_what_the_queries_say(void)
     ofi_fixture_close(&fixture);
 }
 
-/* Of a word of 64 bits with sign. */
+/* For a signed 64-bit word. */
 static struct fi_msg_atomic one_word(const struct fi_ioc *operand, fi_addr_t addr,
                                      const struct fi_rma_ioc *at, enum fi_op op)
 {
@@ -1351,7 +1353,7 @@ static void atomic__changes_and_fetches(void)
     ofi_fixture_close(&fixture);
 }
 
-static void atomic__refuses_what_it_cannot(void)
+static void atomic__refuses_unsupported_requests(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(
         &(struct ofi_fixture_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
@@ -1376,7 +1378,7 @@ static void atomic__refuses_what_it_cannot(void)
     CU_ASSERT_EQUAL(fi_atomic(fixture.a.ep, &five, 0, NULL, fixture.b.addr, 0, key, FI_INT64,
                               FI_SUM, NULL),
                     -FI_EINVAL);
-    in.count = 2; /* of one there */
+    in.count = 2; /* of one at the target */
     CU_ASSERT_EQUAL(fi_atomicmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
     in.count = 1;
     out.count = 2;
@@ -1399,10 +1401,10 @@ static void atomic__refuses_what_it_cannot(void)
 
 struct echo {
     pid_t pid;
-    int to, from; /* pipes, for addresses */
+    int to, from; /* pipes for addresses */
 };
 
-static struct echo echo; /* written by main() before the cases run */
+static struct echo echo; /* set by main() before the cases run */
 
 static bool swap_names(const char *mine, char *theirs, int to, int from)
 {
@@ -1410,7 +1412,7 @@ static bool swap_names(const char *mine, char *theirs, int to, int from)
            read(from, theirs, OFI_FIXTURE_ADDR_BYTES) == OFI_FIXTURE_ADDR_BYTES;
 }
 
-/* Sends back what it gets, until a tag says stop. One message at a time. */
+/* Send back each message until a tag says stop; one message at a time. */
 static bool echo_serve(struct ofi_fixture *fixture, fi_addr_t peer, unsigned char *buf)
 {
     struct fi_cq_tagged_entry entry;
@@ -1435,7 +1437,7 @@ static int echo_main(int to, int from)
     struct ofi_fixture fixture;
     fi_addr_t peer;
 
-    if (read(from, theirs, 1) != 1) /* nobody wants an echo */
+    if (read(from, theirs, 1) != 1) /* no echo is needed */
         return 0;
     if (!ofi_fixture_try_open(&fixture, &ofi_fixture_plain) ||
         !swap_names(fixture.a.name, theirs, to, from) ||
@@ -1506,15 +1508,15 @@ static void peer__echoes_every_size(void)
 
 static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
-    {"getinfo__refuses_what_is_not_there", getinfo__refuses_what_is_not_there},
-    {"getinfo__says_no_data_without_a_fabric", getinfo__says_no_data_without_a_fabric},
-    CASE(getinfo__takes_every_size_of_keys),
+    {"getinfo__refuses_unsupported_features", getinfo__refuses_unsupported_features},
+    {"getinfo__returns_no_data_without_a_fabric", getinfo__returns_no_data_without_a_fabric},
+    CASE(getinfo__accepts_every_size_of_keys),
     CASE(getinfo__offers_basic_registration),
-    CASE(getinfo__answers_the_library_s_own_version),
+    CASE(getinfo__supports_the_latest_version),
     CASE(getinfo__leaves_the_type_of_address_vectors_open),
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
-    CASE(av__takes_no_address_without_queues),
-    {"av__inserts_samples_up_and_removes", av__inserts_samples_up_and_removes},
+    CASE(av__refuses_an_address_without_queues),
+    {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
     {"av__address_of_another_process_is_unreachable",
      av__address_of_another_process_is_unreachable},
     {"av__holds_thousands", av__holds_thousands},
@@ -1525,31 +1527,31 @@ static const struct test_case cases[] = {
     {"trecv__matches_in_order_with_ignored_bits", trecv__matches_in_order_with_ignored_bits},
     {"sendv__gathers_and_scatters", sendv__gathers_and_scatters},
     {"trecv__reports_truncation", trecv__reports_truncation},
-    {"peek__finds_and_leaves", peek__finds_and_leaves},
+    {"peek__finds_without_removing", peek__finds_without_removing},
     {"claim__takes_out_of_matching", claim__takes_out_of_matching},
     {"discard__drops_the_message", discard__drops_the_message},
     {"cancel__ends_an_unmatched_receive", cancel__ends_an_unmatched_receive},
-    {"cancel__knows_no_data_of_older_messages", cancel__knows_no_data_of_older_messages},
-    {"close__ends_a_send_that_nobody_took", close__ends_a_send_that_nobody_took},
-    {"selective__reports_what_was_asked_for", selective__reports_what_was_asked_for},
+    {"cancel__keeps_no_data_of_older_messages", cancel__keeps_no_data_of_older_messages},
+    {"close__ends_an_unreceived_send", close__ends_an_unreceived_send},
+    {"selective__reports_requested_completions", selective__reports_requested_completions},
     {"data__is_flagged_only_when_sent", data__is_flagged_only_when_sent},
-    {"cq__keeps_to_its_format", cq__keeps_to_its_format},
-    CASE(readerr__keeps_to_the_version),
+    {"cq__uses_its_format", cq__uses_its_format},
+    CASE(readerr__respects_the_version),
     {"sread__waits_and_gives_up", sread__waits_and_gives_up},
     {"cntr__counts", cntr__counts},
-    {"cq__takes_more_than_anyone_reads", cq__takes_more_than_anyone_reads},
+    {"cq__grows_beyond_its_size", cq__grows_beyond_its_size},
     {"threads__share_endpoint_and_queue", threads__share_endpoint_and_queue},
-    {"directed__takes_from_one_endpoint_of_a_node", directed__takes_from_one_endpoint_of_a_node},
+    {"directed__receives_from_one_endpoint_of_a_node",
+     directed__receives_from_one_endpoint_of_a_node},
     {"directed__peeks_and_claims_from_one_endpoint", directed__peeks_and_claims_from_one_endpoint},
-    {"delivery__is_complete_when_the_peer_has_it", delivery__is_complete_when_the_peer_has_it},
+    {"delivery__completes_after_delivery", delivery__completes_after_delivery},
     {"calls__refuse_buffers_at_address_0", calls__refuse_buffers_at_address_0},
     {"rma__writes_and_reads", rma__writes_and_reads},
     {"rma__gathers_and_scatters", rma__gathers_and_scatters},
-    {"op_flags__inject_is_no_hindrance_to_what_comes",
-     op_flags__inject_is_no_hindrance_to_what_comes},
-    {"atomic__does_what_the_queries_say", atomic__does_what_the_queries_say},
+    {"op_flags__inject_does_not_affect_receives", op_flags__inject_does_not_affect_receives},
+    {"atomic__agrees_with_the_queries", atomic__agrees_with_the_queries},
     {"atomic__changes_and_fetches", atomic__changes_and_fetches},
-    {"atomic__refuses_what_it_cannot", atomic__refuses_what_it_cannot},
+    {"atomic__refuses_unsupported_requests", atomic__refuses_unsupported_requests},
     {"peer__echoes_every_size", peer__echoes_every_size},
     {NULL, NULL},
 };

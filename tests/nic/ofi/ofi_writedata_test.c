@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_writedata_test.c - libfabric's writes that carry completion data: fi_writedata(),
+ * ofi_writedata_test.c - libfabric's writes with completion data: fi_writedata(),
  * fi_inject_writedata(), fi_writemsg() with FI_REMOTE_CQ_DATA; and FI_MR_BASIC, which some programs
  * need for them.
  *
  * Needs a fabric of at least two nodes: `fabemu run -- build/tests/…`. Most cases use two endpoints
- * of one process; in the last case a second process writes, over the network.
+ * of one process; in the last case a second process writes over the network.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@
 #define LARGEST (4u << 20)
 #define WRITTEN (FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA)
 
-/* Sizes around the most that one segment carries with its data, and of many segments. */
+/* Sizes around the most that one segment carries with its data, and sizes of many segments. */
 static const size_t sizes[] = {0,   1,    8,     175,   176,    177,     191,    192,
                                193, 4096, 65535, 65536, 262144, 1000001, LARGEST};
 #define SIZES (sizeof sizes / sizeof sizes[0])
@@ -44,7 +44,7 @@ static struct fi_cq_data_entry data_entry(struct ofi_fixture_endpoint *end, fi_a
     return entry;
 }
 
-/* The next entry of @to must be for a write of @bytes by @from. */
+/* The next entry of @to must report a write of @bytes by @from. */
 static void arrives(struct ofi_fixture_endpoint *to, const struct ofi_fixture_endpoint *from,
                     uint64_t data, size_t bytes)
 {
@@ -87,7 +87,7 @@ static ssize_t write_8(struct ofi_fixture_endpoint *from, const struct ofi_fixtu
 
 /* --- cases -------------------------------------------------------------------------- */
 
-static void writedata__arrives_behind_every_size(void)
+static void writedata__arrives_after_the_bytes_of_every_size(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char *window = calloc(1, LARGEST), *out = malloc(LARGEST);
@@ -109,7 +109,7 @@ static void writedata__arrives_behind_every_size(void)
     free(out);
 }
 
-static void inject_writedata__arrives_and_has_no_entry_here(void)
+static void inject_writedata__has_no_local_entry(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char window[192] = {0}, out[193];
@@ -120,7 +120,7 @@ static void inject_writedata__arrives_and_has_no_entry_here(void)
         CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, bytes, bytes, fixture.b.addr, 0,
                                             fi_mr_key(mr)),
                         0);
-        memset(out, 0, sizeof out); /* the buffer is ours again */
+        memset(out, 0, sizeof out); /* we own the buffer again */
         arrives(&fixture.b, &fixture.a, bytes, bytes);
         CU_ASSERT(bytes_filled(window, bytes, bytes));
     }
@@ -132,7 +132,7 @@ static void inject_writedata__arrives_and_has_no_entry_here(void)
     ofi_fixture_close(&fixture);
 }
 
-static void writemsg__carries_data_if_it_is_asked_to(void)
+static void writemsg__carries_data_on_request(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char window[1000] = {0}, out[1000];
@@ -161,8 +161,8 @@ static void writemsg__carries_data_if_it_is_asked_to(void)
     ofi_fixture_close(&fixture);
 }
 
-/* Entries that a program does not read yet are kept for it, in order; no receive is consumed. */
-static void writedata__is_kept_while_nobody_reads(void)
+/* Entries that a program has not read yet are queued in order, and consume no receive. */
+static void writedata__is_queued_until_it_is_read(void)
 {
     enum { COUNT = 3000 };
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
@@ -215,8 +215,8 @@ static void writedata__is_reported_by_a_selective_queue(void)
     ofi_fixture_close(&fixture);
 }
 
-/* A queue whose entries have no room for the data: the write is refused before it writes. */
-static void writedata__is_refused_where_entries_cannot_hold_the_data(void)
+/* If the target's queue format cannot hold the data, the write is refused before it writes. */
+static void writedata__is_refused_if_entries_cannot_hold_it(void)
 {
     static const enum fi_cq_format formats[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG};
 
@@ -291,96 +291,96 @@ static void writedata__to_a_closed_endpoint_fails(void)
 #define EACH    2000u
 
 /* Several threads write to one endpoint, and several threads read its queue. */
-struct crowd {
+struct threads {
     struct ofi_fixture *fixture;
     struct fid_mr *mr;
     struct ofi_fixture_endpoint writer[THREADS];
-    _Atomic uint32_t writers; /* writers that have begun: each takes the next index */
+    _Atomic uint32_t writers; /* writers that have started: each takes the next index */
     _Atomic uint32_t read;
     _Atomic uint8_t seen[THREADS * EACH];
     _Atomic bool closed; /* the endpoint is closed, but the readers go on */
 };
 
-/* False: in this run objects are for one thread only, and nothing was opened. */
-static bool crowd_open(struct crowd *crowd, struct ofi_fixture *fixture)
+/* Returns false if objects are for one thread only in this run; nothing was opened. */
+static bool threads_open(struct threads *threads, struct ofi_fixture *fixture)
 {
     static char window[8];
 
     if (ofi_fixture_is_serial())
         return false;
     *fixture = ofi_fixture_open_with(&with_memory);
-    *crowd = (struct crowd){.fixture = fixture,
-                            .mr = ofi_fixture_window(fixture, window, sizeof window)};
+    *threads = (struct threads){.fixture = fixture,
+                                .mr = ofi_fixture_window(fixture, window, sizeof window)};
     return true;
 }
 
-static void *crowd_write(void *arg)
+static void *threads_write(void *arg)
 {
-    struct crowd *crowd = arg;
-    uint32_t index = atomic_fetch_add(&crowd->writers, 1);
-    struct ofi_fixture_endpoint *me = &crowd->writer[index];
+    struct threads *threads = arg;
+    uint32_t index = atomic_fetch_add(&threads->writers, 1);
+    struct ofi_fixture_endpoint *me = &threads->writer[index];
     struct fi_cq_data_entry entry;
 
     for (uint32_t i = 0; i < EACH; i++)
-        if (write_8(me, &crowd->fixture->b, crowd->mr, index * EACH + i, NULL) ||
+        if (write_8(me, &threads->fixture->b, threads->mr, index * EACH + i, NULL) ||
             ofi_fixture_entry_wait(me->cq, &entry, NULL) != 1)
             return "a write failed";
     return NULL;
 }
 
-static void *crowd_read(void *arg)
+static void *threads_read(void *arg)
 {
-    struct crowd *crowd = arg;
+    struct threads *threads = arg;
     struct fi_cq_data_entry entry[8];
 
-    while (atomic_load(&crowd->read) < THREADS * EACH) {
-        ssize_t got = fi_cq_read(crowd->fixture->b.cq, entry, 8);
+    while (atomic_load(&threads->read) < THREADS * EACH) {
+        ssize_t got = fi_cq_read(threads->fixture->b.cq, entry, 8);
 
         if (got < 0 && got != -FI_EAGAIN)
             return "a read failed";
         for (ssize_t i = 0; i < got; i++)
-            atomic_fetch_add(&crowd->seen[entry[i].data % (THREADS * EACH)], 1);
+            atomic_fetch_add(&threads->seen[entry[i].data % (THREADS * EACH)], 1);
         if (got > 0)
-            atomic_fetch_add(&crowd->read, (uint32_t)got);
+            atomic_fetch_add(&threads->read, (uint32_t)got);
     }
     return NULL;
 }
 
 static void writedata__of_threads_is_read_once_by_threads(void)
 {
-    static struct crowd crowd;
+    static struct threads threads;
     struct ofi_fixture fixture;
     pthread_t thread[2 * THREADS];
     void *failed;
 
-    if (!crowd_open(&crowd, &fixture))
+    if (!threads_open(&threads, &fixture))
         return;
     for (unsigned i = 0; i < THREADS; i++)
-        CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &crowd.writer[i], &with_memory));
+        CU_ASSERT_FATAL(ofi_fixture_endpoint_open(&fixture, &threads.writer[i], &with_memory));
     for (unsigned i = 0; i < 2 * THREADS; i++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, i % 2 ? crowd_read : crowd_write,
-                                             &crowd),
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, i % 2 ? threads_read : threads_write,
+                                             &threads),
                               0);
     for (unsigned i = 0; i < 2 * THREADS; i++) {
         CU_ASSERT_EQUAL(pthread_join(thread[i], &failed), 0);
         CU_ASSERT_PTR_NULL(failed);
     }
     for (uint32_t i = 0; i < THREADS * EACH; i++)
-        CU_ASSERT_EQUAL_FATAL(crowd.seen[i], 1);
+        CU_ASSERT_EQUAL_FATAL(threads.seen[i], 1);
     for (unsigned i = 0; i < THREADS; i++)
-        CU_ASSERT(ofi_fixture_endpoint_close(&crowd.writer[i]));
-    CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
+        CU_ASSERT(ofi_fixture_endpoint_close(&threads.writer[i]));
+    CU_ASSERT_EQUAL(fi_close(&threads.mr->fid), 0);
     ofi_fixture_close(&fixture);
 }
 
 static void *read_on(void *arg)
 {
-    struct crowd *crowd = arg;
+    struct threads *threads = arg;
     struct fi_cq_data_entry entry[8];
     ssize_t got;
 
-    while (!atomic_load(&crowd->closed)) {
-        got = fi_cq_read(crowd->fixture->b.cq, entry, 8);
+    while (!atomic_load(&threads->closed)) {
+        got = fi_cq_read(threads->fixture->b.cq, entry, 8);
         if (got < 0 && got != -FI_EAGAIN)
             return "a read failed";
     }
@@ -390,15 +390,15 @@ static void *read_on(void *arg)
 /* Closing an endpoint does not disturb a reader of its queue. */
 static void close__while_a_thread_reads_the_queue(void)
 {
-    static struct crowd crowd;
+    static struct threads threads;
     struct ofi_fixture fixture;
     struct fi_cq_data_entry entry;
     pthread_t thread;
     void *failed;
 
-    if (!crowd_open(&crowd, &fixture))
+    if (!threads_open(&threads, &fixture))
         return;
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_on, &crowd), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_on, &threads), 0);
     for (unsigned round = 0; round < 200; round++) {
         struct ofi_fixture_endpoint c = {0};
 
@@ -413,7 +413,7 @@ static void close__while_a_thread_reads_the_queue(void)
         CU_ASSERT_EQUAL(fi_getname(&c.ep->fid, c.name, &bytes), 0);
         CU_ASSERT_EQUAL_FATAL(fi_av_insert(fixture.av, c.name, 1, &c.addr, 0, NULL), 1);
         for (unsigned i = 0; i < 4; i++)
-            CU_ASSERT_EQUAL_FATAL(write_8(&fixture.a, &c, crowd.mr, i, NULL), 0);
+            CU_ASSERT_EQUAL_FATAL(write_8(&fixture.a, &c, threads.mr, i, NULL), 0);
         CU_ASSERT(ofi_fixture_endpoint_close(&c));
         for (unsigned i = 0; i < 4; i++)
             if (ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) == -FI_EAVAIL) {
@@ -423,17 +423,17 @@ static void close__while_a_thread_reads_the_queue(void)
                 CU_ASSERT(error.err == FI_EOPNOTSUPP || error.err == FI_ECANCELED);
             }
     }
-    atomic_store(&crowd.closed, true);
+    atomic_store(&threads.closed, true);
     CU_ASSERT_EQUAL(pthread_join(thread, &failed), 0);
     CU_ASSERT_PTR_NULL(failed);
-    CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
+    CU_ASSERT_EQUAL(fi_close(&threads.mr->fid), 0);
     ofi_fixture_close(&fixture);
 }
 
 /* --- FI_MR_BASIC -------------------------------------------------------------------- */
 
 /*
- * With hints of version 1.4 that ask for it or leave it open, and of version 1.5 that ask for it.
+ * With hints of version 1.4 that require it or leave it open, and of version 1.5 that require it.
  */
 static void basic__names_memory_by_its_address(void)
 {
@@ -486,9 +486,12 @@ struct hello {
 static struct {
     pid_t pid;
     int to, from; /* pipes */
-} writer;         /* written by main() before the cases run */
+} writer;         /* set by main() before the cases run */
 
-/* Writes all sizes, several at a time, each to its own part of the window. No CU_ASSERT here. */
+/*
+ * Write all sizes, several at a time, each to its own part of the window. No CU_ASSERT here: it
+ * runs in another process.
+ */
 static int writer_main(int to, int from)
 {
     unsigned char *out[SIZES];
@@ -557,7 +560,7 @@ static void round_arrives(struct ofi_fixture *fixture, const unsigned char *wind
     }
 }
 
-static void writedata__of_another_process_arrives_behind_its_bytes(void)
+static void writedata__of_another_process_arrives_after_its_bytes(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
     unsigned char *window = calloc(SIZES, LARGEST);
@@ -584,18 +587,18 @@ static void writedata__of_another_process_arrives_behind_its_bytes(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(writedata__arrives_behind_every_size),
-        CASE(inject_writedata__arrives_and_has_no_entry_here),
-        CASE(writemsg__carries_data_if_it_is_asked_to),
-        CASE(writedata__is_kept_while_nobody_reads),
+        CASE(writedata__arrives_after_the_bytes_of_every_size),
+        CASE(inject_writedata__has_no_local_entry),
+        CASE(writemsg__carries_data_on_request),
+        CASE(writedata__is_queued_until_it_is_read),
         CASE(writedata__is_reported_by_a_selective_queue),
-        CASE(writedata__is_refused_where_entries_cannot_hold_the_data),
+        CASE(writedata__is_refused_if_entries_cannot_hold_it),
         CASE(writedata__is_refused_without_cq_data_size),
         CASE(writedata__to_a_closed_endpoint_fails),
         CASE(writedata__of_threads_is_read_once_by_threads),
         CASE(close__while_a_thread_reads_the_queue),
         CASE(basic__names_memory_by_its_address),
-        CASE(writedata__of_another_process_arrives_behind_its_bytes),
+        CASE(writedata__of_another_process_arrives_after_its_bytes),
         {0},
     };
 

@@ -221,7 +221,7 @@ static void help(void)
         test_print_option(rows[i].name, rows[i].value, rows[i].help);
 }
 
-/* --- the others --------------------------------------------------------------------- */
+/* --- other options ------------------------------------------------------------------ */
 
 /*
  * A process of a host: of that one's fabric, whose socket is named after it. Processes of all hosts

@@ -121,7 +121,7 @@ static void message_receive(struct chaos_node *node, struct chaos_task *task)
     chaos_posted(task, fabemu_recv_claimed(node->queue, task->claim, &iov, 1, &task->req));
 }
 
-/* --- messages that are taken back --------------------------------------------------- */
+/* --- cancelled messages ------------------------------------------------------------- */
 
 /*
  * Of some receives that nothing has matched yet the receiver takes the request back, and posts it
@@ -455,7 +455,7 @@ static void share(struct chaos_node *node, uint32_t index)
         atomic_post(node, index, 0, &what, 2, 0);
 }
 
-/* --- all ---------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------- */
 
 void chaos_pair(struct chaos_node *node, uint32_t index)
 {

@@ -57,7 +57,7 @@ static struct chaos_task *visit_task(struct chaos_node *node, uint32_t peer, uin
     return task;
 }
 
-/* --- those that it visits ----------------------------------------------------------- */
+/* --- visited processes -------------------------------------------------------------- */
 
 static void echoed(struct chaos_node *node, struct chaos_task *task)
 {

@@ -31,7 +31,7 @@ static size_t cast_bytes(const struct chaos_node *node)
     return (size_t)node->plan.nodes * CHAOS_PUTS * CHAOS_CAST_MAX;
 }
 
-/* --- they come and go --------------------------------------------------------------- */
+/* --- creating and leaving teams ----------------------------------------------------- */
 
 static bool may_fail(const struct chaos_node *node, const struct chaos_member *team)
 {
@@ -283,7 +283,7 @@ static int reduce_post(struct chaos_node *node, struct chaos_task *task)
                          fold_of(op), sorts[sort].type, op->from, &task->req);
 }
 
-/* --- the others --------------------------------------------------------------------- */
+/* --- other options ------------------------------------------------------------------ */
 
 static void barrier_over(struct chaos_node *node, struct chaos_task *task)
 {
@@ -409,7 +409,7 @@ static void cast(struct chaos_node *node, uint32_t index)
                                             task->buf, op->bytes, &task->req));
 }
 
-/* --- all ---------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------- */
 
 static int post(struct chaos_node *node, struct chaos_task *task)
 {

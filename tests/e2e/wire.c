@@ -77,7 +77,7 @@ static double draw(struct wire *w)
     return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
 }
 
-/* --- frames on their way ---------------------------------------------------------------- */
+/* --- frames in flight ------------------------------------------------------------------- */
 
 static bool before(const struct held *a, const struct held *b)
 {
@@ -146,7 +146,7 @@ static void release(struct wire *w)
     }
 }
 
-/* --- what comes --------------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------------- */
 
 /* PORTS_MAX: nobody has said anything with this address yet. */
 static uint32_t port_of(const struct wire *w, const uint8_t *mac)
@@ -227,7 +227,7 @@ static void serve(struct wire *w, int signal_fd)
     }
 }
 
-/* --- beginning ------------------------------------------------------------------------------ */
+/* --- start ---------------------------------------------------------------------------------- */
 
 static void fatal(const char *what)
 {

@@ -136,7 +136,7 @@ static void do_segment(struct fuzz_input *in)
         fabemu_progress(fixture.fab[0]);
 }
 
-/* --- what the application does ------------------------------------------------------ */
+/* --- the application ---------------------------------------------------------------- */
 
 /* A request that is free; NULL: it is under way. Its buffer is as long as it is to be. */
 static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t bytes)

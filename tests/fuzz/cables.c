@@ -456,7 +456,7 @@ static void do_command(struct fuzz_input *in)
     }
 }
 
-/* --- made and ended ---------------------------------------------------------- */
+/* --- create and destroy ------------------------------------------------------ */
 
 static struct topo_graph *start(uint8_t which, uint32_t *of)
 {

@@ -209,7 +209,7 @@ static void do_next(void)
     }
 }
 
-/* --- in the place of the library's -------------------------------------------------- */
+/* --- replaced library functions ----------------------------------------------------- */
 
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms)
 {

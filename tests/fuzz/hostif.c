@@ -309,7 +309,7 @@ static void do_command(struct fuzz_input *in)
     }
 }
 
-/* --- the end ------------------------------------------------------------------------ */
+/* --- checks at the end -------------------------------------------------------------- */
 
 /* An honest process at node 0 and that at node 3 send each other a segment; both come. */
 static void check_honest(void)

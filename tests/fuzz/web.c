@@ -72,7 +72,7 @@ static struct fixture {
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* --- what must hold ----------------------------------------------------------------- */
+/* --- invariants --------------------------------------------------------------------- */
 
 static bool contains(const char *text, size_t bytes, const char *word)
 {

@@ -26,7 +26,7 @@ struct side {
     bool many;          /* it has operations with others under way as well */
 };
 
-/* --- ways to synchronise ------------------------------------------------------------ */
+/* --- synchronization ---------------------------------------------------------------- */
 
 static void side_open(struct side *s, enum sync sync)
 {
@@ -114,7 +114,7 @@ static void side_free(struct side *s)
     MPI_Win_free(&s->win);
 }
 
-/* --- one at a time, all sizes ------------------------------------------------------- */
+/* --- single operations of all sizes ------------------------------------------------- */
 
 #define ROOM       (1u << 20)
 #define GUARD      64u /* bytes before and behind that nobody may write */
@@ -272,7 +272,7 @@ static void onesided_sizes(struct check *check, const struct check_comm *comm)
     free(p.got);
 }
 
-/* --- many at random ----------------------------------------------------------------- */
+/* --- random operations -------------------------------------------------------------- */
 
 #define SLOTS        6    /* operations of a rank in a round; each has its part of the memory */
 #define SLOT_WORDS   5000 /* beyond what goes without asking first */

@@ -758,7 +758,7 @@ static void routing__adaptive_uses_equivalent_links(void)
     }
 }
 
-/* --- what comes from outside -------------------------------------------------------- */
+/* --- invalid input ------------------------------------------------------------------ */
 
 static struct emu_entry odd_entry(uint32_t kind, uint32_t channel, uint32_t tag, uint32_t bytes,
                                   uint32_t index)
@@ -1054,7 +1054,7 @@ static void input__accepts_no_more_than_its_slots(void)
     vcnet_close(&w);
 }
 
-/* --- what comes together ------------------------------------------------------------ */
+/* --- cut-through -------------------------------------------------------------------- */
 
 /* One switch, which is returned; node 1 accepts packets and never replies. */
 static struct switch_channels *cut_through_open(struct vcnet *w)
@@ -1287,7 +1287,7 @@ static void create__refuses_unsupported_configurations(void)
     emu_worker_destroy(worker);
 }
 
-/* --- conservation, and that all comes to an end ------------------------------------- */
+/* --- conservation and liveness ------------------------------------------------------ */
 
 /* All invariants are checked at every step, while the network backs up and drains. */
 static void conserve(const char *spec, const char *set, uint16_t broadcast_bytes)

@@ -217,7 +217,7 @@ static void partial_results__of_two_groups_do_not_fit_at_once(void)
     }
 }
 
-/* --- one that comes after all is over ----------------------------------------------- */
+/* --- late contributions after the end ----------------------------------------------- */
 
 static void bench_of(struct bench *b, const char *profile, const char *spec, const char *set)
 {

@@ -68,7 +68,7 @@ static struct emu_fault_rates rates_draw(uint64_t *seed)
     }
 }
 
-/* --- where nothing goes wrong ------------------------------------------------------- */
+/* --- without faults ----------------------------------------------------------------- */
 
 static uint64_t digest_of(struct trial t, enum emu_link_retry retry,
                           const struct emu_fault_rates *rates, uint32_t workers, uint64_t cut)
@@ -104,7 +104,7 @@ static void retry__costs_no_time_without_faults(void)
     }
 }
 
-/* --- whatever goes wrong ------------------------------------------------------------ */
+/* --- with faults -------------------------------------------------------------------- */
 
 static void mend(enum emu_buffers buffers)
 {

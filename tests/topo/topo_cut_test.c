@@ -140,7 +140,7 @@ static bool all_can_have_nodes(const struct cut *c)
     return true;
 }
 
-/* --- every cut ---------------------------------------------------------------------- */
+/* --- all cuts ----------------------------------------------------------------------- */
 
 static void holds(struct cut *c)
 {

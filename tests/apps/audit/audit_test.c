@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit_test.c - fabric_audit() at random moments under load finds nothing, and finds each kind of
- * damage that is done here, and names where.
+ * audit_test.c - fabric_audit() at random moments under load finds nothing; it finds each kind of
+ * damage that this test does, and names the place.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,10 +22,10 @@
 struct setting {
     const char *topo;
     const char *profile;
-    const char *set; /* fields of the profile */
+    const char *set; /* profile settings */
     enum emu_clock_mode clock;
     uint32_t threads;
-    uint32_t faults; /* of each kind, in a million entries */
+    uint32_t faults; /* of each kind, per million entries */
 };
 
 static const struct setting settings[] = {
@@ -47,7 +47,7 @@ static const struct setting settings[] = {
 
 static void open_in(struct hostifs *w, const struct setting *set)
 {
-    static struct emu_fault_rates faults; /* the fabric borrows them */
+    static struct emu_fault_rates faults; /* the fabric keeps a pointer */
     struct fabric_config config = {.clock = set->clock,
                                    .threads = set->threads,
                                    .seed = test_seed(),
@@ -59,7 +59,7 @@ static void open_in(struct hostifs *w, const struct setting *set)
     hostifs_open(w, set->topo, &config);
 }
 
-/* Audit. Returns how many things are wrong; prints them if there should be none. */
+/* Audit. Returns the number of errors; prints them if none are expected. */
 static uint32_t audit(struct fabric *fabric, struct fabric_audit *ret, bool quiet)
 {
     CU_ASSERT_EQUAL_FATAL(fabric_audit(fabric, 0, true, ret), 0);
@@ -74,9 +74,9 @@ static void count_treeless(void *ctx, uint32_t group)
     ++*(uint32_t *)ctx;
 }
 
-/* A cable goes out of use, or comes back, and tables and trees follow. */
-static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *parted,
-                     uint32_t *treeless)
+/* Take a cable out of service, or return it, and recompute tables and trees. */
+static void set_link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *parted,
+                         uint32_t *treeless)
 {
     bool routed[64];
     uint32_t hit;
@@ -95,17 +95,17 @@ static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *
 /* --- under load --------------------------------------------------------------------- */
 
 #define LOAD_THREADS 2u
-#define LOAD_WINDOW  32u /* all-reduces of a node under way */
+#define LOAD_WINDOW  32u /* all-reduces in progress per node */
 #define LOAD_AUDITS  TEST_TRIALS(30u)
-#define LOAD_TAKEN   2000u /* segments, at least, while they are made */
+#define LOAD_TAKEN   2000u /* segments, at least, during the audits */
 #define LOAD_GIVE_UP 100000u
 
 /* Processes at some of the nodes, in a thread. */
 struct load {
     struct hostifs *w;
     uint32_t first;   /* nodes first, first + LOAD_THREADS, ... */
-    uint32_t reduces; /* the group of all-reduces */
-    uint32_t spreads; /* and the one of multicasts */
+    uint32_t reduces; /* the group for all-reduces */
+    uint32_t spreads; /* the group for multicasts */
     _Atomic bool stop;
     _Atomic uint64_t taken;
     pthread_t thread;
@@ -168,7 +168,7 @@ static void *load_main(void *arg)
     return NULL;
 }
 
-/* Groups come and go meanwhile. */
+/* Create and remove groups under load. */
 static void load_regroup(struct hostifs *w, uint64_t *random, uint32_t *group)
 {
     uint32_t nodes[HOSTIFS_MAX];
@@ -183,7 +183,7 @@ static void load_regroup(struct hostifs *w, uint64_t *random, uint32_t *group)
     *group = fixture_group(w->fabric, nodes, w->nodes / 2);
 }
 
-/* Of a fabric with faults, a cable between switches goes out of use and comes back. */
+/* In a fabric with faults, take a cable between switches out of service or return it. */
 static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
 {
     uint32_t cable = *out, treeless = 0;
@@ -197,7 +197,7 @@ static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
         if (fabric_cable(w->fabric, cable)->kind != TOPO_END_SWITCH)
             return;
         *out = cable;
-        link_out(w->fabric, cable, true, &parted, &treeless);
+        set_link_out(w->fabric, cable, true, &parted, &treeless);
     } else {
         fabric_pause(w->fabric);
         quiet = fabric_link_quiet(w->fabric, cable);
@@ -205,7 +205,7 @@ static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
         if (!quiet)
             return;
         *out = TOPO_NONE;
-        link_out(w->fabric, cable, false, &parted, &treeless);
+        set_link_out(w->fabric, cable, false, &parted, &treeless);
     }
     CU_ASSERT_EQUAL(parted + treeless, 0);
 }
@@ -219,7 +219,9 @@ static uint64_t load_taken(const struct load load[LOAD_THREADS])
     return taken;
 }
 
-/* After @audits: on a busy host the load may have had no core so far. */
+/*
+ * Continue after @audits audits if the load has hardly run: on a busy host it may have had no core.
+ */
 static bool load_goes_on(const struct load load[LOAD_THREADS], uint32_t audits)
 {
     return audits < LOAD_AUDITS || (audits < LOAD_GIVE_UP && load_taken(load) < LOAD_TAKEN);
@@ -277,7 +279,7 @@ static void audit__under_load_finds_nothing(void)
 static const struct setting crosspoints = {"kary:2,2", "oq2004", NULL, EMU_CLOCK_RAW, 1, 0};
 static const struct setting channels = {"kary:2,2", "qsnet3", NULL, EMU_CLOCK_RAW, 1, 0};
 
-/* What is damaged, and then mended again. */
+/* A fabric that is damaged and then repaired. */
 struct damage {
     struct hostifs w;
     struct fabric *fabric;
@@ -301,8 +303,8 @@ static void damage_close(struct damage *d)
     hostifs_close(&d->w);
 }
 
-/* It is found, and a line says so: it begins with @where, and has @what in it. */
-static void finds(struct damage *d, const char *where, const char *what)
+/* The audit reports the damage in a line that begins with @where and contains @what. */
+static void expect_finding(struct damage *d, const char *where, const char *what)
 {
     bool found = false;
 
@@ -317,7 +319,7 @@ static void finds(struct damage *d, const char *where, const char *what)
     CU_ASSERT_TRUE(found);
 }
 
-/* The port of switch @s that leads to another switch, and what is there. */
+/* The first port of switch @s that leads to another switch, and the switch at its remote end. */
 static const struct topo_end *first_cable(const struct damage *d, uint32_t s, uint32_t *port)
 {
     const struct topo_end *end = d->w.graph->sw[s].end;
@@ -349,16 +351,16 @@ static void credits__lost_and_forged_are_found(void)
     snprintf(where, sizeof where, "switch %u port %u (cable to switch 0 port %u)", far->id,
              far->port, port);
     add_credits(&d, &tx->credits, -1u);
-    finds(&d, where, "credits were lost");
+    expect_finding(&d, where, "credits were lost");
     CU_ASSERT_EQUAL(d.audit.found, 1);
     add_credits(&d, &tx->credits, 2);
-    finds(&d, where, "credits were made");
+    expect_finding(&d, where, "credits were made");
     add_credits(&d, &tx->credits, -1u);
 
     hostif =
         switch_rx(d.fabric->sw[d.w.graph->node[3].link[0].sw], d.w.graph->node[3].link[0].port);
     add_credits(&d, &hostif->credits->count, -1u);
-    finds(&d, "switch", "(cable to node 3): credits were lost");
+    expect_finding(&d, "switch", "(cable to node 3): credits were lost");
     add_credits(&d, &hostif->credits->count, 1);
     damage_close(&d);
 }
@@ -370,12 +372,12 @@ static void buffers__one_without_a_holder_is_found(void)
 
     damage_open(&d, &crosspoints);
     buf = emu_pool_take(&d.fabric->cache);
-    finds(&d, "fabric", "1 references to buffers exist, but holders have 0");
+    expect_finding(&d, "fabric", "1 references to buffers exist, but holders have 0");
     emu_pool_drop(&d.fabric->cache, buf);
     damage_close(&d);
 }
 
-/* The table of switch 0 with another set for @node. */
+/* Replace the entry for @node in switch 0's table. */
 static void with_route(struct damage *d, uint32_t node, uint64_t ports, const char *where,
                        const char *what)
 {
@@ -386,9 +388,9 @@ static void with_route(struct damage *d, uint32_t node, uint64_t ports, const ch
     for (uint32_t n = 0; n < d->w.nodes; n++)
         sets[n] = n == node ? ports : topo_route_ports(right, n);
     switch_reroute(d->fabric->sw[0], &wrong);
-    finds(d, where, what);
+    expect_finding(d, where, what);
     switch_reroute(d->fabric->sw[0], right);
-    fabric_pause(d->fabric); /* who has read it is done */
+    fabric_pause(d->fabric); /* all readers have finished */
     fabric_resume(d->fabric);
 }
 
@@ -429,21 +431,21 @@ static void trees__a_cut_edge_is_found(void)
     part->ports ^= emu_bit(port);
     snprintf(where, sizeof where, "switch %u port %u (cable to switch %u", at->sw, port,
              d.group->tree.switches[0].sw);
-    finds(&d, where, "an edge of the tree is missing here");
+    expect_finding(&d, where, "an edge of the tree is missing here");
     CU_ASSERT_PTR_NOT_NULL(strstr(result->line[0], "group "));
     part->ports ^= emu_bit(port);
 
     port = emu_bits_first(at->ports & ~emu_bit(port));
     part->ports ^= emu_bit(port);
-    finds(&d, "node ", "a member is not a leaf of the tree");
+    expect_finding(&d, "node ", "a member is not a leaf of the tree");
     part->ports ^= emu_bit(port);
 
     switch_groups_clear(d.fabric->sw[at->sw], d.id);
-    finds(&d, "switch ", "the group is not in its table");
+    expect_finding(&d, "switch ", "the group is not in its table");
     CU_ASSERT_EQUAL(switch_groups_set(d.fabric->sw[at->sw], part, &old), 0);
 
     part->up = -1;
-    finds(&d, "switch ", "it has the wrong port towards the top");
+    expect_finding(&d, "switch ", "it has the wrong port towards the top");
     part->up = at->up;
     damage_close(&d);
 }
@@ -460,22 +462,22 @@ static void states__leaked_ones_are_found(void)
     state = switch_group_state(part, 7);
     snprintf(where, sizeof where, "switch %u, group %u", d.group->tree.switches[0].sw, d.id);
     state->active = true;
-    finds(&d, where, "a combine state has leaked");
+    expect_finding(&d, where, "a combine state has leaked");
     state->active = false;
     state->part[0].queued = true;
     state->part[0].buf = EMU_NO_BUF;
-    finds(&d, where, "a result has leaked");
+    expect_finding(&d, where, "a result has leaked");
     state->part[0].queued = false;
     d.fabric->states[0] += EMU_WINDOW;
-    finds(&d, "switch 0", "combine states are reserved");
+    expect_finding(&d, "switch 0", "combine states are reserved");
     d.fabric->states[0] -= EMU_WINDOW;
     d.fabric->spare_bufs--;
-    finds(&d, "fabric", "buffers reserved for groups have leaked");
+    expect_finding(&d, "fabric", "buffers reserved for groups have leaked");
     d.fabric->spare_bufs++;
     damage_close(&d);
 }
 
-/* A switch holds a slot that no segment is in. */
+/* A switch counts a slot as used that holds no segment. */
 static void slots__leaked_ones_are_found(void)
 {
     struct damage d;
@@ -484,7 +486,7 @@ static void slots__leaked_ones_are_found(void)
     damage_open(&d, &crosspoints);
     bar = (struct switch_crossbar *)(void *)d.fabric->sw[1];
     bar->store.fresh++;
-    finds(&d, "switch 1: ", "slots for segments have leaked");
+    expect_finding(&d, "switch 1: ", "slots for segments have leaked");
     bar->store.fresh--;
     damage_close(&d);
 }
@@ -505,27 +507,27 @@ static void channels__open_at_one_end_are_found(void)
              far->port);
     ch = (struct switch_channels *)(void *)d.fabric->sw[0];
     ch->in[port * EMU_VCS + 3].state = CHANNEL_OPEN;
-    finds(&d, where, "a channel is open at the receiving end only");
+    expect_finding(&d, where, "a channel is open at the receiving end only");
     ch->in[port * EMU_VCS + 3].state = CHANNEL_CLOSED;
 
     vcs = &((struct switch_channels *)(void *)d.fabric->sw[far->id])->port[far->port].vcs;
     vcs->used[2]++;
     vcs->occupied |= 1u << 2;
-    finds(&d, where, "credits were lost");
+    expect_finding(&d, where, "credits were lost");
     vcs->used[2]--;
     vcs->occupied &= ~(1u << 2);
 
     link = &fabric_engine(d.fabric, 2)->link[0];
     link->vcs.open |= 1;
-    finds(&d, "node 2 link 0 (cable to switch", "an open channel has no packet");
+    expect_finding(&d, "node 2 link 0 (cable to switch", "an open channel has no packet");
     link->vcs.open &= ~1u;
     link->vcs.pool--;
-    finds(&d, "node 2 link 0", "the pool slots of a cable do not add up");
+    expect_finding(&d, "node 2 link 0", "the pool slots of a cable do not add up");
     link->vcs.pool++;
     damage_close(&d);
 }
 
-/* The way from a switch to an adapter, and the tree of adapters. */
+/* The path from a switch to an adapter, and the tree of adapters. */
 static void engines__damage_is_found(void)
 {
     struct damage d;
@@ -539,29 +541,29 @@ static void engines__damage_is_found(void)
     at = &d.w.graph->node[1].link[0];
     ch = (struct switch_channels *)(void *)d.fabric->sw[at->sw];
     ch->port[at->port].vcs.pool--;
-    finds(&d, "node 1 link 0", "slots of a pool were lost or made");
+    expect_finding(&d, "node 1 link 0", "slots of a pool were lost or made");
     ch->port[at->port].vcs.pool++;
     add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, 1);
-    finds(&d, "node 1: ", "credits were made");
+    expect_finding(&d, "node 1: ", "credits were made");
     add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, -1u);
 
     top = d.group->engines->at[0].group;
     child = top->tree->node[ENGINE_CHILD];
     top->tree->node[ENGINE_CHILD] = 0;
-    finds(&d, "node ", "its parent in the tree of combiners does not know it");
+    expect_finding(&d, "node ", "its parent in the tree of combiners does not know it");
     top->tree->node[ENGINE_CHILD] = child;
     engine_groups_clear(d.group->engines->at[0].engine, d.id);
-    finds(&d, "node 0, group ", "the group is not in its adapter's table");
+    expect_finding(&d, "node 0, group ", "the group is not in its adapter's table");
     CU_ASSERT_EQUAL(engine_groups_set(d.group->engines->at[0].engine, top, &old), 0);
     top->tree->state[5].querying = true;
-    finds(&d, "node 0, group ", "a result of a collective has leaked");
+    expect_finding(&d, "node 0, group ", "a result of a collective has leaked");
     top->tree->state[5].querying = false;
     damage_close(&d);
 }
 
-/* --- links are out ------------------------------------------------------------------ */
+/* --- links out of service ----------------------------------------------------------- */
 
-/* New tables are followed, not those of the whole network; who has no way is no fault of theirs. */
+/* The audit follows the tables in force; a node without any route is not an error. */
 static void links__out_are_taken_into_account(void)
 {
     struct damage d;
@@ -573,26 +575,26 @@ static void links__out_are_taken_into_account(void)
     first_cable(&d, 0, &port);
     inside = fabric_cable_at(d.fabric, 0, port);
     right = switch_route_now(d.fabric->sw[0]);
-    link_out(d.fabric, inside, true, &parted, &treeless);
+    set_link_out(d.fabric, inside, true, &parted, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
     CU_ASSERT_EQUAL(d.audit.partitioned, 0);
     CU_ASSERT_EQUAL(treeless, 0);
     const struct topo_route *now = switch_route_now(d.fabric->sw[0]);
     switch_reroute(d.fabric->sw[0], right);
-    finds(&d, "switch 0 port", "uses a port without a cable in use");
+    expect_finding(&d, "switch 0 port", "uses a port without a cable in use");
     switch_reroute(d.fabric->sw[0], now);
-    link_out(d.fabric, inside, false, &parted, &treeless);
+    set_link_out(d.fabric, inside, false, &parted, &treeless);
 
-    link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &parted, &treeless);
+    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &parted, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
     CU_ASSERT_TRUE(d.audit.partitioned > 0);
     CU_ASSERT_EQUAL(d.audit.partitioned, parted);
     CU_ASSERT_EQUAL(d.audit.treeless, 1);
-    link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &parted, &treeless);
+    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &parted, &treeless);
     damage_close(&d);
 }
 
-/* --- how long it takes -------------------------------------------------------------- */
+/* --- duration ----------------------------------------------------------------------- */
 
 static void takes(const char *topo, const char *profile, uint32_t groups)
 {
@@ -608,7 +610,7 @@ static void takes(const char *topo, const char *profile, uint32_t groups)
     for (uint32_t i = 0; i < groups; i++)
         fixture_group(fabric, nodes, graph->nodes);
     CU_ASSERT_EQUAL(audit(fabric, result, false), 0);
-    CU_ASSERT_EQUAL(audit(fabric, result, false), 0); /* its memory has been touched now */
+    CU_ASSERT_EQUAL(audit(fabric, result, false), 0); /* the memory has been touched now */
     printf("%s, %s, %u groups: the workers were held for %.2f ms of %.2f ms\n", topo, profile,
            groups, (double)result->paused_ns / 1e6, (double)result->elapsed_ns / 1e6);
     CU_ASSERT_EQUAL(result->groups, groups);

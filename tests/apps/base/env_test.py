@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""env_test.py - the environment that `fabemu run` and `fabemu env` set, together with settings of
-users of mpirun: in variables, on mpirun's command line, in files, in the locale. Users' settings
-stay; if one keeps messages off the fabric, a line says so.
+"""env_test.py - the environment that `fabemu run` and `fabemu env` set, together with a user's own
+settings for mpirun: variables, command line, files, and locale. The user's settings take
+precedence; if one keeps messages off the fabric, a warning says so.
 
-    tests/apps/base/env_test.py --fabemu build/fabemu [unittest options]
+   tests/apps/base/env_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -36,10 +36,10 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-# Prints the environment of a command, without MPI.
+# Prints the environment of a command that does not use MPI.
 SHOW = ("env", "-0")
 TURKISH = "/usr/share/i18n/locales/tr_TR"
-# name of the locale: its source and its character set; in each of them toupper('i') is not I
+# locale name: source and character set; in each, toupper('i') is not I
 DOTTED = {"tr_TR.UTF-8": ("tr_TR", "UTF-8"), "tr_TR": ("tr_TR", "ISO-8859-9"),
           "az_AZ.UTF-8": ("az_AZ", "UTF-8")}
 
@@ -61,7 +61,7 @@ class SettingsTest(FabemuCase):
                          ["fabemu", "cm", "ofi"])
         self.assertTrue(got["OMPI_MCA_mca_base_component_path"].endswith(
             ":SYSTEM_DEFAULT:USER_DEFAULT"))
-        # mpirun refuses -x together with the first; the second is for other hosts
+        # mpirun refuses -x together with the first; the second configures remote hosts
         self.assertNotIn("OMPI_MCA_mca_base_env_list", got)
         self.assertNotIn("OMPI_MCA_orte_launch_agent", got)
         self.assertNotIn("pt2pt", got["OMPI_MCA_osc"])  # Open MPI 5 has no pt2pt, and would abort
@@ -77,7 +77,7 @@ class SettingsTest(FabemuCase):
                 self.assertEqual(got[name], plain[name], name)
         self.assertTrue(got["OMPI_MCA_orte_tmpdir_base"])
 
-    def test_value_that_allows_the_fabric__stays_unsaid(self):
+    def test_value_that_allows_the_fabric__gives_no_warning(self):
         for name, value in (("FI_PROVIDER", "tcp,fabemu"), ("FI_PROVIDER", "^tcp,udp"),
                             ("OMPI_MCA_pml", "^ob1,ucx"), ("OMPI_MCA_mtl", "psm2,ofi"),
                             ("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_osc", "sm"),
@@ -86,7 +86,7 @@ class SettingsTest(FabemuCase):
                 got, said = self.shown(**{name: value})
                 self.assertEqual((got[name], said), (value, ""))
 
-    def test_value_that_does_not__stays_and_is_named(self):
+    def test_value_that_excludes_the_fabric__gives_a_warning(self):
         for name, value in (("FI_PROVIDER", "tcp"), ("FI_PROVIDER", "^fabemu"),
                             ("FI_PROVIDER", "fabemu2"), ("OMPI_MCA_pml", "ob1"),
                             ("OMPI_MCA_pml", "^cm"), ("OMPI_MCA_mtl", "psm2"),
@@ -111,13 +111,13 @@ class SettingsTest(FabemuCase):
         got, _ = self.shown(OMPI_MCA_mca_base_component_path="/mine:SYSTEM_DEFAULT")
         self.assertTrue(got["OMPI_MCA_mca_base_component_path"].endswith(":/mine:SYSTEM_DEFAULT"))
 
-    def test_dotted_i__names_in_which_it_stays(self):
+    def test_dotted_i__names_stay_ascii(self):
         got, _ = self.shown(FI_PROVIDER="fabemu,tcp")
         self.assertEqual(got["FI_PROViDER"], "fabemu,tcp")
         self.assertEqual(got["FI_PROViDER_PATH"], got["FI_PROVIDER_PATH"])
-        self.assertTrue("".join(got).isascii()) # some programs end when a name has other characters
+        self.assertTrue("".join(got).isascii()) # some programs abort on other characters in a name
 
-    def test_env__is_what_a_shell_takes(self):
+    def test_env__can_be_evaluated_by_a_shell(self):
         self.up("e")
         text = self.fabemu("env", "e").stdout
         self.assertTrue(text.isascii(), text)
@@ -151,15 +151,15 @@ class MpirunTest(FabemuCase):
         return path
 
     def run_mpi(self, *mpirun, **env):
-        """Two ranks; returns the run, and its report."""
+        """Run two ranks; returns the run and its report."""
         path = os.path.join(self.dir, "report.json")
         done = self.fabemu("run", "--topo", "kary:2,2", "--report", path, "--", "mpirun", *mpirun,
                            "-np", "2", self.program, env={**self.env, **env})
         with open(path, encoding="utf-8") as f:
             return done, json.load(f)
 
-    def right(self, *mpirun, word="none", **env):
-        """The program's result is right, and all messages go over the fabric."""
+    def check_result(self, *mpirun, word="none", **env):
+        """Check that the program's result is right and that all messages use the fabric."""
         done, report = self.run_mpi(*mpirun, **env)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, f"sum 1, locale .*, word {word}\n")
@@ -170,11 +170,11 @@ class MpirunTest(FabemuCase):
 
     def test_x(self):
         """mpirun refuses -x together with mca_base_env_list."""
-        self.right("-x", "WORD=x", word="x")
-        self.right("-x", "WORD", WORD="there", word="there")
-        self.right("--tune", self.file("tune", "-x WORD=tuned\n"), word="tuned")
-        self.right("--mca", "mca_base_env_list", "WORD=list", word="list")
-        self.right(OMPI_MCA_mca_base_env_list="WORD=env", word="env")
+        self.check_result("-x", "WORD=x", word="x")
+        self.check_result("-x", "WORD", WORD="there", word="there")
+        self.check_result("--tune", self.file("tune", "-x WORD=tuned\n"), word="tuned")
+        self.check_result("--mca", "mca_base_env_list", "WORD=list", word="list")
+        self.check_result(OMPI_MCA_mca_base_env_list="WORD=env", word="env")
 
     def test_x__after_env(self):
         self.up("e")
@@ -188,20 +188,20 @@ class MpirunTest(FabemuCase):
         for text in ("pml = ob1\n", "mtl_ofi_provider_include = psm3\n", "osc = ^ucx\n"):
             with self.subTest(text=text):
                 self.file("home/.openmpi/mca-params.conf", text)
-                self.right(HOME=os.path.join(self.dir, "home"))
-        self.right("-am", self.file("am", "pml = ob1\n"))
-        self.right("--tune", self.file("tune", "-mca pml ob1 -x WORD=tuned\n"), word="tuned")
+                self.check_result(HOME=os.path.join(self.dir, "home"))
+        self.check_result("-am", self.file("am", "pml = ob1\n"))
+        self.check_result("--tune", self.file("tune", "-mca pml ob1 -x WORD=tuned\n"), word="tuned")
 
     def test_oversubscribing(self):
-        self.right("--nooversubscribe", "--host", "localhost:2")
-        self.right("--map-by", "slot:NOOVERSUBSCRIBE", "--host", "localhost:2")
-        self.right("--host", "localhost:1")
+        self.check_result("--nooversubscribe", "--host", "localhost:2")
+        self.check_result("--map-by", "slot:NOOVERSUBSCRIBE", "--host", "localhost:2")
+        self.check_result("--host", "localhost:1")
 
     def test_provider_excluded(self):
-        self.right(OMPI_MCA_mtl_ofi_provider_exclude="tcp")
+        self.check_result(OMPI_MCA_mtl_ofi_provider_exclude="tcp")
 
-    def test_messages_by_another_way__are_reported(self):
-        """Collectives still run in the switches."""
+    def test_messages_by_another_transport__are_reported(self):
+        """Collectives still use the switches."""
         for where in ("command line", "environment"):
             with self.subTest(where=where):
                 way = ("--mca", "pml", "ob1", "--mca", "btl", "vader,self")
@@ -216,8 +216,8 @@ class MpirunTest(FabemuCase):
                 self.assertIn("\n  outside      MPI messages of 2 processes ", done.stderr)
                 self.assertEqual("OMPI_MCA_pml=ob1, which you" in done.stderr, bool(env))
 
-    def test_messages_by_another_way__that_reaches_nobody(self):
-        """Open MPI's error says only that processes cannot reach each other."""
+    def test_messages_by_another_transport__that_reaches_no_peer(self):
+        """Open MPI's error only says that processes cannot reach each other."""
         done, report = self.run_mpi("--mca", "pml", "ob1")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("with pml ob1 instead of cm", done.stderr.split("fabemu: report")[0])
@@ -237,11 +237,11 @@ class MpirunTest(FabemuCase):
             with self.subTest(locale=name):
                 subprocess.run(["localedef", "-i", source, "-f", charmap,
                                 os.path.join(self.dir, name)], check=True, capture_output=True)
-                done = self.right(LOCPATH=self.dir, LC_ALL=name)
+                done = self.check_result(LOCPATH=self.dir, LC_ALL=name)
                 self.assertIn(f"locale {name},", done.stdout)
 
     def test_session_folder__stays_while_several_mpiruns_share_it(self):
-        """The first mpirun to end would remove it while another one creates its own part in it."""
+        """Otherwise the first mpirun to end would remove it while another creates a subfolder."""
         look = 'mpirun -np 1 true && ls -d "$OMPI_MCA_orte_tmpdir_base"/ompi.*.*'
         done = self.fabemu("run", "--", "sh", "-c", look)
         self.assertEqual(done.returncode, 0, done.stderr)

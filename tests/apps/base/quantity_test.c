@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity_test.c - times, sizes and shares are read exactly; amounts are printed; for a misspelt
- * word the most similar name is found.
+ * quantity_test.c - times, sizes and shares are parsed exactly; amounts are printed; the most
+ * similar name is found for a misspelt word.
  */
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void units__are_exact(void)
     }
 }
 
-static void what_is_wrong__is_said(void)
+static void invalid__is_reported(void)
 {
     static const struct quantity_form ten = {.units = quantity_times, .least = 10, .most = 1000};
     static const struct {
@@ -72,7 +72,7 @@ static void what_is_wrong__is_said(void)
         {&times, "+1ms", QUANTITY_WRONG},
         {&times, " 1ms", QUANTITY_WRONG},
         {&times, ".ms", QUANTITY_WRONG},
-        {&times, "1 ms", QUANTITY_OK}, /* the rest, " ms", is left to the caller */
+        {&times, "1 ms", QUANTITY_OK}, /* the caller parses the rest, " ms" */
         {&times, "1MS", QUANTITY_WRONG},
         {&times, "1msec", QUANTITY_WRONG},
         {&times, "1%", QUANTITY_WRONG},
@@ -88,7 +88,7 @@ static void what_is_wrong__is_said(void)
         {&shares, "1001%", QUANTITY_LARGE},
         {&ten, "9ps", QUANTITY_SMALL},
         {&ten, "1001ps", QUANTITY_LARGE},
-        {&ten, "10", QUANTITY_WRONG}, /* there is no unit */
+        {&ten, "10", QUANTITY_WRONG}, /* this one needs a unit */
         {&ten, "0", QUANTITY_SMALL},
     };
 
@@ -103,7 +103,7 @@ static void what_is_wrong__is_said(void)
     }
 }
 
-static void scan__stops_behind_the_unit(void)
+static void scan__stops_after_the_unit(void)
 {
     const char *at = "10%:0.9:rest";
     uint64_t value;
@@ -153,7 +153,7 @@ static const char *resembles(const char *word)
     return nearest.name ? nearest.name : "";
 }
 
-static void nearest__is_a_name_with_few_letters_changed(void)
+static void nearest__differs_by_few_letters(void)
 {
     struct nearest none = nearest_to("status");
 
@@ -171,7 +171,7 @@ static void nearest__is_a_name_with_few_letters_changed(void)
     CU_ASSERT_STRING_EQUAL(nearest_question(&none, "--").text, "; did you mean '--status'?");
 }
 
-/* Of a list as people read it, for the first word that is not in it. */
+/* Finds the most similar entry of a printed list for the first word that is not in it. */
 static void nearest__is_found_in_a_list(void)
 {
     static const char list[] = "device, auto, tree[:K], permutation:N or a number of MiB";
@@ -197,10 +197,10 @@ int main(void)
 {
     const struct test_case cases[] = {
         CASE(units__are_exact),
-        CASE(what_is_wrong__is_said),
-        CASE(scan__stops_behind_the_unit),
+        CASE(invalid__is_reported),
+        CASE(scan__stops_after_the_unit),
         CASE(amounts__have_three_digits),
-        CASE(nearest__is_a_name_with_few_letters_changed),
+        CASE(nearest__differs_by_few_letters),
         CASE(nearest__is_found_in_a_list),
         {NULL, NULL},
     };

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""dissector_test.py - Wireshark's dissector shows what was sent: every field of every format.
+"""dissector_test.py - Wireshark's dissector shows every field of every format with its value.
 
-    tests/apps/capture/dissector_test.py --fabemu build/fabemu [unittest options]
+   tests/apps/capture/dissector_test.py --fabemu build/fabemu [unittest options]
 
-What needs tshark is skipped where it is not installed (scripts/deps tshark).
+Tests that need tshark are skipped where it is not installed (scripts/deps tshark).
 """
 import collections
 import errno
@@ -26,7 +26,7 @@ from helpers.seed import seed  # noqa: E402
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3)
 DISSECTOR = os.path.normpath(os.path.join(TOP, "apps/capture/fabemu.lua"))
 MUTANTS = int(os.environ.get("FABEMU_MUTANTS", "1500"))
-A_FILE = 20000  # mutants, at most
+A_FILE = 20000  # most mutants in one file
 FAULT = "bit-errors link=any rate=0.02\n"
 
 
@@ -49,13 +49,13 @@ class DissectorCase(FabemuCase):
         return done
 
     def fields(self):
-        """All that the dissector may show, as Wireshark has it registered: read from no list."""
+        """All fields that the dissector registers with Wireshark."""
         rows = [row.split("\t") for row in self.run_tshark("-G", "fields").stdout.splitlines()]
         return sorted(row[2] for row in rows
                       if row[0] == "F" and row[2].split(".")[0] in ("fabemu", "fabemu_frame"))
 
     def shown(self, fields, name="c.pcapng"):
-        """Of each packet {field: text}: those that are there."""
+        """For each packet a dict {field: text} of the fields that it has."""
         wanted = [word for field in fields for word in ("-e", field)]
         done = self.run_tshark("-r", self.path(name), "-T", "fields", "-E", "separator=/t", *wanted)
         self.assertNotIn("Lua", done.stderr + done.stdout)
@@ -71,7 +71,7 @@ class DissectorCase(FabemuCase):
             return pcap_file.Capture(f.read())
 
     def frames(self):
-        """Frames of host links as the code writes them: pairs of bytes and fields."""
+        """Frames of host links as the code encodes them: pairs of bytes and fields."""
         program = os.path.join(os.path.dirname(self.command), "tests/hostlink_frames")
         done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -90,7 +90,7 @@ class DissectorCase(FabemuCase):
 
 class Formats(DissectorCase):
     def test_every_field_of_every_format_is_what_was_written(self):
-        """And no field is left: who adds one adds it to the formats, or to the frames."""
+        """No field may be missing: a new field must be added to the formats or to the frames."""
         fields = self.fields()
         cut = [(data[:bytes_], {"fabemu.short": "1"} | fields_) for data, bytes_, fields_ in (
             (b"\x01\x01\0\0", 4, {}),
@@ -105,9 +105,10 @@ class Formats(DissectorCase):
         self.same(shown, made + frames)
         self.assertEqual(strange["fabemu_frame.strange"], "1")
         compared = {field for row in shown for field in row} | {"fabemu_frame.strange"}
-        damage = {"fabemu.damaged", "fabemu_frame.damaged"}  # Checksums
+        damage = {"fabemu.damaged", "fabemu_frame.damaged"}  # Checksum errors
         self.assertEqual(set(fields) - compared - damage, set())
-        # None of them would look the same if it stood elsewhere: each is something else than 0.
+        # Every compared field has a value other than 0 somewhere, or a wrong offset could go
+        # unnoticed.
         never = {field for field in compared
                  if all(set(row.get(field, "0")) <= set("0x,") for row in shown)}
         self.assertEqual(never - {"fabemu_frame.strange"}, set())
@@ -118,7 +119,7 @@ class Checksums(DissectorCase):
               "fabemu.damaged", "fabemu.crc32.incarnation"]
 
     def frames_damaged(self):
-        """Each frame whose tag needs no key, with a bit of it flipped."""
+        """Each frame with a checksum instead of a keyed tag, with one bit flipped."""
         ret = []
         for data, fields in self.frames():
             if fields["fabemu_frame.check"] == "0":
@@ -137,7 +138,7 @@ class Checksums(DissectorCase):
                                   "fabemu_frame.damaged": "1"}] * len(frames))
 
     def judge(self, r, under_way):
-        """What the checksums of a record are, by their definition: CRC-16, CRC-32."""
+        """The checksums of a record by their definition: CRC-16, CRC-32."""
         if r.what != pcap_file.PART:
             return None, None
         head = r.part == pcap_file.HEAD
@@ -164,7 +165,7 @@ class Checksums(DissectorCase):
         return good16, formats.GOOD if good else formats.BAD
 
     def compare(self, capture, name="c.pcapng"):
-        """What tshark says of each record's checksums, against ours. Returns a tally."""
+        """Compares tshark's verdict on each checksum with our own. Returns a tally."""
         rows = self.shown(self.STATUS, name)
         under_way, tally = {}, collections.Counter()
         self.assertEqual(len(rows), len(capture.records))
@@ -186,7 +187,7 @@ class Checksums(DissectorCase):
         return tally
 
     def test_crcs_of_a_good_network_are_good(self):
-        """Of payloads that are there, of packets of one part and of several."""
+        """Payloads in full, of packets with one part and with several."""
         capture = self.traffic("--topo", "qsnet:16", "--pattern", "allreduce", "--bytes", "900",
                                "--operations", "2")
         tally = self.compare(capture)
@@ -195,7 +196,7 @@ class Checksums(DissectorCase):
         self.assertIn(pcap_file.CONT, {r.part for r in capture.records})
 
     def test_crcs_of_a_bad_network_are_found_bad_where_they_are(self):
-        """Bits flip on cables: behind those each checksum that is wrong is shown as wrong."""
+        """Bits flip on cables: each checksum that is wrong afterwards is shown as wrong."""
         faults = self.path("faults")
         with open(faults, "w") as f:
             f.write(FAULT)
@@ -207,8 +208,8 @@ class Checksums(DissectorCase):
                            100)
 
     def flips(self, packet):
-        """A packet with one bit of it flipped, for each part: in its header, in what it carries,
-        and in the checksum of the last one. Pairs of the records, and whether it is a header."""
+        """A packet with one bit flipped, for each part: in its header, in its payload, and in the
+        checksum of the last part. Returns pairs of the records, and whether it is the header."""
         for part, (data, _) in enumerate(packet):
             last = part + 1 == len(packet)
             places = [(16, 4 if part else 8, True),
@@ -221,7 +222,7 @@ class Checksums(DissectorCase):
                        for i, (other, _) in enumerate(packet)], in_head
 
     def test_any_bit_that_flips_is_found(self):
-        """In the file: of headers, of what they carry, and of the checksums themselves."""
+        """Bits of headers, payloads and checksums in the file."""
         cases = [case for carried in (0, 1, 3) for case in self.flips(formats.packet(
             self.draw, [formats.segment(self.draw, 3) for _ in range(carried)]))]
         self.write([(0, data) for packet, _ in cases for data in packet])
@@ -235,7 +236,7 @@ class Checksums(DissectorCase):
                 self.assertEqual(mine[-1]["fabemu.crc32.status"], formats.BAD)
             self.assertTrue(any("fabemu.damaged" in row for row in mine))
 
-    def test_packet_of_which_a_part_is_missing_is_not_judged(self):
+    def test_packet_with_a_missing_part_is_not_checked(self):
         for missing in range(3):
             packet = formats.packet(self.draw, [formats.segment(self.draw, 3) for _ in range(3)])
             del packet[missing]
@@ -246,7 +247,7 @@ class Checksums(DissectorCase):
 
 
 class Programs(DissectorCase):
-    """What two processes say (speaks.c), as the capture of all cables shows it."""
+    """Segments between two processes (speaks.c) in a capture of all cables."""
 
     NODES = (0, 1)
     SAYS = {"fabemu.nic." + name for what in range(formats.EAGER, formats.HELLO + 1)
@@ -258,9 +259,9 @@ class Programs(DissectorCase):
     NOTICE = 0x5566778899aabb00
     REQUESTS = range(formats.EAGER, formats.PUT_NOTICE_RTS + 1)
 
-    def speak(self, topo):
-        """Two processes speak. What they print, by node; and what the capture shows that leaves
-        each: rows of fields, none twice."""
+    def run_speaks(self, topo):
+        """Run the two processes. Keeps what they print, by node, and the segments that leave each
+        node in the capture, without duplicates."""
         program = os.path.join(os.path.dirname(self.command), "tests/speaks")
         began = time.time()
         done = self.fabemu("run", "--topo", topo, "--capture", self.path(), "--", "sh", "-c",
@@ -273,7 +274,7 @@ class Programs(DissectorCase):
         self.assertIn(f"{len(self.read().records)} records are in", done.stderr)
         rows = self.shown(["frame.interface_name", "frame.time_epoch", "fabemu.what",
                            "fabemu.packet.kind", *self.SEGMENT, *sorted(self.SAYS)])
-        for row in rows:  # the time of day, as it was
+        for row in rows:  # the absolute time
             self.assertTrue(began - 1 < float(row.pop("frame.time_epoch")) < ended + 1)
         self.left = {node: self.once([row for row in rows if "fabemu.kind" in row and
                                       row["frame.interface_name"].startswith(f"n{node}:")])
@@ -281,7 +282,7 @@ class Programs(DissectorCase):
         return rows
 
     def once(self, rows):
-        """What was sent again, after a refusal, counts once: all of it is the same."""
+        """Removes retransmissions after a refusal: all their fields are the same."""
         seen, ret = set(), []
         for row in rows:
             key = tuple(sorted((k, v) for k, v in row.items() if k != "frame.interface_name"))
@@ -290,8 +291,8 @@ class Programs(DissectorCase):
             seen.add(key)
         return ret
 
-    def said(self, node, *whats):
-        """By @node, of these kinds: numbers of the fields, in the order of requests."""
+    def sent_by(self, node, *whats):
+        """Segments from @node of the given kinds, as numeric fields, in the order of requests."""
         ret = []
         for row in self.left[node]:
             if row["fabemu.kind"] != "0" or int(row["fabemu.nic.what"]) not in whats:
@@ -305,7 +306,7 @@ class Programs(DissectorCase):
 
     @staticmethod
     def filled(count, i):
-        """As fill() of speaks.c."""
+        """Same as fill() in speaks.c."""
         return bytes((n * 7 + i * 31) % 256 for n in range(count))
 
     def message(self, i, node, payload, *, what=formats.EAGER, beginning=None):
@@ -317,13 +318,13 @@ class Programs(DissectorCase):
     def short(self, i, node, payload):
         """A short message of speaks.c."""
         ret = self.message(i, node, payload, what=formats.SHORT) | {"data": i}
-        del ret["bytes"]  # it is what the segment has
+        del ret["bytes"]  # this is the segment's own length
         return ret
 
     def requests(self, node):
-        """All that @node asks for, in its order, as far as it is known beforehand."""
+        """All requests of @node in order, as far as they are known beforehand."""
         key, group = self.told[1]["key"], self.told[0]["group"].to_bytes(4, "little")
-        words = bool(self.said(0, formats.EAGER)[-1]["tag"] == self.TAG + 8)
+        words = bool(self.sent_by(0, formats.EAGER)[-1]["tag"] == self.TAG + 8)
         if node == 1:
             return [self.message(5, 1, key.to_bytes(8, "little"))]
         long, bytes_ = self.filled(500, 2), self.filled(8192, 5)
@@ -347,37 +348,37 @@ class Programs(DissectorCase):
                  "fetch": 1, "operand": 5, "compare": 0, "payload": b""} | memory,
                 {"what": formats.ATOMIC, "offset": 40008, "bytes": 4, "op": 7, "type": 4,
                  "fetch": 0, "operand": 2**32 - 7, "compare": 0x01020304, "payload": b""} | memory,
-                # its buffer is what the get has fetched: zeros
+                # the get has filled its buffer: with zeros
                 self.message(6, 0, b"\0"), self.message(7, 0, group)]
         return ret + [self.message(8, 0, b"\0")] * words
 
     def check(self, node):
-        """The number that stands for a pair, as nic/host/base/wire.h defines it."""
-        hello = self.said(node, formats.HELLO)[-1]
+        """The check value of a pair, as nic/host/base/wire.h defines it."""
+        hello = self.sent_by(node, formats.HELLO)[-1]
         here, there = (self.told[n]["incarnation"] for n in (node, 1 - node))
         return (here * 0x9e3779b1 + there * 0x85ebca77 + hello["epoch"] * 0xc2b2ae3d) % 2**32
 
-    def heads_are_right(self, node):
-        """What goes along with all that is said: who says it to whom, and how far it has come."""
-        mine = self.said(node, *range(formats.EAGER, formats.BYE + 1))
-        theirs = len(self.said(1 - node, *self.REQUESTS))
+    def check_heads(self, node):
+        """Fields of every message head: sender, receiver, and cumulative counters."""
+        mine = self.sent_by(node, *range(formats.EAGER, formats.BYE + 1))
+        theirs = len(self.sent_by(1 - node, *self.REQUESTS))
         self.assertEqual({m["check"] for m in mine}, {self.check(node)})
-        self.assertEqual({m["check"] for m in self.said(node, formats.DATA)},
+        self.assertEqual({m["check"] for m in self.sent_by(node, formats.DATA)},
                          {self.check(node) % 2**16})
         for name, most in (("ack", theirs), ("consumed", 500 * node)):
             told = [m[name] for m in mine]
             self.assertEqual(max(told), most, name)
             self.assertGreaterEqual(min(told), 0)
-        acks = self.said(1, formats.ACK)  # of a flood that nothing else answers
+        acks = self.sent_by(1, formats.ACK)  # acknowledgments of a flood that has no other answers
         self.assertGreaterEqual(max(m["ack"] for m in acks), 256)
 
-    def transfers_are_right(self):
-        """Each name that is given to a transfer is the one that is used, and its pieces make it."""
-        rts, = self.said(0, formats.RTS)
-        put, = self.said(0, formats.PUT_RTS)
-        noticed, = self.said(0, formats.PUT_NOTICE_RTS)
-        get, beyond = self.said(0, formats.GET)
-        to = {m["id"]: m for m in self.said(1, formats.CTS)}
+    def check_transfers(self):
+        """The id that a transfer gets is used throughout, and its pieces cover it."""
+        rts, = self.sent_by(0, formats.RTS)
+        put, = self.sent_by(0, formats.PUT_RTS)
+        noticed, = self.sent_by(0, formats.PUT_NOTICE_RTS)
+        get, beyond = self.sent_by(0, formats.GET)
+        to = {m["id"]: m for m in self.sent_by(1, formats.CTS)}
         self.assertEqual(to[rts["id"]]["bytes"], 100000)
         self.assertEqual(to[put["id"]]["bytes"], 5000)
         self.assertEqual(to[noticed["id"]]["bytes"], 3000)
@@ -388,64 +389,64 @@ class Programs(DissectorCase):
                                    (0, to[put["id"]]["to"], self.filled(5000, 5)),
                                    (0, to[noticed["id"]]["to"], self.filled(3000, 5)),
                                    (1, get["id"], bytes(region[8192:11192]))):
-            pieces = {m["seq"]: m["payload"] for m in self.said(node, formats.DATA)
+            pieces = {m["seq"]: m["payload"] for m in self.sent_by(node, formats.DATA)
                       if m["id"] == name}
             self.assertEqual(b"".join(pieces[i] for i in range(len(pieces))), wanted)
-        fins = {m["id"]: m["status"] for m in self.said(1, formats.FIN)}
-        small, = self.said(0, formats.PUT)
-        small_noticed, = self.said(0, formats.PUT_NOTICE)
+        fins = {m["id"]: m["status"] for m in self.sent_by(1, formats.FIN)}
+        small, = self.sent_by(0, formats.PUT)
+        small_noticed, = self.sent_by(0, formats.PUT_NOTICE)
         self.assertEqual(fins, {rts["id"]: 0, put["id"]: 0, small["id"]: 0,
                                 noticed["id"]: 0, small_noticed["id"]: 0,
                                 beyond["id"]: -errno.EACCES})
-        add, swap = self.said(0, formats.ATOMIC)
-        self.assertEqual({m["id"]: m["value"] for m in self.said(1, formats.RESULT)},
+        add, swap = self.sent_by(0, formats.ATOMIC)
+        self.assertEqual({m["id"]: m["value"] for m in self.sent_by(1, formats.RESULT)},
                          {add["id"]: 0x1122334455667788, swap["id"]: 0})
 
-    def meeting_and_parting_are_right(self, node):
+    def check_connects_and_disconnects(self, node):
         seats = self.told[node]["incarnation"], self.told[1 - node]["incarnation"]
-        hellos = self.said(node, formats.HELLO)
+        hellos = self.sent_by(node, formats.HELLO)
         self.assertEqual({m["incarnation"] for m in hellos}, {seats[0]})
         self.assertLessEqual({m["known"] for m in hellos}, {0, seats[1]})
-        self.assertEqual({m["epoch"] for m in hellos}, {self.said(1 - node, formats.HELLO)[0][
+        self.assertEqual({m["epoch"] for m in hellos}, {self.sent_by(1 - node, formats.HELLO)[0][
             "epoch"]})
-        byes = self.said(node, formats.BYE)
+        byes = self.sent_by(node, formats.BYE)
         self.assertEqual({m["incarnation"] for m in byes}, {seats[0]})
         self.assertEqual({m["sent"] for m in byes if m["disconnect"] < 2},
-                         {len(self.said(node, *self.REQUESTS))})
+                         {len(self.sent_by(node, *self.REQUESTS))})
         asked = {m["asked"] for m in byes if m["disconnect"] == 0}
         self.assertEqual(asked, set(range(1, len(asked) + 1)))
         answers = [m for m in byes if m["disconnect"] == 1]
         self.assertEqual([m["given"] for m in answers], list(range(1, len(answers) + 1)))
-        theirs = {m["asked"] for m in self.said(1 - node, formats.BYE) if m["disconnect"] == 0}
+        theirs = {m["asked"] for m in self.sent_by(1 - node, formats.BYE) if m["disconnect"] == 0}
         self.assertLessEqual({m["came"] for m in answers}, theirs)
         self.assertLessEqual({m["done"] for m in byes}, {0, 1})
         self.assertLessEqual({m["disconnect"] for m in byes}, {0, 1, 3})
 
-    def all_is_said(self):
-        """Requests in their order, and all that follows from them; each kind of it, each field."""
+    def check_all_segments(self):
+        """Requests in order and all the segments that follow from them: every kind, every field."""
         for node in self.NODES:
-            got = sorted(self.said(node, *self.REQUESTS), key=lambda m: m["seq"])
+            got = sorted(self.sent_by(node, *self.REQUESTS), key=lambda m: m["seq"])
             wanted = self.requests(node)
             self.assertEqual([m["seq"] for m in got], list(range(len(wanted))))
             for m, known in zip(got, wanted):
                 self.assertEqual({name: m[name] for name in known}, known)
-            self.heads_are_right(node)
-            self.meeting_and_parting_are_right(node)
-        self.transfers_are_right()
+            self.check_heads(node)
+            self.check_connects_and_disconnects(node)
+        self.check_transfers()
         rows = [row for node in self.NODES for row in self.left[node]]
         self.assertEqual({int(row["fabemu.nic.what"]) for row in rows if "fabemu.nic.what" in row},
                          set(range(formats.EAGER, formats.HELLO + 1)))
         self.assertEqual(self.SAYS - {name for row in rows for name in row}, set())
 
     def of_group(self, rows, kind, **wanted):
-        """Segments of the group of this kind, with such fields."""
+        """Segments of the group with this kind and these fields."""
         group = str(self.told[0]["group"] & ~pcap_file.WIDE)
         return [row for row in rows if row.get("fabemu.kind") == str(kind) and
                 row["fabemu.group"] == group and
                 all(row.get("fabemu." + name.replace("_", ".")) == text
                     for name, text in wanted.items())]
 
-    def collectives_are_right(self, rows):
+    def check_collectives(self, rows):
         sums = [struct.pack("<qq", value, -7 * (1 + all_)).hex()
                 for value, all_ in ((100, 0), (101, 0), (201, 1))]
         most = [struct.pack("<ddd", 1.5, value, -1).hex() for value in (2.5, 3.5)]
@@ -459,34 +460,34 @@ class Programs(DissectorCase):
             rows, pcap_file.MULTICAST, payload=self.filled(100, 8).hex())}, {"0"})
         self.assertTrue(self.of_group(rows, pcap_file.BARRIER))
 
-    def test_over_crosspoints_all_that_is_said_is_shown(self):
-        rows = self.speak("kary:2,2")
-        self.all_is_said()
-        self.collectives_are_right(rows)
-        for node in self.NODES:  # each contribution, as it left
+    def test_over_crosspoints_every_segment_is_shown(self):
+        rows = self.run_speaks("kary:2,2")
+        self.check_all_segments()
+        self.check_collectives(rows)
+        for node in self.NODES:  # each contribution, as it left its node
             row, = self.of_group(self.left[node], pcap_file.ALLREDUCE, type="6", op="0")
             self.assertEqual(row["fabemu.payload"], struct.pack("<qq", 100 + node, -7).hex())
 
-    def test_over_packets_all_that_is_said_is_shown(self):
-        """And conditionals, which are acknowledged if they are so, else refused."""
-        rows = self.speak("qsnet:16")
-        self.all_is_said()
-        self.collectives_are_right(rows)
+    def test_over_packets_every_segment_is_shown(self):
+        """Conditionals are acknowledged if they are true and refused otherwise."""
+        rows = self.run_speaks("qsnet:16")
+        self.check_all_segments()
+        self.check_collectives(rows)
         self.assertEqual([row for row in rows if row.get("fabemu.kind") == str(formats.SET)], [])
         asked = {tuple(row.get("fabemu.word" + name) for name in ("", ".value", ".test", ".until"))
                  for row in self.of_group(rows, formats.TEST)}
-        # Beside those of speaks.c there are barriers, which have no word.
+        # Besides the conditionals of speaks.c there are barriers, which have no word.
         self.assertEqual(asked, {("3", self.value(77), "0", "0"), ("4", self.value(78), "0", "0"),
                                  ("5", self.value(999), "1", "1"), (None,) * 4})
-        self.replies_are_right()
+        self.check_replies()
 
     @staticmethod
     def value(number):
         return f"0x{number:016x}"
 
-    def replies_are_right(self):
-        """Each reply is to a packet that went the other way by its cable and channel; a conditional
-        that is not so is refused, by its tag."""
+    def check_replies(self):
+        """Each reply is for a packet in the opposite direction on its cable and channel; a false
+        conditional is refused, by its tag."""
         fields = ["frame.interface_name", "fabemu.what", "fabemu.packet.kind", "fabemu.packet.tag",
                   "fabemu.packet.channel", "fabemu.packet.wire", "fabemu.packet.last",
                   "fabemu.word.value", "fabemu.word.until"]
@@ -508,18 +509,18 @@ class Programs(DissectorCase):
 
 
 class Times(DissectorCase):
-    """Of lone messages in simulated time each is known, to the picosecond: docs/profiles.md."""
+    """The times of single messages in simulated time, to the picosecond: docs/profiles.md."""
 
     def messages(self, topo):
-        """A capture of messages of 100 bytes, each alone on its way; and what each takes."""
+        """Capture messages of 100 bytes, each alone in the network; returns the time of each."""
         run = ("--topo", topo, "--pattern", "complement", "--load", "0.001", "--bytes", "100",
                "--warmup", "1000", "--measure", "300000")
         capture = self.traffic("--json", *run)
         latency = json.loads(self.fabemu("traffic", "--json", *run).stdout)["latency_ns"]
         return capture, round(latency["min"] * 1000)
 
-    def times_are_right(self, topo, *, hop, nic, wire, credit):
-        """@hop: from one head to the next; @nic: at both ends; @wire: of all bytes; all ps."""
+    def check_times(self, topo, *, hop, nic, wire, credit):
+        """@hop: from one head to the next; @nic: at both ends; @wire: of all bytes; all in ps."""
         capture, latency = self.messages(topo)
         shown = self.shown(["frame.time_epoch", "frame.interface_name"])
         self.assertEqual([(row["frame.time_epoch"], row["frame.interface_name"]) for row in shown],
@@ -534,7 +535,8 @@ class Times(DissectorCase):
                 self.assertEqual(mine[-1].ends[1].split(":")[0], r.ends[0].split(":")[0])
                 self.assertEqual(r.time - mine[-1].time, hop)
                 mine.append(r)
-            elif r.what == pcap_file.CREDITS:  # of the last segment that came by the other way
+            # credits for the last segment in the opposite direction
+            elif r.what == pcap_file.CREDITS:
                 back = ">".join(reversed(r.ends))
                 sent = max(s.time for m in messages for s in m if s.interface == back)
                 self.assertEqual(r.time - sent, credit[r.ends[0].startswith("n")])
@@ -544,21 +546,21 @@ class Times(DissectorCase):
         for m in whole:
             self.assertEqual(m[-1].time - m[0].time + 2 * nic + 20000 + wire, latency)
 
-    def test_over_crosspoints_each_hop_takes_what_the_profile_says(self):
-        self.times_are_right("kary:4,2", hop=20000 + 90000, nic=1300000, wire=116 * 800,
+    def test_over_crosspoints_each_hop_takes_the_profile_s_time(self):
+        self.check_times("kary:4,2", hop=20000 + 90000, nic=1300000, wire=116 * 800,
                              credit=(110000, 110000))
 
-    def test_over_packets_each_hop_takes_what_the_profile_says(self):
-        """There an adapter gives a credit back when all of a segment is there."""
-        self.times_are_right("qsnet:16", hop=20000 + 40000, nic=300000, wire=132 * 400,
+    def test_over_packets_each_hop_takes_the_profile_s_time(self):
+        """Here an adapter returns a credit when it has the whole segment."""
+        self.check_times("qsnet:16", hop=20000 + 40000, nic=300000, wire=132 * 400,
                              credit=(60000, 20000 + 132 * 400))
 
 
 class Hostile(DissectorCase):
-    """Nothing that comes makes the dissector fail. FABEMU_MUTANTS=500000 is a long run of it."""
+    """No input makes the dissector fail. FABEMU_MUTANTS=500000 makes a long run."""
 
     def pool(self):
-        """Packets of each format, made up and as the code writes them: pairs of link and bytes."""
+        """Packets of each format, invented or encoded by the code: pairs of link and bytes."""
         made = [(0, data) for data, _ in formats.records(self.draw)]
         frames = [(1, data) for data, _ in self.frames()] * 8
         real = [(0, r.data) for r in
@@ -597,7 +599,7 @@ class Hostile(DissectorCase):
 
 
 def mutant(draw, data):
-    """The bytes, some of them others, or fewer, or more."""
+    """The bytes with some changed, removed or added."""
     data = bytearray(data)
     for _ in range(draw.randint(0, 6)):
         at = draw.randrange(len(data)) if draw.random() < 0.5 else draw.randrange(

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * speaks.c - two processes that say each thing once that adapters can say, with numbers that
- * dissector_test.py knows: it looks for them in a capture.
+ * speaks.c - two processes that send every kind of segment once, with values that dissector_test.py
+ * knows and looks for in a capture.
  *
- *   FABEMU_NODE=0 speaks FLOOD & FABEMU_NODE=1 speaks FLOOD
+ *    FABEMU_NODE=0 speaks FLOOD & FABEMU_NODE=1 speaks FLOOD
  *
- * FLOOD: so many messages one way. Each prints a line of JSON: what only the fabric could know
- * beforehand.
+ * FLOOD: number of messages in one direction. Each process prints a line of JSON with the values
+ * that only the fabric knew beforehand.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,14 +20,14 @@
 #define REGION_BYTES 65536u
 #define TAG          UINT64_C(0xa1b2c3d400000000)
 #define DATA         UINT64_C(0x0102030405060700)
-#define SHORT        4 /* the number of messages whose data fit in 32 bits */
+#define SHORT        4 /* the message whose completion data fit in 32 bits */
 #define WORD_AT      40000u
 #define WORD         UINT64_C(0x1122334455667788)
 #define NOTICE       UINT64_C(0x5566778899aabb00)
 
 struct self {
     struct fabemu *fab;
-    struct fabemu_queue *queue; /* 7 of node 0, 9 of node 1 */
+    struct fabemu_queue *queue; /* number 7 at node 0, number 9 at node 1 */
     struct fabemu_group *group;
     uint32_t node;
     unsigned long flood;
@@ -54,7 +54,7 @@ static void finish(struct self *me, struct fabemu_req *req, int wanted, const ch
 
 /* --- messages ----------------------------------------------------------------------- */
 
-/* Bytes that tell message @i, and where in it they are. */
+/* Bytes that encode the message @i and their position. */
 static void fill(uint8_t *at, size_t bytes, unsigned i)
 {
     for (size_t n = 0; n < bytes; n++)
@@ -234,7 +234,10 @@ static void collectives(struct self *me)
     barrier(me);
 }
 
-/* Node 0 asks whether it is so: once where it is, once where only its own word is, and until. */
+/*
+ * Node 0 tests conditionals: a true one, one that is true only for its own word, and one with
+ * "until".
+ */
 static void words(struct self *me)
 {
     struct fabemu_req req = {0};

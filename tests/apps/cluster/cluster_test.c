@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster_test.c - cluster files: what they say is read, written and placed; what is wrong is named
- * with its line; hosts find out when they do not agree.
+ * cluster_test.c - cluster files: their content is read, written and mapped to switches; errors
+ * name the line; hosts detect that their files differ.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -91,67 +91,14 @@ static void cluster_text__reads_all_and_prints_the_same(void)
     CU_ASSERT(a == 1 && b == 0);
     cluster_link(&cluster, 0, 2, 0, &a, &b);
     CU_ASSERT(a == 0 && b == 1);
-    CU_ASSERT_EQUAL(cluster_links(&cluster, 1, 2), 1); /* no line is about them: i-th with i-th */
+    /* no line names these links: the i-th ports are connected */
+    CU_ASSERT_EQUAL(cluster_links(&cluster, 1, 2), 1);
     cluster_link(&cluster, 1, 2, 0, &a, &b);
     CU_ASSERT(a == 0 && b == 0);
     cluster_release(&cluster);
 }
 
-/* --- frames of a port ------------------------------------------------------------------ */
-
-/* Sessions hold frames that came before others. All together leave frames to receive with. */
-static void links_session__leaves_frames_to_the_others(void)
-{
-    static const char *const port[] = {"", "port a\n", "port a\nport b\nport c\n"};
-    static const uint8_t digest[CLUSTER_DIGEST_BYTES];
-    static char text[4096];
-
-    for (uint32_t hosts = 2; hosts <= CLUSTER_HOSTS_MAX; hosts++) {
-        uint32_t ports = 1 + hosts % 2, held[3] = {0};
-        struct cluster cluster;
-
-        strcpy(text, "fabric 7\nkey none\n");
-        for (uint32_t h = 0; h < hosts; h++)
-            sprintf(text + strlen(text), "host h%u\n%s", h, port[ports]);
-        cluster = read_text(text);
-        for (uint32_t h = 1; h < hosts; h++)
-            for (uint32_t i = 0; i < cluster_links(&cluster, 0, h); i++) {
-                uint32_t window = links_session(&cluster, 0, h, i, digest, NULL).window;
-
-                CU_ASSERT(window >= EMU_FRAME_WINDOW_LEAST && !(window & (window - 1)));
-                CU_ASSERT_EQUAL(window == 1024, hosts == 2);
-                held[i] += EMU_SESSION_FRAMES(window);
-            }
-        for (uint32_t p = 0; p < cluster.host[0].ports; p++)
-            CU_ASSERT(held[p] && held[p] <= links_port(&cluster, 0, p).frames);
-        cluster_release(&cluster);
-    }
-}
-
-/* A link has room for 64 sessions over a port. */
-static void join__of_a_port_with_too_many_is_refused(void)
-{
-    char text[8192] = "fabric 7\nkey none\n", error[CLUSTER_ERROR_BYTES] = "";
-    struct cluster cluster;
-
-    for (uint32_t h = 0; h < 10; h++) {
-        sprintf(text + strlen(text), "host h%u\n", h);
-        for (uint32_t p = 0; p < CLUSTER_PORTS_MAX; p++)
-            sprintf(text + strlen(text), "port p%u\n", p);
-    }
-    for (uint32_t h = 1; h < 9; h++) /* 8 joins with each of 8 hosts, and one pair with h9 */
-        for (uint32_t p = 0; p < CLUSTER_PORTS_MAX; p++)
-            sprintf(text + strlen(text), "join h0:0 h%u:%u\n", h, p);
-    CU_ASSERT_EQUAL(cluster_text(&cluster, "lab", text, strlen(text), error, sizeof error), -E2BIG);
-    CU_ASSERT_STRING_EQUAL(error,
-                           "lab: port 0 of host h0 is joined with 65 ports; 64 are possible");
-    strcat(text, "join h0:1 h9:0\n");
-    cluster = read_text(text);
-    CU_ASSERT_EQUAL(cluster_sessions(&cluster, 0, 0), CLUSTER_HOSTS_MAX);
-    cluster_release(&cluster);
-}
-
-/* --- what is wrong ------------------------------------------------------------------ */
+/* --- errors ------------------------------------------------------------------------- */
 
 #define BEGIN "fabric 7\nkey none\n"
 
@@ -210,7 +157,7 @@ static const struct {
     {"fabric \x01\n", "lab, line 1: a control character, 1; a cluster file is text"},
 };
 
-static void cluster_text__names_what_is_wrong(void)
+static void cluster_text__names_the_error(void)
 {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct cluster cluster;
@@ -225,7 +172,7 @@ static void cluster_text__names_what_is_wrong(void)
     }
 }
 
-/* One more than there may be of hosts, ports and ranges; as many are taken. */
+/* One host, port or range above the limit is refused; the limit itself is accepted. */
 static void cluster_text__has_limits(void)
 {
     static char text[1 << 16];
@@ -270,7 +217,7 @@ static int place(const char *text, const char *spec, uint32_t *host_of, char *er
     return err;
 }
 
-static void cluster_place__is_as_the_file_says(void)
+static void cluster_place__follows_the_file(void)
 {
     uint32_t host_of[64], nodes[2] = {0};
     char error[CLUSTER_ERROR_BYTES] = "";
@@ -291,7 +238,7 @@ static void cluster_place__is_as_the_file_says(void)
     CU_ASSERT_STRING_EQUAL(error, "2 hosts are too many for 1 switch: each must have one");
 }
 
-/* --- what hosts agree on ------------------------------------------------------------ */
+/* --- agreement of hosts ------------------------------------------------------------- */
 
 static void digest_of(const char *text, const char *spec, const char *set, uint64_t seed,
                       uint8_t *ret)
@@ -325,7 +272,7 @@ static void cluster_digest__differs_when_hosts_do(void)
     CU_ASSERT_EQUAL(memcmp(again, digest[0], sizeof again), 0);
 }
 
-/* A key file with these bytes and this mode. Returns what cluster_key() does. */
+/* Write a key file with these bytes and this mode. Returns the result of cluster_key(). */
 static int key_of(const char *text, size_t bytes, mode_t mode, uint8_t *key, char *error)
 {
     char path[] = "/tmp/cluster_test.XXXXXX";
@@ -343,7 +290,7 @@ static int key_of(const char *text, size_t bytes, mode_t mode, uint8_t *key, cha
     return err;
 }
 
-static void cluster_key__is_nobody_elses(void)
+static void cluster_key__must_be_private(void)
 {
     static const char hex[] = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F\n";
     uint8_t key[CLUSTER_KEY_BYTES], raw[CLUSTER_KEY_BYTES];
@@ -373,11 +320,11 @@ int main(void)
         CASE(links_session__leaves_frames_to_the_others),
         CASE(join__of_a_port_with_too_many_is_refused),
         CASE(cluster_text__reads_all_and_prints_the_same),
-        CASE(cluster_text__names_what_is_wrong),
+        CASE(cluster_text__names_the_error),
         CASE(cluster_text__has_limits),
-        CASE(cluster_place__is_as_the_file_says),
+        CASE(cluster_place__follows_the_file),
         CASE(cluster_digest__differs_when_hosts_do),
-        CASE(cluster_key__is_nobody_elses),
+        CASE(cluster_key__must_be_private),
         {NULL, NULL},
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coordinator_test.c - the governor's side alone, and hosts that are scripts of this test: they
- * answer each call with success but one, which one of them answers as the case says.
+ * coordinator_test.c - the coordinator alone. The other hosts are scripts in this test: they answer
+ * every call with success except one, which is answered as the case defines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,15 +32,15 @@
 
 #define PATIENCE_MS 30000
 #define NODES       4
-#define PLAYERS     3 /* two hosts, and the next life of the first */
+#define PLAYERS     3 /* two hosts, and the next incarnation of the first */
 
 static const char *const names[] = {"red", "green", "blue"};
 
-/* The other end of a control channel. */
+/* The agent's end of a control channel. */
 struct player {
-    struct conn conn; /* of the thread */
+    struct conn conn; /* used by the thread only */
     pthread_t thread;
-    const char *on; /* the call that it answers otherwise; NULL: none */
+    const char *on; /* the call with the special answer; NULL: none */
     bool plays;
 };
 
@@ -53,15 +53,15 @@ static struct stage {
     int stop_fd, closed_fd;
     struct player player[PLAYERS];
     void (*does)(struct conn *conn, struct json_object *call);
-    uint32_t asked;               /* how often it was called so */
-    uint32_t connected, lost;     /* as the governor was told, */
-    uint32_t lost_of[PLAYERS];    /* by host, */
-    uint32_t back, again;         /* of the next lives of host 1: that are there, could be */
-    uint32_t partitioned, mended; /* of the link to the other host */
+    uint32_t asked;                 /* how often that call was received */
+    uint32_t connected, lost;       /* reported to the coordinator, */
+    uint32_t lost_of[PLAYERS];      /* by host, */
+    uint32_t back, again;           /* next incarnations of host 1: connected, and attempts */
+    uint32_t partitioned, rejoined; /* state of the link to the other host */
     char why[256];
     _Atomic bool anything; /* the other host sends random messages */
     bool lets_in;          /* a process: */
-    int guest_fd;          /* the daemon's end of its connection */
+    int client_fd;         /* the daemon's end of its connection */
 } stage;
 
 static void replies(struct conn *conn, struct json_object *call, struct json_object *reply, int err)
@@ -71,7 +71,7 @@ static void replies(struct conn *conn, struct json_object *call, struct json_obj
     conn_drain(conn, PATIENCE_MS);
 }
 
-static void says_anything(struct conn *conn, struct json_object *call);
+static void answers_at_random(struct conn *conn, struct json_object *call);
 
 static void *other_host(void *arg)
 {
@@ -83,7 +83,7 @@ static void *other_host(void *arg)
         const char *what = emu_json_text(call, "do", "");
 
         if (stage.anything && strcmp(what, "end") != 0) {
-            says_anything(conn, call);
+            answers_at_random(conn, call);
         } else if (player->on && strcmp(what, player->on) == 0) {
             stage.asked++;
             stage.does(conn, call);
@@ -96,7 +96,7 @@ static void *other_host(void *arg)
     return NULL;
 }
 
-/* Returns the governor's end. */
+/* Returns the coordinator's end. */
 static int player_enters(struct player *player, const char *on)
 {
     int pair[2];
@@ -125,8 +125,8 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
     (void)ctx;
     stage.connected++;
     if (stage.lets_in) {
-        stage.guest_fd = fd;
-        coordinator_process_forget(process); /* it is freed when it has ended */
+        stage.client_fd = fd;
+        coordinator_process_forget(process); /* the coordinator frees it when it has ended */
         return 0;
     }
     *why = "nobody is let in";
@@ -162,10 +162,10 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     (void)ctx;
     CU_ASSERT_EQUAL(a, 0);
     CU_ASSERT_EQUAL(b, 1);
-    stage.mended++;
+    stage.rejoined++;
 }
 
-/* The governor has not met the other host yet. */
+/* The coordinator has not connected to the other host yet. */
 static void stage_set(const char *on, void (*does)(struct conn *conn, struct json_object *call))
 {
     const struct fabric_config config = {.threads = 1, .clock = EMU_CLOCK_RAW};
@@ -214,8 +214,8 @@ static void stage_close(void)
     fixture_fabric_stop(stage.fabric, stage.graph);
 }
 
-/* Serve, until the other host is lost. */
-static void is_lost(void)
+/* Serve until the other host is lost. */
+static void serve_until_lost(void)
 {
     struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0};
 
@@ -225,7 +225,7 @@ static void is_lost(void)
     CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
 }
 
-/* --- what a host could not do --------------------------------------------------------------- */
+/* --- failed calls --------------------------------------------------------------------------- */
 
 static void has_no_memory(struct conn *conn, struct json_object *call)
 {
@@ -234,29 +234,30 @@ static void has_no_memory(struct conn *conn, struct json_object *call)
 
 static void could_not(struct conn *conn, struct json_object *call)
 {
-    (void)call; /* that nobody waits for */
+    (void)call; /* nobody waits for this call */
     conn_put(conn,
              json_add_number(json_add_text(json_object_new_object(), "failed", "a\033 link\377"),
                              "errno", ENOMEM));
     conn_drain(conn, PATIENCE_MS);
 }
 
-static void failure__of_what_cannot_fail_is_the_loss_of_its_host(void)
+static void failure__of_a_mandatory_call_loses_the_host(void)
 {
     const struct fabric_mirror *mirror = stage_open("reroute", has_no_memory);
 
     mirror->incarnation(mirror->ctx, 1, 2);
     CU_ASSERT_EQUAL(stage.lost, 0);
     mirror->reroute(mirror->ctx, (const uint32_t[]){1}, 1);
-    is_lost();
+    serve_until_lost();
     CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "reroute"));
     CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
     stage_close();
 
-    mirror = stage_open("link", could_not); /* it is told, and not called */
+    mirror = stage_open("link", could_not); /* it is notified, and not called */
     mirror->link(mirror->ctx, 1, false, 0);
-    is_lost();
-    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "(a? link?)")); /* it is shown, and written as JSON */
+    serve_until_lost();
+    /* control characters are replaced when it is printed, and escaped in JSON */
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "(a? link?)"));
     CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
     stage_close();
 }
@@ -266,8 +267,8 @@ static void has_none(struct conn *conn, struct json_object *call)
     replies(conn, call, json_object_new_object(), ENOENT);
 }
 
-/* Who asks for a group is told, and all others leave it again. */
-static void failure__that_is_reported_is_no_loss(void)
+/* The client that asked for a group gets the error, and all other hosts remove it again. */
+static void failure__reported_does_not_lose_the_host(void)
 {
     const struct fabric_mirror *mirror = stage_open("group", has_no_memory);
     const uint32_t nodes[] = {0, 1};
@@ -285,9 +286,9 @@ static void failure__that_is_reported_is_no_loss(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* --- hosts that end, lie or do not answer ------------------------------------------------- */
+/* --- hosts that end, send invalid data or do not answer ----------------------------------- */
 
-/* A process connects while the host is asked, and the host ends. */
+/* A process connects while the host handles a call, and the host is lost. */
 static void connects_and_ends(struct conn *conn, struct json_object *call)
 {
     static const char line[] = "{\"client\":5,\"new\":1,\"command\":\"late\"}\n";
@@ -297,7 +298,7 @@ static void connects_and_ends(struct conn *conn, struct json_object *call)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
-static void process__of_a_host_that_is_lost_meanwhile_is_not_let_in(void)
+static void process__of_a_lost_host_is_not_admitted(void)
 {
     const struct fabric_mirror *mirror = stage_open("totals", connects_and_ends);
     struct fabric_totals sum = {0};
@@ -310,7 +311,7 @@ static void process__of_a_host_that_is_lost_meanwhile_is_not_let_in(void)
     stage_close();
 }
 
-#define LIES_MOST 10000 /* then it is silent: what should have ended before has not */
+#define LIES_MOST 10000 /* then it is silent: the coordinator should have dropped it before */
 
 static void has_ever_more(struct conn *conn, struct json_object *call)
 {
@@ -323,7 +324,7 @@ static void has_ever_more(struct conn *conn, struct json_object *call)
     replies(conn, call, reply, 0);
 }
 
-static void host__that_has_ever_more_to_say_is_lost(void)
+static void host__sending_without_end_is_lost(void)
 {
     const struct fabric_mirror *mirror = stage_open("pending", has_ever_more);
     struct emu_pending pending;
@@ -334,8 +335,8 @@ static void host__that_has_ever_more_to_say_is_lost(void)
     stage_close();
 }
 
-/* Something else than the answer, over and over. */
-static void talks(struct conn *conn, struct json_object *call)
+/* Sends other messages instead of the answer, over and over. */
+static void sends_other_messages(struct conn *conn, struct json_object *call)
 {
     static const char line[] = "{\"client\":5,\"how\":\"\"}\n";
 
@@ -344,81 +345,26 @@ static void talks(struct conn *conn, struct json_object *call)
     replies(conn, call, json_object_new_object(), 0);
 }
 
-static void host__that_talks_in_place_of_an_answer_is_lost(void)
+static void host__sending_other_messages_is_lost(void)
 {
-    const struct fabric_mirror *mirror = stage_open("cut_off", talks);
+    const struct fabric_mirror *mirror = stage_open("cut_off", sends_other_messages);
 
     mirror->cut_off(mirror->ctx, true);
     CU_ASSERT_EQUAL(stage.lost, 1);
     stage_close();
 }
 
-static const struct flood {
-    const char *begin, *part, *end; /* of a line: @part @times times */
-    size_t times;
-    uint32_t lines;
-    const char *why; /* NULL: an honest host may send it */
-} floods[] = {
-    {"{\"x\":[0", ",[]", "]}\n", HOSTS_AGENT_CONTAINERS - 2, 1, NULL},
-    {"{\"x\":[0", ",[]", "]}\n", HOSTS_AGENT_CONTAINERS - 1, 1, "is no message"},
-    {"{\"x\":[0", ",{}", "]}\n", 1 << 20, 1, "is no message"},
-    {"{\"x\":\"\\\"", "[{", "\"}\n", 1 << 20, 1, NULL},       /* brackets in a string */
-    {"{'\"':[0", ",{}", "]}\n", 1 << 20, 1, "is no message"}, /* json-c takes this name */
-    {"{\"x\":\"", "12345678", "\"}\n", 1 << 20, 1, "longer line"},
-    {"{\"x\":\"", "12345678", "\"}\n", 1 << 17, 16, NULL},
-    {"{\"x\":\"", "12345678", "\"}\n", 1 << 17, 65, "does not answer"}, /* 65 MiB */
-};
-static const struct flood *flood;
+/* --- hosts that send random data ------------------------------------------------------------- */
 
-static void floods_and_answers(struct conn *conn, struct json_object *call)
-{
-    size_t part = strlen(flood->part), begin = strlen(flood->begin), end = strlen(flood->end);
-    size_t bytes = begin + part * flood->times + end;
-    char *line = malloc(bytes + 1), *at = line + begin;
-    bool sent = true;
-
-    memcpy(line, flood->begin, begin);
-    for (size_t i = 0; i < flood->times; i++, at += part)
-        memcpy(at, flood->part, part);
-    memcpy(at, flood->end, end);
-    fcntl(conn->fd, F_SETFL, 0); /* all of it, or the governor closes */
-    for (uint32_t i = 0; sent && i < flood->lines; i++)
-        for (size_t done = 0; sent && done < bytes;) {
-            ssize_t some = send(conn->fd, line + done, bytes - done, MSG_NOSIGNAL);
-
-            sent = some > 0;
-            done += sent ? (size_t)some : 0;
-        }
-    free(line);
-    replies(conn, call, json_object_new_object(), 0);
-}
-
-/* Messages before an answer are kept, and their lines are parsed: both have a limit. */
-static void host__that_floods_in_place_of_an_answer_is_lost(void)
-{
-    for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
-        const struct fabric_mirror *mirror;
-
-        flood = &floods[i];
-        mirror = stage_open("cut_off", floods_and_answers);
-        mirror->cut_off(mirror->ctx, true);
-        CU_ASSERT_EQUAL(stage.lost, flood->why != NULL);
-        CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, flood->why ? flood->why : ""));
-        stage_close();
-    }
-}
-
-/* --- hosts that send anything ---------------------------------------------------------------- */
-
-static const char *told; /* the other host's answer without "reply" and "errno" */
+static const char *answer_text; /* the other host's answer without "reply" and "errno" */
 
 static void tells(struct conn *conn, struct json_object *call)
 {
-    replies(conn, call, json_tokener_parse(told), 0);
+    replies(conn, call, json_tokener_parse(answer_text), 0);
 }
 
 /* The report prints a host's data about its links, so a wrong shape must be refused. */
-static void report__of_links_has_its_shape(void)
+static void report__of_links_is_validated(void)
 {
     static const char *const lies[] = {
         "{\"links\":{}}",
@@ -435,12 +381,12 @@ static void report__of_links_has_its_shape(void)
     struct json_object *links;
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        told = lies[i];
+        answer_text = lies[i];
         mirror->totals(mirror->ctx, &sum);
         coordinator_totals_of(stage.hosts, 1, &links);
         CU_ASSERT_PTR_NULL(links);
     }
-    told = "{\"links\":[{\"host\":\"red\",\"cables\":3}]}";
+    answer_text = "{\"links\":[{\"host\":\"red\",\"cables\":3}]}";
     mirror->totals(mirror->ctx, &sum);
     coordinator_totals_of(stage.hosts, 1, &links);
     CU_ASSERT_TRUE(json_object_is_type(links, json_type_array));
@@ -449,7 +395,7 @@ static void report__of_links_has_its_shape(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* The real-time factor that is reported when the other host's is @factor. */
+/* The real-time factor in the report when the other host reports @factor. */
 static double factor_with(const struct fabric_mirror *mirror, const char *factor)
 {
     struct json_object *list = json_object_new_array(), *reply = json_object_new_object();
@@ -460,13 +406,13 @@ static double factor_with(const struct fabric_mirror *mirror, const char *factor
     json_object_array_add(list, json_object_new_string(factor)); /* json-c converts it */
     json_object_array_add(list, json_object_new_int(0));
     json_object_object_add(reply, "totals", list);
-    told = json_object_to_json_string(reply);
+    answer_text = json_object_to_json_string(reply);
     mirror->totals(mirror->ctx, &sum);
     json_object_put(reply);
     return sum.real_time_factor;
 }
 
-static void totals__with_a_factor_that_cannot_be_keep_the_others(void)
+static void totals__ignore_an_impossible_factor(void)
 {
     const struct fabric_mirror *mirror = stage_open("totals", tells);
 
@@ -478,17 +424,17 @@ static void totals__with_a_factor_that_cannot_be_keep_the_others(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* Findings of a host are added to those of others, and cannot cancel them. */
+/* Findings of a host are added to the others' findings, and cannot cancel them. */
 static void audit__of_a_host_adds_to_those_of_others(void)
 {
     const struct fabric_mirror *mirror = stage_open("audit", tells);
     struct fabric_audit sum = {.found = 1, .line = {"own"}};
 
-    told = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
+    answer_text = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_TRUE(sum.found > 2);
     CU_ASSERT_STRING_EQUAL(sum.line[1], "host green: ?[2J");
-    told = "{\"audit\":{\"found\":-1,\"wrong\":[\"a\"]}}";
+    answer_text = "{\"audit\":{\"found\":-1,\"wrong\":[\"a\"]}}";
     sum = (struct fabric_audit){.found = 1, .line = {"own"}};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.found, 2);
@@ -497,33 +443,28 @@ static void audit__of_a_host_adds_to_those_of_others(void)
 }
 
 /*
- * The number of switches in @reply (contributions that came to the other host) that are accepted.
+ * How many switches are accepted from @reply, which lists contributions that reached the other
+ * host.
  */
-static uint32_t came_of(const struct fabric_mirror *mirror, const char *reply)
+static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char *reply)
 {
     struct fabric_arrived came[8];
 
-    told = reply;
+    answer_text = reply;
     return mirror->arrived(mirror->ctx, 0, 0, came, 8);
 }
 
-#if EMU_PORT_WORDS == 1
-#define MORE_WORDS ""
-#else
-#define MORE_WORDS ",0,0,0" /* of a set of ports, in fabemu-wide */
-#endif
-
-static void came__by_ports_that_no_switch_has_is_left_out(void)
+static void arrivals__at_unknown_ports_are_skipped(void)
 {
     const struct fabric_mirror *mirror = stage_open("arrived", tells);
 
     CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,15" MORE_WORDS ",1,8" MORE_WORDS "]}"), 2);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,16" MORE_WORDS ",1,8" MORE_WORDS "]}"), 1);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,9223372036854775808]}"), 0);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":[0,1" MORE_WORDS ",1]}"), 1);
-    CU_ASSERT_EQUAL(came_of(mirror, "{\"arrived\":7}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,15,1,8]}"), 2);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,16,1,8]}"), 1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,9223372036854775808]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,1,1]}"), 1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":7}"), 0);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -536,7 +477,7 @@ static void count_hit(void *ctx, const struct emu_fault_hit *hit)
     ++*(uint32_t *)ctx;
 }
 
-/* How many hits are accepted, of one whose byte @at is set to @to. */
+/* How many hits are accepted if byte @at of one is set to @to. */
 static uint32_t hits_with(size_t at, uint8_t to)
 {
     struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
@@ -547,13 +488,13 @@ static uint32_t hits_with(size_t at, uint8_t to)
     bytes[at] = to;
     json_object_array_add(log, hosts_to_hex(bytes, sizeof bytes));
     json_object_object_add(reply, "log", log);
-    told = json_object_to_json_string(reply);
+    answer_text = json_object_to_json_string(reply);
     coordinator_hits(stage.hosts, false, count_hit, &taken);
     json_object_put(reply);
     return taken;
 }
 
-static void hit__that_no_device_has_is_left_out(void)
+static void hit__of_an_unknown_device_is_skipped(void)
 {
     stage_open("hits", tells);
     CU_ASSERT_EQUAL(hits_with(0, 0), 1);
@@ -565,7 +506,7 @@ static void hit__that_no_device_has_is_left_out(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* Names of fields in the answers to all calls. */
+/* Field names in the answers to all calls. */
 static const char *const fields[] = {
     "errno",         "totals",  "links", "pending", "next",   "now_ns",   "arrived",
     "mismatch",      "stalls",  "audit", "found",   "wrong",  "hits",     "log",
@@ -583,8 +524,8 @@ static struct json_drawn drawn = {.names = fields,
                                   .digits = lengths,
                                   .lengths = sizeof lengths / sizeof lengths[0]};
 
-/* Answers a call with a random object, and sometimes sends another one before it. */
-static void says_anything(struct conn *conn, struct json_object *call)
+/* Answer a call with a random object, and sometimes send another one first. */
+static void answers_at_random(struct conn *conn, struct json_object *call)
 {
     struct json_object *reply = json_drawn_object(&drawn, 3);
 
@@ -601,8 +542,8 @@ static void says_anything(struct conn *conn, struct json_object *call)
     replies(conn, call, reply, test_random(&drawn.random) % 8 ? 0 : ENOENT);
 }
 
-/* Send all queries of a governor to the host that answers anything. */
-static void asks_everything(const struct fabric_mirror *mirror)
+/* Send all queries of a coordinator to the host that answers at random. */
+static void query_everything(const struct fabric_mirror *mirror)
 {
     uint32_t cables = fabric_cable_count(stage.fabric),
              switches = fabric_graph(stage.fabric)->switches;
@@ -642,33 +583,33 @@ static void asks_everything(const struct fabric_mirror *mirror)
 
 #define ROUNDS 40
 
-/* Whatever a host answers, at worst that host is lost. */
-static void host__that_says_anything_is_lost_at_most(void)
+/* Whatever a host answers, the worst effect is that this host is lost. */
+static void host__random_answers_at_most_lose_it(void)
 {
     drawn.random = test_seed();
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        const struct fabric_mirror *mirror = stage_open("", says_anything);
+        const struct fabric_mirror *mirror = stage_open("", answers_at_random);
         struct fabric_drop loss;
 
         stage.anything = true;
         for (uint32_t i = 0; i < 8 && !stage.lost; i++)
-            asks_everything(mirror);
+            query_everything(mirror);
         while (fabric_drop_take(stage.fabric, &loss))
             CU_ASSERT_TRUE(loss.what <= FABRIC_UNIT_BACK);
         stage_close();
     }
 }
 
-/* --- what a process elsewhere is told ------------------------------------------------------ */
+/* --- lines for a process on another host ---------------------------------------------------- */
 
-/* What its host has heard. */
+/* What the player's host has received. */
 static struct heard {
     _Atomic size_t bytes;   /* of text */
-    size_t longest;         /* piece of it */
-    uint64_t digest;        /* of all of it, in order */
-    _Atomic uint32_t lines; /* ends of lines that passed as text; counted last */
-    _Atomic uint32_t whole; /* lines that passed as such */
-    _Atomic bool takes;     /* from now on it takes what comes, and says so */
+    size_t longest;         /* longest piece of a text */
+    uint64_t digest;        /* digest of all text, in order */
+    _Atomic uint32_t lines; /* last pieces of lines; written last */
+    _Atomic uint32_t whole; /* lines received in one piece */
+    _Atomic bool takes;     /* the player receives from now on, and reports it */
 } heard;
 
 static uint64_t digest_of(uint64_t digest, const char *text, size_t bytes)
@@ -704,7 +645,7 @@ static void hears_line(struct conn *conn, struct json_object *message)
         atomic_fetch_add(&heard.lines, 1);
 }
 
-/* A line of the daemon's of so many bytes beside its end; the caller's to free. */
+/* A line of the daemon with @bytes besides its end; the caller frees it. */
 static char *line_of(const char *event, size_t bytes)
 {
     static const char end[] = "\"}\n";
@@ -717,10 +658,13 @@ static char *line_of(const char *event, size_t bytes)
     return line;
 }
 
-/* As much of it as is taken while everybody is served; *said: so far. Whether that is any. */
+/*
+ * Send as much of it as is accepted while everybody is served; *said: bytes so far. Returns true on
+ * progress.
+ */
 static bool daemon_says(const char *line, size_t bytes, size_t *said)
 {
-    ssize_t sent = send(stage.guest_fd, line + *said, bytes - *said, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = send(stage.client_fd, line + *said, bytes - *said, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     CU_ASSERT_TRUE(sent >= 0 || errno == EAGAIN);
     *said += sent > 0 ? (size_t)sent : 0;
@@ -728,15 +672,15 @@ static bool daemon_says(const char *line, size_t bytes, size_t *said)
     return sent > 0;
 }
 
-/* A process of the other host is connected. */
-static void guest_enters(bool takes)
+/* A process of the other host connects. */
+static void client_connects(bool takes)
 {
     static const char enters[] = "{\"client\":5,\"new\":1,\"command\":\"top\"}\n";
     struct pollfd ready;
 
     memset(&heard, 0, sizeof heard);
     atomic_store(&heard.takes, takes);
-    stage_open("", hears_line); /* what it is told is no call */
+    stage_open("", hears_line); /* these lines are not calls */
     stage.lets_in = true;
     CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, enters, strlen(enters), MSG_NOSIGNAL),
                     strlen(enters));
@@ -745,7 +689,7 @@ static void guest_enters(bool takes)
         coordinator_serve(stage.hosts);
 }
 
-static void guest_hears(uint32_t lines)
+static void client_reads(uint32_t lines)
 {
     int64_t until_ms = emu_now_ms() + PATIENCE_MS;
     struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0};
@@ -757,18 +701,18 @@ static void guest_hears(uint32_t lines)
     CU_ASSERT_EQUAL(atomic_load(&heard.lines), lines);
 }
 
-static void guest_leaves(void)
+static void client_disconnects(void)
 {
-    close(stage.guest_fd);
+    close(stage.client_fd);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
 /*
- * What is longer than a message may be passes all the same, in pieces, and calls between them; so
- * does whatever is not a byte longer than a piece, or just a byte.
+ * A line longer than a message is sent in pieces, with calls in between. Lengths around that of a
+ * piece work as well.
  */
-static void line__that_is_long_passes_in_pieces(void)
+static void line__long_is_sent_in_pieces(void)
 {
     static const size_t sizes[] = {CONN_REPLY_MAX + 12345, HOSTS_PIECE_BYTES - 1, HOSTS_PIECE_BYTES,
                                    HOSTS_PIECE_BYTES + 1,  2 * HOSTS_PIECE_BYTES, 200};
@@ -776,7 +720,7 @@ static void line__that_is_long_passes_in_pieces(void)
     uint64_t digest = 0;
     size_t bytes = 0;
 
-    guest_enters(true);
+    client_connects(true);
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char *line = line_of(i % 2 ? "telemetry" : "telemetry_shape", sizes[i]);
         size_t said = 0;
@@ -784,11 +728,11 @@ static void line__that_is_long_passes_in_pieces(void)
 
         while (said < sizes[i] + 1) {
             struct pollfd ready[2] = {{coordinator_fd(stage.hosts), POLLIN, 0},
-                                      {stage.guest_fd, POLLOUT, 0}};
+                                      {stage.client_fd, POLLOUT, 0}};
 
             CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
             daemon_says(line, sizes[i] + 1, &said);
-            if (!asked && said > sizes[i] / 2) /* it is answered at once */
+            if (!asked && said > sizes[i] / 2) /* the call is answered at once */
                 coordinator_mirror(stage.hosts)
                     ->totals(coordinator_mirror(stage.hosts)->ctx, &totals);
             asked = asked || said > sizes[i] / 2;
@@ -796,25 +740,25 @@ static void line__that_is_long_passes_in_pieces(void)
         digest = digest_of(digest, line, sizes[i]);
         bytes += sizes[i];
         free(line);
-        guest_hears(i + 1);
+        client_reads(i + 1);
         CU_ASSERT_EQUAL(heard.bytes, bytes);
         CU_ASSERT_EQUAL(heard.digest, digest);
     }
     CU_ASSERT_EQUAL(heard.longest, HOSTS_PIECE_BYTES);
     CU_ASSERT_EQUAL(atomic_load(&heard.whole), 0);
-    guest_leaves();
+    client_disconnects();
 }
 
-#define SOCKETS_BYTES ((size_t)2 << 20) /* that wait in sockets, at most */
+#define SOCKETS_BYTES ((size_t)2 << 20) /* most bytes that wait in sockets */
 
-/* Of what nobody takes little is under way: the daemon sees that, and leaves snapshots out. */
-static void line__that_is_not_taken_waits_at_the_daemon(void)
+/* If the host does not read, little is in flight: the daemon notices that and skips snapshots. */
+static void line__unread_waits_at_the_daemon(void)
 {
     size_t bytes = CONN_REPLY_MAX, said = 0, quiet = 0;
     char taken[64];
     char *line = line_of("telemetry", bytes);
 
-    guest_enters(false);
+    client_connects(false);
     while (quiet < 50 && said < bytes) {
         quiet = daemon_says(line, bytes + 1, &said) ? 0 : quiet + 1;
         if (quiet)
@@ -822,27 +766,27 @@ static void line__that_is_not_taken_waits_at_the_daemon(void)
     }
     CU_ASSERT_TRUE(said < SOCKETS_BYTES);
     CU_ASSERT_TRUE(heard.bytes <= HOSTS_UNACKED_MOST + HOSTS_PIECE_BYTES);
-    atomic_store(&heard.takes, true); /* from now on it is, and that goes on */
+    atomic_store(&heard.takes, true); /* from now on the host reads, and the line continues */
     snprintf(taken, sizeof taken, "{\"client\":5,\"taken\":%zu}\n", HOSTS_UNACKED_MOST);
     CU_ASSERT_TRUE(send(stage.player[0].conn.fd, taken, strlen(taken), MSG_NOSIGNAL) > 0);
     while (said < bytes + 1) {
         struct pollfd ready[2] = {{coordinator_fd(stage.hosts), POLLIN, 0},
-                                  {stage.guest_fd, POLLOUT, 0}};
+                                  {stage.client_fd, POLLOUT, 0}};
 
         CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
         daemon_says(line, bytes + 1, &said);
     }
-    guest_hears(1);
+    client_reads(1);
     CU_ASSERT_EQUAL(heard.bytes, bytes);
     CU_ASSERT_EQUAL(heard.digest, digest_of(0, line, bytes));
     free(line);
-    guest_leaves();
+    client_disconnects();
 }
 
-/* --- hosts that come back --------------------------------------------------------------------- */
+/* --- returning hosts -------------------------------------------------------------------------- */
 
-/* A channel for the next life of host 1; the first of them is the last player's. */
-static int next_life(void *links, uint32_t host)
+/* A channel for the next incarnation of host 1; the first one uses the last player. */
+static int next_incarnation(void *links, uint32_t host)
 {
     int pair[2];
 
@@ -862,9 +806,9 @@ static void on_back(void *ctx, uint32_t host)
     stage.back++;
 }
 
-/* Two hosts, of which the first is lost, and what its next life says has been heard. */
-static void comes_back(const char *on, void (*does)(struct conn *conn, struct json_object *call),
-                       const char *text, size_t bytes)
+/* Two hosts: the first is lost, and the message of its next incarnation has been received. */
+static void host_returns(const char *on, void (*does)(struct conn *conn, struct json_object *call),
+                         const char *text, size_t bytes)
 {
     struct pollfd ready = {.events = POLLIN};
     char error[256];
@@ -873,7 +817,7 @@ static void comes_back(const char *on, void (*does)(struct conn *conn, struct js
     stage.config.count = 3;
     stage.control[2] = player_enters(&stage.player[1], on);
     player_plays(&stage.player[1]);
-    stage.config.links_again = next_life;
+    stage.config.links_again = next_incarnation;
     stage.config.ops.back = on_back;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     ready.fd = coordinator_fd(stage.hosts);
@@ -889,24 +833,27 @@ static void comes_back(const char *on, void (*does)(struct conn *conn, struct js
 
 #define HERE "{\"here\":1}\n"
 
-/* Another one, which cannot do as all do then, is lost, and not the one that is back. */
-static void host__that_is_back_does_not_answer_for_others(void)
+/*
+ * A host fails a call while another one is back: the failing host is lost, not the one that is
+ * back.
+ */
+static void host__returning_does_not_answer_for_others(void)
 {
-    comes_back("host_incarnation", has_no_memory, HERE, sizeof HERE - 1);
+    host_returns("incarnation", has_no_memory, HERE, sizeof HERE - 1);
     player_plays(&stage.player[2]);
     CU_ASSERT_EQUAL(coordinator_admit(stage.hosts, 1), 0);
     CU_ASSERT_EQUAL(stage.asked, 1);
-    CU_ASSERT_EQUAL(stage.lost_of[1], 1); /* before */
+    CU_ASSERT_EQUAL(stage.lost_of[1], 1); /* the first loss */
     CU_ASSERT_EQUAL(stage.lost_of[2], 1);
     CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
     CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 2));
     stage_close();
 }
 
-#define WORDS 12000 /* more than are kept of a host of this fabric */
+#define WORDS 12000 /* more than is buffered for a host of this fabric */
 
-/* What it says before it is let in is kept, and has a bound. */
-static void host__that_is_back_and_floods_is_not_let_in(void)
+/* Messages of a host that is not admitted yet are buffered, up to a limit. */
+static void host__returning_that_floods_is_not_admitted(void)
 {
     static const char word[] = "{}\n";
     size_t bytes = sizeof HERE - 1;
@@ -916,22 +863,22 @@ static void host__that_is_back_and_floods_is_not_let_in(void)
     strcpy(text, HERE);
     for (uint32_t i = 0; i < WORDS; i++, bytes += sizeof word - 1)
         strcpy(text + bytes, word);
-    comes_back(NULL, NULL, text, bytes);
+    host_returns(NULL, NULL, text, bytes);
     for (int i = 0; i < 10 && stage.again < 2; i++)
         coordinator_serve(stage.hosts);
     CU_ASSERT_TRUE(stage.again >= 2);
     CU_ASSERT_EQUAL(coordinator_admit(stage.hosts, 1), -EHOSTDOWN);
-    CU_ASSERT_EQUAL(stage.lost, 1); /* before: nobody knows of another life */
+    CU_ASSERT_EQUAL(stage.lost, 1); /* the first loss: no other incarnation was admitted */
     free(text);
     stage_close();
 }
 
-/* --- what processes there have sent ---------------------------------------------------------- */
+/* --- communication statistics ---------------------------------------------------------------- */
 
-#define AT_ONCE 2 /* pairs in a message, of the host that is played */
+#define AT_ONCE 2 /* pairs per message of the player's host */
 
-/* Its fabric is the governor's, which here has no others. */
-static void tells_in_parts(struct conn *conn, struct json_object *call)
+/* Its fabric is the coordinator's, which has no remote hosts here. */
+static void reports_in_parts(struct conn *conn, struct json_object *call)
 {
     uint64_t from = (uint64_t)emu_json_number(call, "from", 0);
     struct json_object *reply = json_object_new_object();
@@ -940,10 +887,10 @@ static void tells_in_parts(struct conn *conn, struct json_object *call)
     replies(conn, call, reply, 0);
 }
 
-/* More pairs than a message has room for: each is told, and once. */
-static void comm__of_another_host_is_whole(void)
+/* More pairs than fit one message: each is reported exactly once. */
+static void comm__of_another_host_is_complete(void)
 {
-    const struct fabric_mirror *mirror = stage_open("comm", tells_in_parts);
+    const struct fabric_mirror *mirror = stage_open("comm", reports_in_parts);
     struct fabric_comm all, sum = {.nodes = NODES, .more_bytes = 3};
     struct emu_hostif_nic nic[NODES];
 
@@ -979,7 +926,7 @@ static void has_sent_ever_more(struct conn *conn, struct json_object *call)
     replies(conn, call, reply, 0);
 }
 
-static void comm__without_an_end_is_the_loss_of_its_host(void)
+static void comm__without_an_end_loses_the_host(void)
 {
     const struct fabric_mirror *mirror = stage_open("comm", has_sent_ever_more);
     struct fabric_comm sum = {.nodes = NODES};
@@ -990,8 +937,8 @@ static void comm__without_an_end_is_the_loss_of_its_host(void)
     stage_close();
 }
 
-/* What there is no room for is in the sums. */
-static void comm__that_finds_no_room_is_counted(void)
+/* Pairs that do not fit are still counted in the sums. */
+static void comm__beyond_the_limit_is_counted(void)
 {
     static struct fabric_comm sum;
     struct json_object *comm, *list;
@@ -1017,7 +964,7 @@ static void comm__that_finds_no_room_is_counted(void)
     }
 }
 
-/* --- links that are lost and mended --------------------------------------------------------- */
+/* --- links lost and rejoined ------------------------------------------------------------------ */
 
 static int mends(void *links, uint32_t host)
 {
@@ -1031,8 +978,8 @@ static void carries_again(struct conn *conn, struct json_object *call)
     replies(conn, call, json_add_number(json_object_new_object(), "up", 1), 0);
 }
 
-/* A host says so in each round, and the link is mended all the same. */
-static void link__that_is_lost_over_and_over_is_repaired(void)
+/* A host reports the lost link in each round, and the link is repaired all the same. */
+static void link__lost_repeatedly_is_repaired(void)
 {
     static const char line[] = "{\"link_lost\":{\"host\":0,\"number\":0,\"of\":1}}\n";
     int64_t end_ms = emu_now_ms() + PATIENCE_MS;
@@ -1041,20 +988,20 @@ static void link__that_is_lost_over_and_over_is_repaired(void)
     stage_set("rejoin", carries_again);
     stage.config.links_rejoin = mends;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
-    while (!stage.mended && emu_now_ms() < end_ms) {
+    while (!stage.rejoined && emu_now_ms() < end_ms) {
         CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, line, sizeof line - 1, MSG_NOSIGNAL),
                         (ssize_t)sizeof line - 1);
         poll(NULL, 0, 1);
         coordinator_serve(stage.hosts);
     }
-    CU_ASSERT_EQUAL(stage.mended, 1);
+    CU_ASSERT_EQUAL(stage.rejoined, 1);
     CU_ASSERT_TRUE(stage.partitioned > 0);
     CU_ASSERT_TRUE(coordinator_is_connected(stage.hosts, 1));
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* --- the beginning -------------------------------------------------------------------------- */
+/* --- start ---------------------------------------------------------------------------------- */
 
 static bool never_up(const void *ctx)
 {
@@ -1069,8 +1016,8 @@ static bool has_another_key(const void *ctx, char *text, size_t bytes)
     return true;
 }
 
-/* Whoever waits for hosts that do not come, or do not answer, ends when it is asked to. */
-static void wants_the_end(struct conn *conn, struct json_object *call)
+/* Waiting for hosts that do not connect or answer ends on request. */
+static void requests_the_end(struct conn *conn, struct json_object *call)
 {
     (void)conn;
     (void)call;
@@ -1084,8 +1031,8 @@ static void does_not_reach(struct conn *conn, struct json_object *call)
     replies(conn, call, json_add_text(why, "why", "\033[2J\xc2\x9b"), EPROTO);
 }
 
-/* What a host says of another one is shown on the terminal. */
-static void meeting__that_fails_shows_text_alone(void)
+/* A host's text about another host is shown on the terminal. */
+static void connect__failure_shows_printable_text(void)
 {
     char error[256] = "";
 
@@ -1096,12 +1043,12 @@ static void meeting__that_fails_shows_text_alone(void)
     stage_close();
 }
 
-static void meeting__ends_when_it_is_asked_to(void)
+static void connect__ends_on_request(void)
 {
     char error[256];
 
     for (int answers = 0; answers < 2; answers++) {
-        stage_set("handshake", wants_the_end);
+        stage_set("handshake", requests_the_end);
         stage.config.start_ms = UINT64_MAX;
         stage.config.links_up = answers ? NULL : never_up;
         if (!answers)
@@ -1115,21 +1062,21 @@ static void meeting__ends_when_it_is_asked_to(void)
     }
 }
 
-/* Receives "end" and keeps its "why"; "": the fabric ends in order. */
-static void hears_the_end(struct conn *conn, struct json_object *call)
+/* Receives "end" and keeps its "why"; "": an orderly end. */
+static void receives_the_end(struct conn *conn, struct json_object *call)
 {
     snprintf(stage.why, sizeof stage.why, "%s", emu_json_text(call, "why", ""));
     replies(conn, call, json_object_new_object(), 0);
 }
 
-static void end__says_why_unless_it_is_in_order(void)
+static void end__gives_the_reason_unless_orderly(void)
 {
-    stage_open("end", hears_the_end);
+    stage_open("end", receives_the_end);
     stage_close();
     CU_ASSERT_EQUAL(stage.asked, 1);
     CU_ASSERT_STRING_EQUAL(stage.why, "");
 
-    stage_open("end", hears_the_end);
+    stage_open("end", receives_the_end);
     coordinator_close(stage.hosts, "its supervisor was killed");
     stage.hosts = NULL;
     stage_close();
@@ -1137,12 +1084,12 @@ static void end__says_why_unless_it_is_in_order(void)
     CU_ASSERT_STRING_EQUAL(stage.why, "its supervisor was killed");
 }
 
-/* A host that was met is told which other host was not met. */
-static void end__of_a_start_that_failed_says_why(void)
+/* A connected host is told which other host did not connect. */
+static void end__of_a_failed_start_gives_the_reason(void)
 {
     char error[256] = "";
 
-    stage_set("end", hears_the_end);
+    stage_set("end", receives_the_end);
     stage.config.start_ms = 100;
     stage.config.links_up = never_up;
     stage.config.links_why = has_another_key;
@@ -1153,7 +1100,7 @@ static void end__of_a_start_that_failed_says_why(void)
     CU_ASSERT_STRING_EQUAL(stage.why, error);
 }
 
-/* --- what takes long ------------------------------------------------------------------------ */
+/* --- slow calls ----------------------------------------------------------------------------- */
 
 static void says_nothing(struct conn *conn, struct json_object *call)
 {
@@ -1161,8 +1108,11 @@ static void says_nothing(struct conn *conn, struct json_object *call)
     (void)call;
 }
 
-/* A host that does not answer is waited for as long as a start, and not when the end is wanted. */
-static void audit__that_is_not_answered_ends(void)
+/*
+ * A host that does not answer is waited for up to the start limit, and not at all once the end is
+ * requested.
+ */
+static void audit__unanswered_ends(void)
 {
     struct fabric_audit sum = {.found = 0};
     const struct fabric_mirror *mirror;
@@ -1175,11 +1125,11 @@ static void audit__that_is_not_answered_ends(void)
     mirror = coordinator_mirror(stage.hosts);
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
-    is_lost();
+    serve_until_lost();
     CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
     stage_close();
 
-    stage_set("audit", wants_the_end);
+    stage_set("audit", requests_the_end);
     stage.config.start_ms = UINT64_MAX;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     mirror = coordinator_mirror(stage.hosts);
@@ -1197,8 +1147,8 @@ static bool has_failed(const void *ctx, char *text, size_t bytes)
     return true;
 }
 
-/* Whose agent has ended with an error is not waited for, however long hosts are. */
-static void meeting__ends_when_an_agent_has_failed(void)
+/* A host whose agent has failed is not waited for, however long the limit is. */
+static void connect__ends_when_an_agent_has_failed(void)
 {
     char error[256] = "";
 
@@ -1215,32 +1165,31 @@ static void meeting__ends_when_an_agent_has_failed(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(failure__of_what_cannot_fail_is_the_loss_of_its_host),
-        CASE(failure__that_is_reported_is_no_loss),
-        CASE(process__of_a_host_that_is_lost_meanwhile_is_not_let_in),
-        CASE(host__that_has_ever_more_to_say_is_lost),
-        CASE(host__that_talks_in_place_of_an_answer_is_lost),
-        CASE(host__that_floods_in_place_of_an_answer_is_lost),
-        CASE(report__of_links_has_its_shape),
-        CASE(totals__with_a_factor_that_cannot_be_keep_the_others),
+        CASE(failure__of_a_mandatory_call_loses_the_host),
+        CASE(failure__reported_does_not_lose_the_host),
+        CASE(process__of_a_lost_host_is_not_admitted),
+        CASE(host__sending_without_end_is_lost),
+        CASE(host__sending_other_messages_is_lost),
+        CASE(report__of_links_is_validated),
+        CASE(totals__ignore_an_impossible_factor),
         CASE(audit__of_a_host_adds_to_those_of_others),
-        CASE(came__by_ports_that_no_switch_has_is_left_out),
-        CASE(hit__that_no_device_has_is_left_out),
-        CASE(host__that_says_anything_is_lost_at_most),
-        CASE(line__that_is_long_passes_in_pieces),
-        CASE(line__that_is_not_taken_waits_at_the_daemon),
-        CASE(host__that_is_back_does_not_answer_for_others),
-        CASE(host__that_is_back_and_floods_is_not_let_in),
-        CASE(comm__of_another_host_is_whole),
-        CASE(comm__without_an_end_is_the_loss_of_its_host),
-        CASE(comm__that_finds_no_room_is_counted),
-        CASE(link__that_is_lost_over_and_over_is_repaired),
-        CASE(meeting__that_fails_shows_text_alone),
-        CASE(meeting__ends_when_it_is_asked_to),
-        CASE(end__says_why_unless_it_is_in_order),
-        CASE(end__of_a_start_that_failed_says_why),
-        CASE(audit__that_is_not_answered_ends),
-        CASE(meeting__ends_when_an_agent_has_failed),
+        CASE(arrivals__at_unknown_ports_are_skipped),
+        CASE(hit__of_an_unknown_device_is_skipped),
+        CASE(host__random_answers_at_most_lose_it),
+        CASE(line__long_is_sent_in_pieces),
+        CASE(line__unread_waits_at_the_daemon),
+        CASE(host__returning_does_not_answer_for_others),
+        CASE(host__returning_that_floods_is_not_admitted),
+        CASE(comm__of_another_host_is_complete),
+        CASE(comm__without_an_end_loses_the_host),
+        CASE(comm__beyond_the_limit_is_counted),
+        CASE(link__lost_repeatedly_is_repaired),
+        CASE(connect__failure_shows_printable_text),
+        CASE(connect__ends_on_request),
+        CASE(end__gives_the_reason_unless_orderly),
+        CASE(end__of_a_failed_start_gives_the_reason),
+        CASE(audit__unanswered_ends),
+        CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""loss_test.py - a host dies, is cut off, or comes back, while MPI programs run across several.
+"""loss_test.py - a host dies, is cut off, or returns while MPI programs run across several hosts.
 
-    loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts [--all]
+   loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts [--all]
 
-It draws a few of the kinds of losses, programs and profiles; $FABEMU_SEED is the seed of these
-draws. --all takes all of them.
-Hosts are network namespaces, as scripts/two-hosts makes them. Where they may not be made all tests
-are skipped, and say so. No test asserts how long anything takes, but that it ends.
+The test draws a few combinations of losses, programs and profiles; $FABEMU_SEED is the seed. --all
+runs all of them. Hosts are network namespaces, as scripts/two-hosts makes them; where these may not
+be created, all tests are skipped with a message. No test asserts how long anything takes, only that
+it ends.
 """
 import importlib.machinery
 import importlib.util
@@ -29,19 +29,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os
 from helpers.seed import seed  # noqa: E402
 
 PATIENCE_S = 60
-SILENT = "3s"  # a host that has no core for a second or two is not lost
+SILENT = "3s"  # a host without a core for a second or two is not lost
 PROFILES = ("oq2004", "qsnet3")
 PROGRAMS = ("pairs", "allreduce")
 AGENT = """#!/bin/sh
 host=$1; shift
 exec ip netns exec {mark}$host unshare --uts sh -c "hostname $host; $*"
 """
-NAME = f"back{os.getpid()}"  # of a fabric that stays; others may test on this machine, too
+NAME = f"back{os.getpid()}"  # of a fabric that stays up; other tests may run on this machine
 DEVICES = ("af_packet", "af_xdp", "memif")
 
 
 def load(path):
-    """scripts/two-hosts as a module."""
+    """Load scripts/two-hosts as a module."""
     loader = importlib.machinery.SourceFileLoader("two_hosts", path)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("two_hosts", loader))
     loader.exec_module(module)
@@ -49,7 +49,7 @@ def load(path):
 
 
 class Run:
-    """A fabemu run across hosts, and what it says."""
+    """A fabemu run across hosts, and its output."""
 
     def __init__(self, words, env):
         self.lines = []
@@ -60,12 +60,12 @@ class Run:
         self.reader.start()
 
     def read(self):
-        """On a thread of its own."""
+        """Runs on a thread of its own."""
         for line in self.child.stdout:
             self.lines.append(line.rstrip())
 
     def text(self):
-        """All of it."""
+        """The whole output."""
         return "\n".join(self.lines)
 
     def until(self, condition):
@@ -78,7 +78,7 @@ class Run:
         return False
 
     def count(self, what):
-        """Lines with these words."""
+        """Number of lines that contain these words."""
         return sum(what in line for line in self.lines)
 
 
@@ -94,7 +94,7 @@ class HostLossTest(unittest.TestCase):
         self.module = load(self.two_hosts)
 
     def make(self, count, device="af_packet", loss=0):
-        """So many hosts, in the place of those that a test has had before."""
+        """Create this many hosts, replacing those of the test so far."""
         self.doCleanups()
         self.hosts = self.module.Hosts(types.SimpleNamespace(
             hosts=count, mtu=self.module.MTU[device], netem="", loss=loss, wire="", device=device,
@@ -113,7 +113,7 @@ class HostLossTest(unittest.TestCase):
             f.write(self.hosts.cluster())
 
     def on(self, host, *words):
-        """These words as a command of the host; it is ended after the test."""
+        """Run these words as a command on the host; it is killed after the test."""
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                    OMPI_MCA_plm_rsh_agent=self.agent, OMPI_MCA_oob_tcp_if_include="eth0")
@@ -123,13 +123,13 @@ class HostLossTest(unittest.TestCase):
         return run
 
     def program(self, name, hosts, ranks):
-        """mpirun's words: so many ranks on each of these hosts."""
+        """mpirun's words: this many ranks on each of these hosts."""
         lost = os.path.join(os.path.dirname(self.fabemu), "tests", "mpi_lost")
         return ["mpirun", "--enable-recovery", "-np", str(ranks * len(hosts)), "--host",
                 ",".join(f"h{host}:{ranks}" for host in hosts), lost, name]
 
     def start(self, count, program, *options, topo="kary:2,3"):
-        """Two ranks a host; returns when they are at it."""
+        """Two ranks per host; returns when they are running."""
         run = self.on(0, self.fabemu, "run", "--cluster", self.cluster, "--launch", self.agent,
                       "--topo", topo, *options, "--", *self.program(program, range(count), 2))
         for rank in range(2 * count):
@@ -138,7 +138,7 @@ class HostLossTest(unittest.TestCase):
 
     @staticmethod
     def end(run):
-        """It ends, however it stands."""
+        """Kill it, whatever its state."""
         run.child.send_signal(signal.SIGTERM)
         try:
             run.child.wait(PATIENCE_S)
@@ -161,7 +161,7 @@ class HostLossTest(unittest.TestCase):
                 pass
 
     def kill(self, host, fabric, number=signal.SIGKILL):
-        """The process that has the fabric there, or its supervisor."""
+        """Kill the fabric's process there, or its supervisor."""
         for pid, words, name in self.inside(host):
             if (b"join" if host else b"run") in words and words[0].endswith(b"fabemu") and \
                     (name == "fabemu-fabric") == fabric:
@@ -170,18 +170,18 @@ class HostLossTest(unittest.TestCase):
         self.fail("there is no such process")
 
     def stop_for_long(self, run):
-        """The governor stands still until the others have given it up."""
+        """Stop the coordinator until the other hosts have given it up."""
         self.kill(0, True, signal.SIGSTOP)
         self.assertTrue(run.until(lambda _: not any(
             name == "fabemu-fabric" for _, _, name in self.inside(1))), run.text())
         self.kill(0, True, signal.SIGCONT)
 
     def unplug(self, host):
-        """The fabric's wire, for good."""
+        """Take down the fabric's interface for good."""
         self.module.ip("-n", self.hosts.wire, "link", "set", f"h{host}e1", "down")
 
     def assert_nothing_left(self, run, hosts):
-        """It has ended, and none of it is anywhere."""
+        """The run has ended, and no process or file of it is left."""
         self.assertTrue(run.until(lambda lines: run.child.poll() is not None), run.text())
         for host in hosts:
             self.assertTrue(run.until(lambda lines: not list(self.inside(host))),
@@ -191,7 +191,7 @@ class HostLossTest(unittest.TestCase):
     draw = random.Random()
 
     def some(self, cases, count):
-        """A few of the cases."""
+        """A random selection of the cases."""
         cases = list(cases)
         return cases if self.every else self.draw.sample(cases, count)
 
@@ -225,7 +225,7 @@ class HostLossTest(unittest.TestCase):
                     self.assertIn("the coordinator is lost; ending", run.text())
 
     def starts(self, *options):
-        """A run that waits for a host that nobody starts, as long as that takes."""
+        """A run that waits for a host that is never started."""
         self.make(2)
         with open(self.agent, "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\nexec true\n")
@@ -238,7 +238,7 @@ class HostLossTest(unittest.TestCase):
             name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())
         return run
 
-    # Ways in which a run can end: its command, the action that ends it, its exit status.
+    # How a run can end: its command, the action that ends it, its exit status.
     ENDS = {"run": ("true", lambda self, run: None, 0),
             "failed": ("false", lambda self, run: None, 1),
             "signal": ("sleep 600", lambda self, run: run.child.send_signal(signal.SIGTERM),
@@ -247,7 +247,7 @@ class HostLossTest(unittest.TestCase):
                      1)}
 
     def by_hand(self, command):
-        """Start the run on h0 and all other hosts, each by hand."""
+        """Start the run on h0 and the agents on all other hosts, each by hand."""
         words = ("--cluster", self.cluster, "--topo", "kary:3,2", "--name", NAME)
         run = self.on(0, self.fabemu, "run", *words, "--launch", "none", "--", "sh", "-c",
                       f"echo it goes; exec {command}")
@@ -256,9 +256,9 @@ class HostLossTest(unittest.TestCase):
 
     def test_join__ends_in_order_with_its_fabric(self):
         cases = itertools.product(self.ENDS, (2, 3), (0, 10))
-        for way, count, loss in self.some(cases, 3):
-            with self.subTest(way=way, hosts=count, loss=loss):
-                command, end, status = self.ENDS[way]
+        for order, count, loss in self.some(cases, 3):
+            with self.subTest(order=order, hosts=count, loss=loss):
+                command, end, status = self.ENDS[order]
                 self.make(count, loss=loss)
                 run, joins = self.by_hand(command)
                 self.assertTrue(run.until(lambda _: run.count("it goes")), run.text())
@@ -270,14 +270,14 @@ class HostLossTest(unittest.TestCase):
                     self.assertEqual((join.text(), join.child.returncode), ("", 0))
 
     def keyed_cluster(self):
-        """The cluster file, with a key."""
+        """A cluster file with a key."""
         key = self.hosts.write("key", os.urandom(32), 0o600)
         with open(self.cluster, encoding="utf-8") as f:
             text = f.read()
         return self.hosts.write("keyed", text.replace("key none", f"key {key}").encode(), 0o644)
 
-    def test_start__with_a_key_on_one_side_says_so_on_both_though_one_is_slow(self):
-        """The agent stops the governor for 5 s, as if building its part took that long."""
+    def test_start__with_a_key_on_one_side_is_reported_on_both(self):
+        """The agent stops the coordinator for 5 s, as if its start took that long."""
         self.make(2)
         slow = AGENT.replace("exec", "kill -STOP $PPID\nsleep 5\nkill -CONT $PPID\nexec", 1)
         slow = slow.replace("$*", f"$* --cluster {self.keyed_cluster()}")
@@ -303,27 +303,27 @@ class HostLossTest(unittest.TestCase):
         run.child.kill()
         self.assert_nothing_left(run, range(2))
 
-    def part(self, a, b):
-        """What one sends the other is dropped at the bridge."""
+    def drop_between(self, a, b):
+        """Drop frames from one host to the other at the bridge."""
         for to, sender in ((a, b), (b, a)):
             link = self.module.ip("-n", self.hosts.name(sender), "-o", "link", "show", "eth1")
             mac = link.stdout.split("link/ether ")[1].split()[0].replace(":", "")
             self.hosts.tc("qdisc", "add", "dev", f"h{to}e1", "clsact")
-            # The sender's address, in two halves; if it is that, TC_ACT_SHOT.
+            # Match the sender's address in two halves; then TC_ACT_SHOT drops the frame.
             self.hosts.tc("filter", "add", "dev", f"h{to}e1", "egress", "bpf", "da", "bytecode",
                           f"6,32 0 0 6,21 0 3 {int(mac[:8], 16)},40 0 0 10,"
                           f"21 0 1 {int(mac[8:], 16)},6 0 0 2,6 0 0 0")
 
-    def test_two_lose_each_other__and_send_by_the_third(self):
+    def test_two_lose_each_other__and_send_through_the_third(self):
         for program in self.some(PROGRAMS, 1):
             with self.subTest(program=program):
                 self.make(3)
                 run = self.start(3, program, "--profile", "qsnet3", "--keep-going", topo="kary:3,2")
-                self.part(1, 2)
-                for rank in (2, 5):  # on h1 and h2, with each other
+                self.drop_between(1, 2)
+                for rank in (2, 5):  # on h1 and h2, which talk to each other
                     line = f"rank {rank} goes"
                     been = run.count(line)
-                    # Ten a second at most: by then the two are lost to each other.
+                    # Ten a second at most: by then the two have lost each other.
                     self.assertTrue(run.until(lambda _, l=line, n=been: run.count(l) >= n + 50),
                                     run.text())
                 self.assertNotIn("has an error", run.text())
@@ -336,20 +336,20 @@ class HostLossTest(unittest.TestCase):
             with self.subTest(program=program):
                 self.make(3)
                 run = self.start(3, program, "--profile", "oq2004", "--keep-going", topo="kary:3,2")
-                self.part(1, 2)
+                self.drop_between(1, 2)
                 for rank in (2, 5):
                     self.assertTrue(run.until(lambda _, r=rank: run.count(f"rank {r} has")),
                                     run.text())
-                self.assertNotIn("is lost", run.text())  # no host
+                self.assertNotIn("is lost", run.text())  # no host is lost
                 self.end(run)
                 self.assert_nothing_left(run, range(3))
 
-    def test_pulled_for_a_moment__nothing_has_happened(self):
+    def test_pulled_for_a_moment__nothing_is_lost(self):
         self.make(2)
         run = self.start(2, "pairs", "--profile", "oq2004", "--keep-going")
         self.unplug(1)
         self.module.ip("-n", self.hosts.wire, "link", "set", "h1e1", "up")
-        for rank in range(4):  # and all are at it again: who were silent have spoken
+        for rank in range(4):  # and all ranks continue: the silent ones have reported
             line = f"rank {rank} goes"
             been = run.count(line)
             self.assertTrue(run.until(lambda _, l=line, n=been: run.count(l) >= n + 2), run.text())
@@ -358,7 +358,7 @@ class HostLossTest(unittest.TestCase):
         self.end(run)
         self.assert_nothing_left(run, range(2))
 
-    def test_survivors__get_errors_and_go_on(self):
+    def test_survivors__get_errors_and_continue(self):
         cases = itertools.product(PROFILES, PROGRAMS, self.LOSSES.items())
         for profile, program, (loss, lose) in self.some(cases, 2):
             with self.subTest(profile=profile, program=program, loss=loss):
@@ -368,14 +368,14 @@ class HostLossTest(unittest.TestCase):
                 for rank in (0, 1):
                     self.assertTrue(run.until(lambda lines, r=rank: run.count(f"rank {r} has")),
                                     run.text())
-                # The run says so itself, by another way than its ranks: in no order.
+                # The run's own report is not ordered with the ranks' output.
                 self.assertTrue(run.until(lambda _: run.count("host h1 is lost")), run.text())
                 self.end(run)
                 self.assert_nothing_left(run, range(2))
                 self.assertIn("its host h1 was lost", run.text())
 
     def program_on(self, hosts, name):
-        """A program on a fabric that is up, a rank a host; returns when all are at it."""
+        """Start a program on a fabric that is up, one rank per host; returns when all run."""
         run = self.on(0, "sh", "-c", f"""
             eval "$({self.fabemu} env {NAME}.h0)"
             exec "$@" """, "sh", *self.program(name, hosts, 1))
@@ -384,7 +384,7 @@ class HostLossTest(unittest.TestCase):
         return run
 
     def end_join(self, host, up):
-        """All of fabemu there is killed, and gone: its socket, too, is nobody's."""
+        """Kill all fabemu processes of the host and remove their socket."""
         for pid, words, _ in list(self.inside(host)):
             if b"join" in words:
                 os.kill(pid, signal.SIGKILL)
@@ -398,12 +398,12 @@ class HostLossTest(unittest.TestCase):
         self.fail("the socket is served still")
 
     def join(self, host, cluster, *options):
-        """What has the host's part of the fabric, started again."""
+        """Start the host's part of the fabric again."""
         return self.on(host, self.fabemu, "join", "--cluster", cluster, "--host", f"h{host}",
                        "--name", NAME, *options)
 
     def other_cluster(self):
-        """A cluster file that is not the same."""
+        """A cluster file with different content."""
         with open(self.cluster, encoding="utf-8") as f:
             text = f.read()
         with open(self.cluster + ".other", "w", encoding="utf-8") as f:
@@ -411,14 +411,15 @@ class HostLossTest(unittest.TestCase):
         return f.name
 
     def refused(self, host, up, *options):
-        """It is started with another cluster file, and both sides say so."""
+        """Start the host with another cluster file; both sides report the mismatch."""
         wrong = self.join(host, self.other_cluster(), *options)
         self.assertTrue(up.until(lambda _: up.count(f"host h{host} cannot come back")), up.text())
         self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())
         self.assertIn("another cluster file", wrong.text())
 
-    def test_another_that_says_it_is_a_host_which_is_there__is_refused_and_nothing_happens(self):
-        """It has another cluster file; the one that is there goes on, and so do the programs."""
+    def test_second_instance_of_a_host__is_refused(self):
+        """A second instance with another cluster file is refused; the first one and the programs
+        continue."""
         up = self.stays_up("af_packet", "--topo", "kary:3,2")
         run = self.program_on((0, 1), "pairs")
         wrong = self.on(2, self.fabemu, "join", "--cluster", self.other_cluster(), "--host", "h1",
@@ -436,27 +437,27 @@ class HostLossTest(unittest.TestCase):
         self.assert_nothing_left(up, range(3))
 
     def stays_up(self, device, *options):
-        """Three hosts of a fabric that is up."""
+        """Three hosts of a fabric that stays up."""
         self.make(3, device)
         up = self.on(0, self.fabemu, "up", NAME, "--foreground", "--cluster", self.cluster,
                      "--launch", self.agent, *options)
         self.assertTrue(up.until(lambda _: up.count("stop it")), up.text())
         return up
 
-    def come(self, way, lost, up, *options):
-        """These hosts, whose processes are gone, are started again."""
-        if way == "refused":
+    def come(self, order, lost, up, *options):
+        """Start these hosts again, whose processes are gone."""
+        if order == "refused":
             self.assertTrue(up.until(lambda _: up.count(f"host h{lost[0]} is lost")), up.text())
             self.refused(lost[0], up, *options)
-        if way == "twice":
+        if order == "twice":
             self.join(lost[0], self.cluster, *options)
-            time.sleep(self.draw.random())  # somewhere on its way
+            time.sleep(self.draw.random())  # somewhere during its start
             self.end_join(lost[0], up)
         for host in lost:
             self.join(host, self.cluster, *options)
 
-    def comes_back(self, way, profile, device, lost):
-        """These hosts, of three."""
+    def comes_back(self, order, profile, device, lost):
+        """These hosts of three return."""
         options = ["--topo", "kary:3,2", "--profile", profile]
         stays = [host for host in (0, 1, 2) if host not in lost]
         up = self.stays_up(device, *options)
@@ -464,7 +465,7 @@ class HostLossTest(unittest.TestCase):
         cut_off = self.program_on((0, 1, 2), "allreduce")
         for host in lost:
             self.end_join(host, up)
-        self.come(way, lost, up, *options)
+        self.come(order, lost, up, *options)
         for host in lost:
             self.assertTrue(up.until(lambda _, h=host: up.count(f"host h{h} is back")), up.text())
         self.assertTrue(cut_off.until(lambda _: cut_off.count("rank 0 has")), cut_off.text())
@@ -479,17 +480,17 @@ class HostLossTest(unittest.TestCase):
         self.end(up)
         self.assert_nothing_left(up, range(3))
 
-    def test_comes_back__and_programs_run_on_all(self):
+    def test_returning_host__programs_run_on_all(self):
         ways = [("unnoticed", (1,)), ("unnoticed", (2,)), ("refused", (2,)), ("twice", (1,)),
                 ("twice", (2,)), ("both", (1, 2))]
         cases = itertools.product(ways, PROFILES, DEVICES)
-        for (way, lost), profile, device in self.some(cases, 1):
-            with self.subTest(way=way, lost=lost, profile=profile, device=device):
-                self.comes_back(way, profile, device, lost)
+        for (order, lost), profile, device in self.some(cases, 1):
+            with self.subTest(order=order, lost=lost, profile=profile, device=device):
+                self.comes_back(order, profile, device, lost)
 
 
 def main():
-    """unittest.main() with our options taken out of the arguments."""
+    """unittest.main() with this test's options removed from the arguments."""
     for flag in ("--fabemu", "--two-hosts"):
         at = sys.argv.index(flag)
         setattr(HostLossTest, flag[2:].replace("-", "_"), os.path.abspath(sys.argv[at + 1]))
@@ -502,9 +503,9 @@ def main():
                            capture_output=True)
     if probe.returncode == load(HostLossTest.two_hosts).SKIPPED:
         print(f"loss_test: {probe.stderr.strip()}")
-        return probe.returncode  # meson: skipped
+        return probe.returncode  # meson counts it as skipped
     result = unittest.main(verbosity=2, exit=False).result
-    for test, trace in result.failures + result.errors:  # the texts of all that ran are long
+    for test, trace in result.failures + result.errors:  # outputs of the whole run are long
         where = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
         print(f"loss_test: {test}: {' < '.join(reversed(where))}", file=sys.stderr)
     return int(not result.wasSuccessful())

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn_test.c - the control socket's ends: how much may wait for one that does not read.
+ * conn_test.c - connections of the control socket: how much may be queued for a peer that does not
+ * read.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "apps/control/conn.h"
 #include "tests/test.h"
 
-#define LARGE (CONN_OUT_MAX + (3u << 20)) /* a snapshot of the largest machines */
+#define LARGE (CONN_OUT_MAX + (3u << 20)) /* a snapshot of the largest network */
 
 /* {"x":"aaa…"} of @bytes. The caller's to free. */
 static char *line_make(size_t bytes)
@@ -38,7 +39,10 @@ static void pair_close(struct conn ends[2])
     conn_close(&ends[1]);
 }
 
-/* Send what @ends[0] has, and take the next line at the other end: what its "x" is, in bytes. */
+/*
+ * Send what @ends[0] has queued, and receive the next line at the peer: returns the length of its
+ * "x".
+ */
 static size_t take(struct conn ends[2])
 {
     struct json_object *line;
@@ -58,8 +62,8 @@ static size_t take(struct conn ends[2])
     return bytes;
 }
 
-/* And events find their place behind it, as they do without. */
-static void conn_put_line__takes_a_snapshot_of_the_largest_machine(void)
+/* Events are queued behind the snapshot, as they are without one. */
+static void conn_put_line__accepts_a_snapshot_of_the_largest_network(void)
 {
     struct conn ends[2];
     char *line = line_make(LARGE);
@@ -74,7 +78,7 @@ static void conn_put_line__takes_a_snapshot_of_the_largest_machine(void)
     free(line);
 }
 
-static void conn_put__has_a_bound_behind_a_line_and_without(void)
+static void conn_put__is_bounded_behind_a_line_and_without(void)
 {
     for (int large = 0; large < 2; large++) {
         struct conn ends[2];
@@ -101,33 +105,7 @@ static void conn_put__has_a_bound_behind_a_line_and_without(void)
     }
 }
 
-/* json-c needs much more memory for a list than for any other three bytes of a request. */
-static void conn_next__refuses_a_request_of_many_lists(void)
-{
-    for (uint32_t more = 0; more < 2; more++) {
-        char text[4096] = "{\"x\":\"\\\"[[{{\",\"of\":[0";
-        struct json_object *line = NULL;
-        struct conn ends[2];
-
-        for (uint32_t i = 0; i < CONN_CONTAINERS_MAX - 2 + more; i++)
-            strcat(text, ",[]");
-        strcat(text, "]}");
-        pair_open(ends);
-        ends[1].containers_max = CONN_CONTAINERS_MAX;
-        CU_ASSERT_EQUAL(conn_put_line(&ends[0], text, strlen(text)), 0);
-        CU_ASSERT_EQUAL(conn_put_line(&ends[0], "{}", 2), 0);
-        CU_ASSERT_EQUAL(conn_flush(&ends[0]), 0);
-        CU_ASSERT_EQUAL(conn_fill(&ends[1]), 0);
-        CU_ASSERT_EQUAL(conn_next(&ends[1], &line), more ? -EBADMSG : 1);
-        json_object_put(line);
-        line = NULL;
-        CU_ASSERT_EQUAL(conn_next(&ends[1], &line), 1); /* the next line is taken */
-        json_object_put(line);
-        pair_close(ends);
-    }
-}
-
-static void conn_put_line__refuses_what_no_reader_takes(void)
+static void conn_put_line__refuses_lines_too_long_for_readers(void)
 {
     struct conn ends[2];
     char *line = line_make(CONN_TELEMETRY_MAX + 1);
@@ -142,10 +120,9 @@ static void conn_put_line__refuses_what_no_reader_takes(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(conn_put_line__takes_a_snapshot_of_the_largest_machine),
-        CASE(conn_put__has_a_bound_behind_a_line_and_without),
-        CASE(conn_next__refuses_a_request_of_many_lists),
-        CASE(conn_put_line__refuses_what_no_reader_takes),
+        CASE(conn_put_line__accepts_a_snapshot_of_the_largest_network),
+        CASE(conn_put__is_bounded_behind_a_line_and_without),
+        CASE(conn_put_line__refuses_lines_too_long_for_readers),
         {NULL, NULL},
     };
 

@@ -31,7 +31,7 @@ VALUES = (None, True, -1, 2**63, 2**64, 1e308, "text", "", [], [7], [[]], [{}], 
 ABSENT = object()
 JOBS = 64  # clients at a time: they mostly wait
 
-# A fabric's reply about processes that wait for each other: docs/control.md.
+# A fabric's report of processes that wait for each other: docs/control.md.
 OPERATION = {"kind": "receive", "state": "unmatched", "node": 1, "tag": 7, "ignore": 0, "bytes": 8,
              "for_ns": 9000000000}
 PROCESS = {"node": 0, "pid": 7, "command": "a", "rank": 0, "host": "x", "waits": True,
@@ -102,7 +102,7 @@ class Hostile(Listener):
         self.answer, self.gone = answer, gone
         super().__init__(path)
 
-    def talk(self, conn):
+    def serve_client(self, conn):
         with contextlib.suppress(OSError, ValueError), conn, conn.makefile("rb") as lines:
             for line in lines:
                 if not self.answer(conn, json.loads(line)["cmd"]):
@@ -123,7 +123,7 @@ def in_the_middle(conn, cmd):
 
 
 def without_end(name, data, pause_s=0):
-    """The behaviour @name: a peer that sends @data for ever."""
+    """The behaviour @name: a peer that sends @data without end."""
     def answer(conn, cmd):
         while True:
             conn.sendall(data)
@@ -238,7 +238,7 @@ class HostileTest(FabemuCase):
                     self.assertEqual(status, 1)
 
     def replies(self):
-        """A fabric's answers by request; the reply to status has all fields that it can have."""
+        """A fabric's answers by request; the reply to status has every possible field."""
         self.up("real")
         client = self.client(self.socket_path("real"))
         ret = {cmd: client.ask(cmd) for cmd in ("status", "check", "faults")}
@@ -252,7 +252,7 @@ class HostileTest(FabemuCase):
         self.fabemu("down", "real")
         return ret
 
-    def test_commands__believe_no_field_of_a_reply(self):
+    def test_commands__validate_every_field_of_a_reply(self):
         replies = self.replies()
         commands = {"status": ["status", NAME], "check": ["check", NAME],
                     "faults": ["fault", "--name", NAME],
@@ -283,7 +283,7 @@ class HostileTest(FabemuCase):
                     answers[cmd] = json.dumps(changed(reply, path, other)).encode() + b"\n"
                     self.ended([self.command, *commands[cmd]])
 
-    def test_counters__are_believed_by_no_reader(self):
+    def test_counters__are_validated_by_every_reader(self):
         client = self.client(self.up("real"))
         client.ask("subscribe", telemetry=100)
         shape, snapshot = client.next(), client.next()
@@ -311,8 +311,8 @@ class HostileTest(FabemuCase):
         self.assertEqual(self.ended([self.command, "top", "--once", NAME]).returncode, 1)
 
     def proxy(self, real, change):
-        """Passes everything between a process and the fabric at @real on, with descriptors. Lines
-        from the fabric are replaced by @change(line)."""
+        """Forwards everything between a process and the fabric at @real, descriptors included.
+        Lines from the fabric are replaced by @change(line)."""
         fabrics = {}
 
         def answer(conn, cmd):
@@ -330,7 +330,7 @@ class HostileTest(FabemuCase):
 
         return self.listen(answer, gone=lambda conn: fabrics.pop(conn).close())
 
-    def test_library__believes_no_field_of_a_reply_or_an_event(self):
+    def test_library__validates_every_field_of_replies_and_events(self):
         program = self.against_library(ATTACH)
         real = self.up("real")
         self.client(real).attach()  # attaches the other member of the group
@@ -369,8 +369,8 @@ class HostileTest(FabemuCase):
         self.assertEqual(self.ended([program], env).returncode, 0)
 
     def test_down__signals_nobody_but_a_supervisor(self):
-        """The socket was made by a process that is not a supervisor, and is served by a process
-        that is not its child: as if it had the number of a supervisor that is gone."""
+        """The socket belongs to a process that is not a supervisor, and is served by a process
+        that is not its child: as if it had the PID of a dead supervisor."""
         ours, theirs = socket.socketpair()
         path = self.socket_path(NAME)
         os.makedirs(os.path.dirname(path), 0o700)

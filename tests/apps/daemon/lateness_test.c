@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lateness_test.c - what the report says of time: lengths that read well, waits for cores as the
- * kernel counts them, and for processes that do not empty their edges.
+ * lateness_test.c - times in the report: readable durations, waits for a core as the kernel counts
+ * them, and waits for processes that do not empty their host interface.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 
-/* --- lengths of time ---------------------------------------------------------------- */
+/* --- durations ---------------------------------------------------------------------- */
 
 static void duration_of_ns__has_three_digits_and_a_unit(void)
 {
@@ -67,7 +67,7 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
     }
 }
 
-/* However long: read back it is what it was, to half of its last digit. */
+/* A printed duration differs from the exact one by at most half of its last digit. */
 static void duration_of_ns__is_right_to_its_last_digit(void)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -94,15 +94,15 @@ static void duration_of_ns__is_right_to_its_last_digit(void)
 /* --- waits for cores ---------------------------------------------------------------- */
 
 #define CHILDREN 3
-#define BUSY     "50000" /* rounds of its loop, for each: some tens of milliseconds */
+#define BUSY     "50000" /* loop iterations of each: some tens of milliseconds */
 
 struct child {
     pid_t pid;
     int go;   /* written to: be busy */
-    int done; /* readable: it was */
+    int done; /* readable: done */
 };
 
-/* The others' core, one of those that we may use. */
+/* Pin the children to one core that this process may use. */
 static void share_one_core(void)
 {
     cpu_set_t set;
@@ -117,8 +117,8 @@ static void share_one_core(void)
 }
 
 /*
- * A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of
- * its own.
+ * A shell has exactly one thread, whatever the build: ThreadSanitizer adds a thread to other
+ * programs.
  */
 static void child_main(int go, int done)
 {
@@ -159,7 +159,10 @@ static void child_stop(struct child *child)
     waitpid(child->pid, NULL, 0);
 }
 
-/* It has said that it is done, and sleeps: what is counted of it stands still. Returns that. */
+/*
+ * The child has reported that it is done, and sleeps, so its counters do not change. Returns its
+ * wait.
+ */
 static uint64_t child_rests(const struct child *child)
 {
     unsigned long long ran_ns, wait_ns = 0;
@@ -183,8 +186,8 @@ static uint64_t child_rests(const struct child *child)
     return wait_ns;
 }
 
-/* To the nanosecond what the kernel has counted, no more and no less; and that is not nothing. */
-static void waits_look__is_what_the_kernel_counts(void)
+/* The result equals the kernel's count to the nanosecond, and is not zero. */
+static void waits_sample__equals_the_kernel_s_count(void)
 {
     struct child child[CHILDREN];
     struct waits *waits[CHILDREN];
@@ -204,9 +207,9 @@ static void waits_look__is_what_the_kernel_counts(void)
         CU_ASSERT_EQUAL(waits_sample(waits[i], UINT64_MAX, &more), 0);
         CU_ASSERT_EQUAL(more.ns, counted_ns);
         CU_ASSERT_EQUAL(more.over_ns, 0);
-        CU_ASSERT_TRUE(counted_ns > 0); /* three on one core */
+        CU_ASSERT_TRUE(counted_ns > 0); /* three processes shared a core */
         CU_ASSERT_EQUAL(waits_sample(waits[i], UINT64_MAX, &more), 0);
-        CU_ASSERT_EQUAL(more.ns, 0); /* nothing is new */
+        CU_ASSERT_EQUAL(more.ns, 0); /* no new wait */
     }
     for (int i = 0; i < CHILDREN; i++) {
         waits_close(waits[i]);
@@ -214,8 +217,8 @@ static void waits_look__is_what_the_kernel_counts(void)
     }
 }
 
-/* What a thread waited for longer than the last look was ago began before that. */
-static void waits_look__says_what_is_older_than_the_last_look(void)
+/* A wait longer than the time since the last sample began before that sample. */
+static void waits_sample__reports_the_wait_before_the_last_sample(void)
 {
     struct child child[2] = {child_start(), child_start()};
     struct waits *waits;
@@ -235,8 +238,11 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
     child_stop(&child[1]);
 }
 
-/* A look that finds no descriptor sees nothing and forgets nothing: the next one sees all, once. */
-static void waits_look__that_fails_loses_nothing(void)
+/*
+ * A sample that cannot open a descriptor returns nothing and loses nothing: the next one returns
+ * the whole wait, once.
+ */
+static void waits_sample__failure_loses_nothing(void)
 {
     struct child child[2] = {child_start(), child_start()};
     uint64_t before_ns = child_rests(&child[0]), counted_ns;
@@ -251,7 +257,7 @@ static void waits_look__that_fails_loses_nothing(void)
     counted_ns = child_rests(&child[0]) - before_ns;
     getrlimit(RLIMIT_NOFILE, &had);
     none = (struct rlimit){.rlim_max = had.rlim_max};
-    /* the lowest that is free: one is left for the folder, none for a file */
+    /* the lowest free descriptor: one is left for the folder, none for a file */
     none.rlim_cur = (rlim_t)dup(0);
     close((int)none.rlim_cur);
     for (int spare = 0; spare < 2; spare++, none.rlim_cur++) {
@@ -267,7 +273,7 @@ static void waits_look__that_fails_loses_nothing(void)
     child_stop(&child[1]);
 }
 
-static void waits_look__says_when_the_process_has_ended(void)
+static void waits_sample__reports_an_ended_process(void)
 {
     struct child child = child_start();
     struct waits *waits;
@@ -281,10 +287,10 @@ static void waits_look__says_when_the_process_has_ended(void)
     waits_close(waits);
 }
 
-/* A folder that stands for /proc/PID/task, with one thread. */
+/* A folder in place of /proc/PID/task, with one thread. */
 struct pretended {
     char folder[32];
-    int thread; /* the folder of the thread */
+    int thread; /* folder of the thread */
 };
 
 static void pretend_file(const struct pretended *p, const char *name, const char *text)
@@ -343,9 +349,9 @@ static void pretend_end(struct pretended *p, struct waits *waits)
 #define SECOND_NS UINT64_C(1000000000)
 
 /*
- * A runnable thread that does not run is counted before the kernel counts its wait, and only once.
+ * A runnable thread without a core is counted before the kernel accounts its wait, and only once.
  */
-static void waits_look__counts_a_wait_that_has_not_ended(void)
+static void waits_sample__counts_a_wait_in_progress(void)
 {
     struct waits_delta more;
     struct pretended p;
@@ -366,7 +372,7 @@ static void waits_look__counts_a_wait_that_has_not_ended(void)
 }
 
 /* Short waits of threads that share a core do not count; a long wait does. */
-static void waits_look__reports_sharing_from_starving(void)
+static void waits_sample__distinguishes_sharing_from_starving(void)
 {
     struct waits_delta more;
     struct pretended p;
@@ -386,10 +392,10 @@ static void waits_look__reports_sharing_from_starving(void)
 }
 
 /*
- * A thread that runs, sleeps or is stopped does not wait. Samples a moment apart do not count
- * either.
+ * A thread that runs, sleeps or is stopped does not wait for a core. Samples close together do not
+ * count either.
  */
-static void waits_look__takes_nobody_else_for_waiting(void)
+static void waits_sample__ignores_threads_that_do_not_wait(void)
 {
     static const char states[] = {'S', 'D', 'T', 't', 'Z'};
     struct waits_delta more;
@@ -410,8 +416,8 @@ static void waits_look__takes_nobody_else_for_waiting(void)
     pretend_end(&p, waits);
 }
 
-/* Of time without a core only a part counts; so it is with a long time without a sample. */
-static void starved_ns__leaves_a_part(void)
+/* Only part of the time without a core counts; the same holds for a long time without a sample. */
+static void starved_ns__counts_a_part(void)
 {
     const uint64_t late_ns = EMU_STARVED_LATE_NS;
 
@@ -423,8 +429,8 @@ static void starved_ns__leaves_a_part(void)
     CU_ASSERT_EQUAL(emu_starved_ns(320 * late_ns, 0), 310 * late_ns);
 }
 
-/* 0 is what the kernel says of a process in a pid namespace that is not seen from here. */
-static void waits_open__says_what_it_cannot_see(void)
+/* The kernel reports PID 0 for a process in a namespace that is not visible here. */
+static void waits_open__reports_an_invisible_process(void)
 {
     struct child child = child_start();
     struct waits *waits = NULL;
@@ -436,7 +442,7 @@ static void waits_open__says_what_it_cannot_see(void)
     CU_ASSERT_PTR_NULL(waits);
 }
 
-/* --- full edges --------------------------------------------------------------------- */
+/* --- full host interfaces ----------------------------------------------------------- */
 
 static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -446,10 +452,10 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
 }
 
 /*
- * From when a segment finds no room until the process has taken one; while it waits, until now; and
- * the clock may be rebased meanwhile.
+ * Counts from when a segment finds no space until the process takes one, or until now while it
+ * waits. The clock may be rebased meanwhile.
  */
-static void hostif_room__counts_how_long_there_was_none(void)
+static void hostif_full_ns__counts_the_time_without_space(void)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
     struct emu_profile profile = {.nic_send_ps = 1};
@@ -482,7 +488,7 @@ static void hostif_room__counts_how_long_there_was_none(void)
     worker->now_ps += 5000000;
     CU_ASSERT_EQUAL(emu_hostif_room(hostif), 1);
     CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 6000);
-    emu_hostif_rebase(hostif, EMU_REBASE_BY_PS); /* nobody waits */
+    emu_hostif_rebase(hostif, EMU_REBASE_BY_PS); /* nothing waits */
     hostif->down_tail++;
     CU_ASSERT_EQUAL(emu_hostif_room(hostif), 0);
     CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps + 2000000), 8000);
@@ -497,16 +503,16 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(duration_of_ns__has_three_digits_and_a_unit),
         CASE(duration_of_ns__is_right_to_its_last_digit),
-        CASE(waits_look__is_what_the_kernel_counts),
-        CASE(waits_look__says_what_is_older_than_the_last_look),
-        CASE(waits_look__that_fails_loses_nothing),
-        CASE(waits_look__says_when_the_process_has_ended),
-        CASE(waits_look__counts_a_wait_that_has_not_ended),
-        CASE(waits_look__takes_nobody_else_for_waiting),
-        CASE(waits_look__reports_sharing_from_starving),
-        CASE(starved_ns__leaves_a_part),
-        CASE(waits_open__says_what_it_cannot_see),
-        CASE(hostif_room__counts_how_long_there_was_none),
+        CASE(waits_sample__equals_the_kernel_s_count),
+        CASE(waits_sample__reports_the_wait_before_the_last_sample),
+        CASE(waits_sample__failure_loses_nothing),
+        CASE(waits_sample__reports_an_ended_process),
+        CASE(waits_sample__counts_a_wait_in_progress),
+        CASE(waits_sample__ignores_threads_that_do_not_wait),
+        CASE(waits_sample__distinguishes_sharing_from_starving),
+        CASE(starved_ns__counts_a_part),
+        CASE(waits_open__reports_an_invisible_process),
+        CASE(hostif_full_ns__counts_the_time_without_space),
         {NULL, NULL},
     };
 

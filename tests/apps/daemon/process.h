@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process.h - processes of a real fabric that are born, talk, leave, are stopped and die, by order.
+ * process.h - processes of a real fabric that start, communicate, detach, are stopped and die, on
+ * command.
  *
- * A conductor (process_test.c) forks them (process_child.c), one at a node at a time, and gives
- * orders over a socket; a model (process_model.c) knows who was where when each message was sent,
- * and so whether it must arrive, may, or must fail.
+ * A conductor (process_test.c) forks them (process_child.c), one at a time per node, and sends
+ * commands over a socket. A model (process_model.c) knows which process was attached where when
+ * each message was sent, and so whether it must arrive, may arrive, or must fail.
  */
 #ifndef TESTS_APPS_DAEMON_PROCESS_H
 #define TESTS_APPS_DAEMON_PROCESS_H
@@ -15,80 +16,85 @@
 #include <sys/types.h>
 
 #define PROCESS_NODES       4u
-#define PROCESS_ANY_QUEUE   1u /* receives from anybody are always posted there */
-#define PROCESS_NAMED_QUEUE 2u /* receives that name a sender are posted there, by order */
+#define PROCESS_ANY_QUEUE   1u /* receives from any source are always posted there */
+#define PROCESS_NAMED_QUEUE 2u /* receives that name a sender are posted there, on command */
 
 /* --- orders and words: one datagram each -------------------------------------------- */
 
 enum process_order_what {
-    PROCESS_SEND,   /* @bytes to @queue of (@node, @incarnation), filled from @id */
-    PROCESS_RECV,   /* from (@node, @incarnation) at PROCESS_NAMED_QUEUE, called @id */
-    PROCESS_ADD,    /* 1 to the word of (@node, @incarnation), called @id */
-    PROCESS_REPORT, /* say what happened */
+    PROCESS_SEND, /* send @bytes to @queue of (@node, @incarnation), filled from @id */
+    /* receive from (@node, @incarnation) at PROCESS_NAMED_QUEUE, identified by @id */
+    PROCESS_RECV,
+    PROCESS_ADD,    /* add 1 to the word of (@node, @incarnation), identified by @id */
+    PROCESS_REPORT, /* report the results */
     PROCESS_LEAVE,
     PROCESS_EXIT /* without detaching */
 };
 
 struct process_order {
     uint32_t what, node, queue, bytes;
-    uint64_t incarnation; /* 0: whoever is there */
+    uint64_t incarnation; /* 0: any process at the node */
     uint64_t id, key;
 };
 
 enum process_word_what {
-    PROCESS_BORN, /* @incarnation, @key */
-    PROCESS_SENT, /* message @id completed with @status */
+    PROCESS_STARTED, /* started: @incarnation, @key */
+    PROCESS_SENT,    /* message @id completed with @status */
     /*
-     * message @id came from (@node, @incarnation), to the receive @nth that was posted; or it broke
+     * message @id arrived from (@node, @incarnation), for the receive @nth that was posted; or
+     * failed
      */
-    PROCESS_CAME,
-    PROCESS_ENDED, /* the receive @id ended with an error */
+    PROCESS_ARRIVED,
+    PROCESS_ENDED, /* the receive @id failed */
     PROCESS_ADDED, /* the addition @id completed with @status */
-    PROCESS_END    /* of the answer; @key: the word that others add to */
+    PROCESS_END    /* end of the report; @key: the word that others add to */
 };
 
 struct process_word {
     uint32_t what, node, queue, bytes;
     uint64_t incarnation, id, key, nth;
     int32_t status;
-    uint32_t intact; /* its bytes are as they should be */
+    uint32_t intact; /* its bytes are as expected */
 };
 
-/** process_child - be born at @node of the fabric at $FABEMU_SOCKET, and obey. Never returns. */
+/**
+ * process_child - attach to @node of the fabric at $FABEMU_SOCKET and execute commands. Never
+ * returns.
+ */
 _Noreturn void process_child(int orders, uint32_t node);
 
 /* --- the model ---------------------------------------------------------------------- */
 
 /*
- * What is longer asks first, and ends with the receiver's word: FABEMU_EAGER_BYTES as it is by
- * itself.
+ * Longer messages use a rendezvous and end with the receiver's confirmation. This is the default of
+ * FABEMU_EAGER_BYTES.
  */
 #define PROCESS_EAGER_BYTES 8192
 
-enum life_state { LIFE_HERE, LIFE_STOPPED, LIFE_LEAVING, LIFE_LEFT, LIFE_DEAD };
+enum proc_state { PROC_HERE, PROC_STOPPED, PROC_LEAVING, PROC_LEFT, PROC_DEAD };
 
-struct life {
-    enum life_state state;
+struct proc {
+    enum proc_state state;
     pid_t pid;
     int fd;
     uint32_t node;
     uint64_t incarnation, key;
-    uint32_t spoke; /* nodes, as bits: to whose process it has said something */
-    uint32_t owed;  /* nodes whose process died so: one operation may be told of that */
-    uint64_t added, maybe_added; /* to its word: for certain, and perhaps */
+    uint32_t spoke; /* bit mask of nodes: it has sent something to the process there */
+    uint32_t owed;  /* bit mask of nodes whose process died: one operation may report that */
+    uint64_t added, maybe_added; /* additions to its word: certain, and possible */
 };
 
 #define PROCESS_PENDING 1
 
 struct message {
-    uint32_t from; /* which life */
-    int64_t to;    /* which life; -1: nobody was there, and nobody has come */
+    uint32_t from; /* sender, a process number */
+    int64_t to;    /* receiver, a process number; -1: the node is empty so far */
     uint32_t node, queue, bytes;
-    bool add;       /* not a message: an addition */
-    bool named;     /* by seat */
-    bool must_fail; /* it names one that is gone */
-    bool may_fail;  /* whatever becomes of the two */
-    bool may_pass;  /* its target was leaving: the next one at the node may get it instead */
+    bool add;       /* an addition instead of a message */
+    bool named;     /* addressed by incarnation */
+    bool must_fail; /* it names a process that is gone */
+    bool may_fail;  /* whatever happens to the two */
+    bool may_pass;  /* its target was leaving: the successor may get it instead */
     bool came;
     int status;
     uint64_t nth;
@@ -98,63 +104,59 @@ struct message {
 /* A receive that names its sender. */
 struct receive {
     uint32_t who;
-    uint32_t from; /* which life */
+    uint32_t from; /* sender, a process number */
     bool over;
 };
 
 struct model {
-    struct life *life;
-    uint32_t lives, room;
-    int64_t at[PROCESS_NODES]; /* which life is there; -1 none */
+    struct proc *proc;
+    uint32_t procs, room;
+    int64_t at[PROCESS_NODES]; /* number of the process there; -1: none */
     struct message *message;
     uint64_t messages, message_room;
-    uint64_t first_open; /* all before it are over */
+    uint64_t first_open; /* all messages before it are complete */
     struct receive *receive;
     uint64_t receives, receive_room;
-    uint64_t first_receive; /* all before it are over */
-    uint64_t failed;        /* messages that ended with an error, as they should or might */
-    char wrong[512];        /* what is wrong; empty: nothing */
+    uint64_t first_receive; /* all receives before it are complete */
+    uint64_t failed;        /* messages that failed where they should or might */
+    char wrong[512];        /* the first error; empty: none */
 };
 
 void model_init(struct model *m);
 void model_release(struct model *m);
 
-/** model_born - a process with @incarnation is at @node. Returns its number. */
-uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t incarnation,
-                    uint64_t key);
-/** model_gone - it is not there any more. @died: without a goodbye. */
-void model_gone(struct model *m, uint32_t life, bool died);
+/** model_started - a process with @incarnation attached at @node. Returns its number. */
+uint32_t model_started(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t incarnation,
+                       uint64_t key);
+/** model_gone - the process is not attached any more. @died: without detaching. */
+void model_gone(struct model *m, uint32_t proc, bool died);
 
 /**
- * model_sends - life @from sends to @node, naming @to (-1: whoever is there). Returns the message's
- * number.
+ * model_sends - process @from sends to @node, naming process @to (-1: any process there). Returns
+ * the message's number.
  */
 uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
                      uint32_t bytes, bool add);
 /**
- * model_receives - life @who posts a receive at PROCESS_NAMED_QUEUE that names @from. Returns its
- * number.
+ * model_receives - process @who posts a receive at PROCESS_NAMED_QUEUE that names @from. Returns
+ * its number.
  */
 uint64_t model_receives(struct model *m, uint32_t who, uint32_t from);
-/**
- * model_receives_short - are there more messages at @to's named queue than receives that name their
- * sender? Returns that.
- */
+/** model_receives_short - how many more messages than named receives @to's named queue has. */
 int64_t model_receives_short(const struct model *m, uint32_t to);
-/** model_hears - life @who says so. */
-void model_hears(struct model *m, uint32_t who, const struct process_word *word);
+/** model_reported - process @who sent this report. */
+void model_reported(struct model *m, uint32_t who, const struct process_word *word);
 
 /**
- * model_open - is anything left that is to happen? Says in @what, what.
- * All that is over is checked here. *@vacant: a node that a message waits at for somebody; -1:
- * none.
+ * model_open - is anything incomplete that must still happen? Describes it in @what. Checks all
+ * that is complete. *@vacant: an empty node for which a message waits; -1: none.
  */
 bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant);
 
-/** model_is_here - it exists, running or stopped, and was not told to leave. */
-static inline bool model_is_here(const struct model *m, int64_t life)
+/** model_is_here - the process exists, running or stopped, and was not told to leave. */
+static inline bool model_is_here(const struct model *m, int64_t proc)
 {
-    return life >= 0 && m->life[life].state <= LIFE_STOPPED;
+    return proc >= 0 && m->proc[proc].state <= PROC_STOPPED;
 }
 
 #endif

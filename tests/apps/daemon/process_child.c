@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* process_child.c - one process: see process.h. It says nothing unasked, and each thing once. */
+/*
+ * process_child.c - one process: see process.h. It reports only on request, and each result once.
+ */
 #include "tests/apps/daemon/process.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 #define BYTES_MAX    65536u
 #define IDLE_ROUNDS  6u /* empty rounds before a sleep */
 
-/* An operation by order. */
+/* An operation started by a command. */
 struct ordered {
     struct ordered *next;
     struct fabemu_req req;
@@ -25,7 +27,7 @@ struct ordered {
     uint8_t *buf;
 };
 
-/* A receive from anybody, posted again and again. */
+/* A receive from any source, reposted each time. */
 struct any {
     struct fabemu_req req;
     uint64_t nth;
@@ -46,7 +48,7 @@ static void must(bool ok, const char *what)
 {
     if (ok)
         return;
-    fprintf(stderr, "lives: pid %d: %s: %s (%s)\n", (int)getpid(), what, strerror(errno),
+    fprintf(stderr, "procs: pid %d: %s: %s (%s)\n", (int)getpid(), what, strerror(errno),
             fabemu_error());
     _exit(9);
 }
@@ -70,13 +72,13 @@ static bool filled(const uint8_t *buf, uint32_t bytes, uint64_t id)
     return true;
 }
 
-/* --- what happened ------------------------------------------------------------------ */
+/* --- reports ------------------------------------------------------------------------ */
 
 /* A message's tag is its number. */
-static void say_came(const struct process *p, const struct fabemu_req *req, uint32_t queue,
-                     const uint8_t *buf, uint64_t nth)
+static void report_arrival(const struct process *p, const struct fabemu_req *req, uint32_t queue,
+                           const uint8_t *buf, uint64_t nth)
 {
-    say(p, &(struct process_word){.what = PROCESS_CAME,
+    say(p, &(struct process_word){.what = PROCESS_ARRIVED,
                                   .node = req->src_node,
                                   .incarnation = req->src_incarnation,
                                   .queue = queue,
@@ -99,10 +101,10 @@ static void post_any(struct process *p, struct any *any)
          "receive");
 }
 
-static void say_ordered(const struct process *p, const struct ordered *o)
+static void report_ordered(const struct process *p, const struct ordered *o)
 {
     if (o->what == PROCESS_RECV && !o->req.status)
-        say_came(p, &o->req, PROCESS_NAMED_QUEUE, o->buf, 0);
+        report_arrival(p, &o->req, PROCESS_NAMED_QUEUE, o->buf, 0);
     say(p, &(struct process_word){.what = o->what == PROCESS_SEND  ? PROCESS_SENT
                                           : o->what == PROCESS_ADD ? PROCESS_ADDED
                                                                    : PROCESS_ENDED,
@@ -110,14 +112,14 @@ static void say_ordered(const struct process *p, const struct ordered *o)
                                   .status = o->req.status});
 }
 
-static void say_all(struct process *p, bool gone)
+static void report_all(struct process *p, bool gone)
 {
     for (uint32_t i = 0; !gone && i < ANY_RECEIVES; i++) {
         struct any *any = &p->any[i];
 
         if (fabemu_req_status(&any->req) == FABEMU_PENDING)
             continue;
-        say_came(p, &any->req, PROCESS_ANY_QUEUE, any->buf, any->nth);
+        report_arrival(p, &any->req, PROCESS_ANY_QUEUE, any->buf, any->nth);
         post_any(p, any);
     }
     for (struct ordered **at = &p->ordered, *o; (o = *at);) {
@@ -125,7 +127,7 @@ static void say_all(struct process *p, bool gone)
             at = &o->next;
             continue;
         }
-        say_ordered(p, o);
+        report_ordered(p, o);
         *at = o->next;
         free(o->buf);
         free(o);
@@ -134,7 +136,7 @@ static void say_all(struct process *p, bool gone)
                                   .key = __atomic_load_n(&p->word, __ATOMIC_ACQUIRE)});
 }
 
-/* --- orders ------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------- */
 
 static int ordered_post(struct process *p, const struct process_order *order, struct ordered *o)
 {
@@ -175,7 +177,7 @@ static void ordered_begin(struct process *p, const struct process_order *order)
     p->ordered = o;
 }
 
-/* Not a word before it has left: who listens waits for all of them. */
+/* Sends nothing before it has detached: the conductor waits for the whole report. */
 static _Noreturn void leave(struct process *p)
 {
     bool came[ANY_RECEIVES];
@@ -184,15 +186,15 @@ static _Noreturn void leave(struct process *p)
         came[i] = fabemu_req_status(&p->any[i].req) != FABEMU_PENDING;
     fabemu_queue_close(p->queue[PROCESS_ANY_QUEUE]);
     fabemu_queue_close(p->queue[PROCESS_NAMED_QUEUE]);
-    fabemu_detach(p->fab); /* what is pending ends */
+    fabemu_detach(p->fab); /* pending operations end */
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
         if (came[i])
-            say_came(p, &p->any[i].req, PROCESS_ANY_QUEUE, p->any[i].buf, p->any[i].nth);
-    say_all(p, true);
+            report_arrival(p, &p->any[i].req, PROCESS_ANY_QUEUE, p->any[i].buf, p->any[i].nth);
+    report_all(p, true);
     _exit(0);
 }
 
-static void obey(struct process *p, const struct process_order *order)
+static void execute(struct process *p, const struct process_order *order)
 {
     switch (order->what) {
     case PROCESS_LEAVE:
@@ -205,7 +207,7 @@ static void obey(struct process *p, const struct process_order *order)
     default:
         ordered_begin(p, order);
     }
-    say_all(p, false);
+    report_all(p, false);
 }
 
 static void be_born(struct process *p, uint32_t node)
@@ -221,7 +223,7 @@ static void be_born(struct process *p, uint32_t node)
     must(!fabemu_register(p->fab, &p->word, sizeof p->word, FABEMU_REMOTE_ATOMIC, &p->key), "key");
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
         post_any(p, &p->any[i]);
-    say(p, &(struct process_word){.what = PROCESS_BORN,
+    say(p, &(struct process_word){.what = PROCESS_STARTED,
                                   .incarnation = fabemu_info(p->fab)->incarnation,
                                   .key = p->key});
 }
@@ -245,7 +247,7 @@ _Noreturn void process_child(int orders, uint32_t node)
         }
         if (recv(orders, &order, sizeof order, 0) != sizeof order)
             _exit(0); /* the conductor is gone */
-        obey(p, &order);
+        execute(p, &order);
         idle = 0;
     }
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process_model.c - what must, may and must not become of messages: see process.h.
+ * process_model.c - which messages must, may and must not arrive: see process.h.
  *
  * The rules, from nic/fabemu.h:
- * - A message that names a process which is gone fails. It never arrives at another.
- * - One that names a node is for the process that is there; or, where nobody is, for the next one,
- *   if that comes in time.
- * - Between two that live all arrive, each once, whole, and match in the order in which they were
- *   sent.
- * - What was sent (status 0) by one that left in good order arrives as well.
- * - What one that died had sent, or was sent, may be lost. Then an operation that names the node
- *   alone may be told of it, once.
- * - An operation with one that is gone ends.
+ * - A message that names a process which is gone fails. It never reaches another process.
+ * - A message that names a node is for the process there, or for the next process if there is none
+ *   and one attaches in time.
+ * - Between two live processes all messages arrive once and whole, and match in the order in which
+ *   they were sent.
+ * - A message whose send completed with status 0 arrives even if its sender then detaches.
+ * - Messages to or from a process that dies may be lost. Then one operation that names only the
+ *   node may report it, once.
+ * - An operation with a process that is gone ends.
  */
 #include "tests/apps/daemon/process.h"
 
@@ -26,7 +26,7 @@ static void wrong(struct model *m, const char *format, ...)
     va_list args;
 
     if (m->wrong[0])
-        return; /* the first is what matters */
+        return; /* the first error matters */
     va_start(args, format);
     vsnprintf(m->wrong, sizeof m->wrong, format, args);
     va_end(args);
@@ -36,10 +36,11 @@ static void describe(const struct model *m, uint64_t id, char *to_text, size_t b
 {
     static const char *const states[] = {"here", "stopped", "leaving", "left", "dead"};
     const struct message *x = &m->message[id];
-    const struct life *from = &m->life[x->from], *to = x->to < 0 ? NULL : &m->life[x->to];
+    const struct proc *from = &m->proc[x->from], *to = x->to < 0 ? NULL : &m->proc[x->to];
 
     snprintf(to_text, bytes,
-             "%s %llu of %u bytes from life %u (node %u seat %llu, %s) to life %lld (node %u seat "
+             "%s %llu of %u bytes from process %u (node %u incarnation %llu, %s) to process %lld "
+             "(node %u seat "
              "%llu, %s), "
              "%s, queue %u, status %d%s",
              x->add ? "addition" : "message", (unsigned long long)id, x->bytes, x->from, from->node,
@@ -65,7 +66,7 @@ void model_init(struct model *m)
 
 void model_release(struct model *m)
 {
-    free(m->life);
+    free(m->proc);
     free(m->message);
     free(m->receive);
 }
@@ -79,40 +80,40 @@ static void *grown(void *old, size_t count, size_t each)
     return new;
 }
 
-/* --- who is where ------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------- */
 
-uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t incarnation,
-                    uint64_t key)
+uint32_t model_started(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t incarnation,
+                       uint64_t key)
 {
-    if (m->lives == m->room)
-        m->life = grown(m->life, m->room = 2 * m->room + 64, sizeof *m->life);
-    m->life[m->lives] =
-        (struct life){.pid = pid, .fd = fd, .node = node, .incarnation = incarnation, .key = key};
-    m->at[node] = m->lives;
+    if (m->procs == m->room)
+        m->proc = grown(m->proc, m->room = 2 * m->room + 64, sizeof *m->proc);
+    m->proc[m->procs] =
+        (struct proc){.pid = pid, .fd = fd, .node = node, .incarnation = incarnation, .key = key};
+    m->at[node] = m->procs;
     for (uint64_t i = m->first_open; i < m->messages; i++) {
         struct message *x = &m->message[i];
 
         if (x->node != node)
             continue;
-        if (x->may_pass) /* it may be said to this one */
-            m->life[x->from].spoke |= 1u << node;
+        if (x->may_pass) /* it may be delivered to this process */
+            m->proc[x->from].spoke |= 1u << node;
         if (x->to >= 0)
             continue;
-        x->to = m->lives;
+        x->to = m->procs;
         x->may_fail = true; /* it may have waited too long */
-        m->life[x->from].spoke |= 1u << node;
+        m->proc[x->from].spoke |= 1u << node;
     }
-    return m->lives++;
+    return m->procs++;
 }
 
-void model_gone(struct model *m, uint32_t life, bool died)
+void model_gone(struct model *m, uint32_t proc, bool died)
 {
-    uint32_t bit = 1u << m->life[life].node;
+    uint32_t bit = 1u << m->proc[proc].node;
 
-    m->life[life].state = died ? LIFE_DEAD : LIFE_LEFT;
-    m->at[m->life[life].node] = -1;
-    for (uint32_t i = 0; i < m->lives; i++) {
-        struct life *other = &m->life[i];
+    m->proc[proc].state = died ? PROC_DEAD : PROC_LEFT;
+    m->at[m->proc[proc].node] = -1;
+    for (uint32_t i = 0; i < m->procs; i++) {
+        struct proc *other = &m->proc[i];
 
         if (died && other->spoke & bit)
             other->owed |= bit;
@@ -120,12 +121,12 @@ void model_gone(struct model *m, uint32_t life, bool died)
     }
 }
 
-/* --- what is sent ------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------- */
 
 uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
                      uint32_t bytes, bool add)
 {
-    struct life *sender = &m->life[from];
+    struct proc *sender = &m->proc[from];
     struct message x = {.from = from,
                         .to = to,
                         .node = node,
@@ -137,17 +138,17 @@ uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, 
 
     if (!x.named)
         x.to = m->at[node];
-    x.must_fail = x.named && m->life[to].state > LIFE_LEAVING;
-    if (x.to >= 0 && m->life[x.to].state == LIFE_LEAVING) {
+    x.must_fail = x.named && m->proc[to].state > PROC_LEAVING;
+    if (x.to >= 0 && m->proc[x.to].state == PROC_LEAVING) {
         x.may_fail = true;
         x.may_pass = !x.named;
     }
     if (!x.named && sender->owed & 1u << node)
         x.may_fail = true;
-    if (x.to >= 0 && m->life[x.to].state <= LIFE_LEAVING)
+    if (x.to >= 0 && m->proc[x.to].state <= PROC_LEAVING)
         sender->spoke |= 1u << node;
     if (add && x.to >= 0)
-        m->life[x.to].maybe_added++;
+        m->proc[x.to].maybe_added++;
     if (m->messages == m->message_room)
         m->message =
             grown(m->message, m->message_room = 2 * m->message_room + 1024, sizeof *m->message);
@@ -155,7 +156,7 @@ uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, 
     return m->messages++;
 }
 
-/* --- what is heard ------------------------------------------------------------------ */
+/* --- results ------------------------------------------------------------------------ */
 
 static struct message *message_of(struct model *m, uint64_t id)
 {
@@ -178,20 +179,20 @@ static void hear_end(struct model *m, uint32_t who, const struct process_word *w
     x->status = word->status;
     m->failed += x->status != 0;
     if (x->add && x->to >= 0 && !x->status) {
-        m->life[x->to].maybe_added--;
-        m->life[x->to].added++;
+        m->proc[x->to].maybe_added--;
+        m->proc[x->to].added++;
     }
     if (x->status == -EHOSTUNREACH && !x->named)
-        m->life[who].owed &= ~(1u << x->node); /* that is said once */
+        m->proc[who].owed &= ~(1u << x->node); /* that is reported once */
 }
 
-/* May @who be the one that it was for? */
+/* May process @who receive this message? */
 static bool is_for(const struct model *m, const struct message *x, uint32_t who)
 {
-    return x->to == who || (x->may_pass && m->life[who].node == x->node && who > x->to);
+    return x->to == who || (x->may_pass && m->proc[who].node == x->node && who > x->to);
 }
 
-/* Of one pair's messages to one queue an earlier one matches an earlier receive. */
+/* Messages of one pair to one queue match receives in order. */
 static void check_order(struct model *m, uint64_t id)
 {
     const struct message *x = &m->message[id];
@@ -213,9 +214,9 @@ static void hear_came(struct model *m, uint32_t who, const struct process_word *
 
     if (word->status == -EHOSTUNREACH || word->status == -ECANCELED) {
         if (!word->bytes)
-            return; /* it was nobody's yet */
+            return; /* it had no receiver yet */
     } else if (word->status) {
-        wrong(m, "a receive of life %u ended with %d", who, word->status);
+        wrong(m, "a receive of process %u ended with %d", who, word->status);
         return;
     }
     x = message_of(m, word->id);
@@ -225,7 +226,7 @@ static void hear_came(struct model *m, uint32_t who, const struct process_word *
         wrong_message(m, word->id, x->came ? "it came twice" : "it came to the wrong process");
         return;
     }
-    if (m->life[x->from].node != word->node || m->life[x->from].incarnation != word->incarnation) {
+    if (m->proc[x->from].node != word->node || m->proc[x->from].incarnation != word->incarnation) {
         wrong_message(m, word->id, "it came with another sender's name");
         return;
     }
@@ -233,7 +234,7 @@ static void hear_came(struct model *m, uint32_t who, const struct process_word *
         wrong_message(m, word->id, "it is not what was sent");
         return;
     }
-    if (word->status && m->life[x->from].state < LIFE_LEAVING) {
+    if (word->status && m->proc[x->from].state < PROC_LEAVING) {
         wrong_message(m, word->id, "its receive failed, and its sender is here");
         return;
     }
@@ -246,7 +247,7 @@ static void hear_came(struct model *m, uint32_t who, const struct process_word *
         check_order(m, word->id);
 }
 
-/* --- receives that name their sender ------------------------------------------------ */
+/* --- named receives ----------------------------------------------------------------- */
 
 uint64_t model_receives(struct model *m, uint32_t who, uint32_t from)
 {
@@ -285,54 +286,54 @@ static void hear_ended(struct model *m, uint32_t who, const struct process_word 
     struct receive *r = word->id < m->receives ? &m->receive[word->id] : NULL;
 
     if (!r || r->who != who || r->over) {
-        wrong(m, "life %u: a receive that ended twice, or another's", who);
+        wrong(m, "process %u: a receive that ended twice, or another's", who);
         return;
     }
     r->over = true;
     if (word->status && (word->status != -EHOSTUNREACH || model_is_here(m, r->from)) &&
-        m->life[who].state < LIFE_LEAVING)
-        wrong(m, "life %u: its receive from life %u, which is %s, ended with %d", who, r->from,
-              model_is_here(m, r->from) ? "here" : "gone", word->status);
+        m->proc[who].state < PROC_LEAVING)
+        wrong(m, "process %u: its receive from process %u, which is %s, ended with %d", who,
+              r->from, model_is_here(m, r->from) ? "here" : "gone", word->status);
 }
 
-/* Is it to end? Its sender is gone, and who waits is not. */
+/* Must this receive still end? Its sender is gone, and its receiver is not. */
 static bool receive_open(const struct model *m, struct receive *r)
 {
     r->over |= !model_is_here(m, r->who);
-    return !r->over && m->life[r->from].state > LIFE_LEAVING;
+    return !r->over && m->proc[r->from].state > PROC_LEAVING;
 }
 
-void model_hears(struct model *m, uint32_t who, const struct process_word *word)
+void model_reported(struct model *m, uint32_t who, const struct process_word *word)
 {
-    struct life *life = &m->life[who];
+    struct proc *proc = &m->proc[who];
 
     if (word->what == PROCESS_SENT || word->what == PROCESS_ADDED)
         hear_end(m, who, word);
-    else if (word->what == PROCESS_CAME)
+    else if (word->what == PROCESS_ARRIVED)
         hear_came(m, who, word);
     else if (word->what == PROCESS_ENDED)
         hear_ended(m, who, word);
     else if (word->what == PROCESS_END &&
-             (word->key < life->added || word->key > life->added + life->maybe_added))
-        wrong(m, "life %u (node %u) was added %llu, for certain %llu and perhaps %llu more", who,
-              life->node, (unsigned long long)word->key, (unsigned long long)life->added,
-              (unsigned long long)life->maybe_added);
+             (word->key < proc->added || word->key > proc->added + proc->maybe_added))
+        wrong(m, "process %u (node %u) was added %llu, for certain %llu and perhaps %llu more", who,
+              proc->node, (unsigned long long)word->key, (unsigned long long)proc->added,
+              (unsigned long long)proc->maybe_added);
 }
 
-/* --- the end ------------------------------------------------------------------------ */
+/* --- completion --------------------------------------------------------------------- */
 
-/* A status that cannot be, whatever happens next. */
+/* A status that is impossible whatever happens next. */
 static void check_status(struct model *m, uint64_t id)
 {
     const struct message *x = &m->message[id];
-    bool target_gone = x->to < 0 || m->life[x->to].state >= LIFE_LEAVING;
-    bool canceled = x->status == -ECANCELED && m->life[x->from].state >= LIFE_LEAVING;
-    bool passed = x->add && x->may_pass && x->status == -EACCES; /* the next one's memory */
+    bool target_gone = x->to < 0 || m->proc[x->to].state >= PROC_LEAVING;
+    bool canceled = x->status == -ECANCELED && m->proc[x->from].state >= PROC_LEAVING;
+    bool passed = x->add && x->may_pass && x->status == -EACCES; /* memory of the next process */
     bool bulk = x->bytes > PROCESS_EAGER_BYTES;
-    /* a receive that was half way */
+    /* a receive that was aborted half way */
     bool given_up = bulk && target_gone && x->status == -ECANCELED;
-    /* before it could say it had it */
-    bool dead = bulk && x->to >= 0 && m->life[x->to].state == LIFE_DEAD;
+    /* before it could confirm */
+    bool dead = bulk && x->to >= 0 && m->proc[x->to].state == PROC_DEAD;
 
     if (x->status && !canceled && !passed && !given_up && x->status != -EHOSTUNREACH)
         wrong_message(m, id, "no such error may be");
@@ -344,17 +345,17 @@ static void check_status(struct model *m, uint64_t id)
         wrong_message(m, id, "it did not fail, and nobody is there");
 }
 
-/* Has all happened that must? */
+/* Has everything happened that must happen? */
 static bool message_over(const struct model *m, const struct message *x)
 {
-    const struct life *from = &m->life[x->from];
-    const struct life *to = x->to < 0 ? NULL : &m->life[x->to];
+    const struct proc *from = &m->proc[x->from];
+    const struct proc *to = x->to < 0 ? NULL : &m->proc[x->to];
 
-    if (from->state == LIFE_DEAD)
+    if (from->state == PROC_DEAD)
         return true;
     if (x->status == PROCESS_PENDING)
         return false;
-    return x->status || x->add || x->came || (to && to->state >= LIFE_LEAVING);
+    return x->status || x->add || x->came || (to && to->state >= PROC_LEAVING);
 }
 
 bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant)
@@ -378,8 +379,8 @@ bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant)
         struct receive *r = &m->receive[i];
 
         if (receive_open(m, r) && !open)
-            snprintf(what, what_bytes, "the receive of life %u from life %u, which is gone", r->who,
-                     r->from);
+            snprintf(what, what_bytes, "the receive of process %u from process %u, which is gone",
+                     r->who, r->from);
         open = open || receive_open(m, r);
         all = all && r->over;
     }

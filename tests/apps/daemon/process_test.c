@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process_test.c - processes come and go on the nodes of a real fabric, at random, and a model says
- * what must become of what they say to each other (process.h).
+ * process_test.c - processes attach and leave the nodes of a real fabric at random, and a model
+ * says what must become of their messages (process.h).
  *
- * process_test FABEMU [--lives N] [--profile P] [--seed S]: N lives on each profile, or on that
- * one. A seed draws the same orders again; when the processes run is the scheduler's.
+ *    process_test FABEMU [--processes N] [--profile P] [--seed S]: N processes on each profile, or
+ *    on that one. A seed reproduces the commands; when the processes run depends on the scheduler.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,13 +23,13 @@
 #include "tests/apps/daemon/process.h"
 #include "tests/test.h"
 
-#define PATIENCE_MS  60000 /* for what takes milliseconds on an idle machine */
-#define SETTLE_EVERY 120   /* orders */
+#define PATIENCE_MS  60000 /* for steps that take milliseconds on an idle machine */
+#define SETTLE_EVERY 120   /* commands */
 
-/* What main() was told. */
+/* Options from main(). */
 static struct {
     const char *fabemu, *profile;
-    uint32_t lives;
+    uint32_t procs;
 } wanted;
 
 struct conductor {
@@ -65,10 +65,10 @@ static void fabric_start_process(struct conductor *c, const char *profile)
     char line[256];
     int out[2];
 
-    snprintf(c->dir, sizeof c->dir, "/tmp/fabemu-lives.XXXXXX");
+    snprintf(c->dir, sizeof c->dir, "/tmp/fabemu-procs.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(c->dir));
     setenv("XDG_RUNTIME_DIR", c->dir, 1);
-    snprintf(line, sizeof line, "%s/fabemu/lives.sock", c->dir);
+    snprintf(line, sizeof line, "%s/fabemu/procs.sock", c->dir);
     setenv("FABEMU_SOCKET", line, 1);
     CU_ASSERT_EQUAL_FATAL(pipe(out), 0);
     fflush(NULL);
@@ -79,11 +79,12 @@ static void fabric_start_process(struct conductor *c, const char *profile)
         close(out[0]);
         close(out[1]);
         execl(wanted.fabemu, "fabemu", "up", "--foreground", "--topo", "kary:2,2", "--profile",
-              profile, "lives", (char *)NULL);
+              profile, "procs", (char *)NULL);
         _exit(127);
     }
     close(out[1]);
-    CU_ASSERT_TRUE_FATAL(read(out[0], line, sizeof line) > 0); /* it says that it is up */
+    /* the fabric reports that it is up */
+    CU_ASSERT_TRUE_FATAL(read(out[0], line, sizeof line) > 0);
     close(out[0]);
     snprintf(to.sun_path, sizeof to.sun_path, "%s", getenv("FABEMU_SOCKET"));
     c->control = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -102,17 +103,17 @@ static void fabric_end(struct conductor *c)
     rmdir(c->dir);
 }
 
-/* --- orders ------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------- */
 
-/* The next word of life @who, waiting for it. False: it said nothing for long. */
-static bool hear(struct conductor *c, uint32_t who, struct process_word *word)
+/* Wait for the next word of process @who. Returns false on time-out. */
+static bool read_word(struct conductor *c, uint32_t who, struct process_word *word)
 {
-    struct pollfd fd = {.fd = c->model.life[who].fd, .events = POLLIN};
+    struct pollfd fd = {.fd = c->model.proc[who].fd, .events = POLLIN};
     char text[64];
 
     if (poll(&fd, 1, PATIENCE_MS) == 1 && recv(fd.fd, word, sizeof *word, 0) == sizeof *word)
         return true;
-    snprintf(text, sizeof text, "life %u (pid %d) does not answer", who, c->model.life[who].pid);
+    snprintf(text, sizeof text, "process %u (pid %d) does not answer", who, c->model.proc[who].pid);
     broken(c, text);
     return false;
 }
@@ -121,14 +122,14 @@ static void hear_all(struct conductor *c, uint32_t who)
 {
     struct process_word word = {0};
 
-    while (fine(c) && word.what != PROCESS_END && hear(c, who, &word))
-        model_hears(&c->model, who, &word);
+    while (fine(c) && word.what != PROCESS_END && read_word(c, who, &word))
+        model_reported(&c->model, who, &word);
 }
 
 static void tell(struct conductor *c, uint32_t who, const struct process_order *order)
 {
-    if (send(c->model.life[who].fd, order, sizeof *order, MSG_NOSIGNAL) != sizeof *order)
-        broken(c, "a life ended by itself");
+    if (send(c->model.proc[who].fd, order, sizeof *order, MSG_NOSIGNAL) != sizeof *order)
+        broken(c, "a process ended by itself");
 }
 
 static void order(struct conductor *c, uint32_t who, const struct process_order *order)
@@ -142,7 +143,7 @@ static void look(struct conductor *c, uint32_t who)
     order(c, who, &(struct process_order){.what = PROCESS_REPORT});
 }
 
-/* --- birth and end ------------------------------------------------------------------ */
+/* --- start and end ------------------------------------------------------------------ */
 
 static void birth(struct conductor *c, uint32_t node)
 {
@@ -163,14 +164,14 @@ static void birth(struct conductor *c, uint32_t node)
         process_child(pair[1], node);
     }
     close(pair[1]);
-    who = model_born(&c->model, pid, pair[0], node, 0, 0);
-    if (!hear(c, who, &word))
+    who = model_started(&c->model, pid, pair[0], node, 0, 0);
+    if (!read_word(c, who, &word))
         return;
-    c->model.life[who].incarnation = word.incarnation;
-    c->model.life[who].key = word.key;
+    c->model.proc[who].incarnation = word.incarnation;
+    c->model.proc[who].key = word.key;
 }
 
-/* Is process @pid attached still, says the fabric? */
+/* Does the fabric list process @pid as attached? */
 static bool is_attached(struct conductor *c, pid_t pid)
 {
     static const char ask[] = "{\"cmd\":\"status\"}\n";
@@ -185,7 +186,7 @@ static bool is_attached(struct conductor *c, pid_t pid)
         got += n > 0 ? (size_t)n : 0;
     }
     line[got] = '\0';
-    end = strstr(line, "\"report\""); /* what follows are the dead */
+    end = strstr(line, "\"report\""); /* the dead processes follow */
     if (!end) {
         broken(c, "the fabric does not answer");
         return false;
@@ -195,98 +196,98 @@ static bool is_attached(struct conductor *c, pid_t pid)
     return strstr(line, mine);
 }
 
-/* It is gone, and everybody may know. */
-static void bury(struct conductor *c, uint32_t who, bool died)
+/* Record that the process is gone. */
+static void retire(struct conductor *c, uint32_t who, bool died)
 {
-    waitpid(c->model.life[who].pid, NULL, 0);
-    close(c->model.life[who].fd);
+    waitpid(c->model.proc[who].pid, NULL, 0);
+    close(c->model.proc[who].fd);
     model_gone(&c->model, who, died);
 }
 
-/* The fabric sees a death a moment after it: only then is it true for the others. */
-static void bury_dead(struct conductor *c, uint32_t who)
+/* The fabric detects a death a moment later; only then does it hold for the other processes. */
+static void retire_dead(struct conductor *c, uint32_t who)
 {
-    pid_t pid = c->model.life[who].pid;
+    pid_t pid = c->model.proc[who].pid;
 
-    bury(c, who, true);
+    retire(c, who, true);
     while (fine(c) && is_attached(c, pid))
         usleep(200);
 }
 
 static void let_go_on(struct conductor *c, uint32_t who)
 {
-    struct life *life = &c->model.life[who];
+    struct proc *proc = &c->model.proc[who];
 
-    if (life->state == LIFE_STOPPED)
-        life->state = LIFE_HERE;
-    kill(life->pid, SIGCONT);
+    if (proc->state == PROC_STOPPED)
+        proc->state = PROC_HERE;
+    kill(proc->pid, SIGCONT);
 }
 
-/* Those who were told to leave say how it ended; now, or as soon as others let them. */
-static void hear_leaving(struct conductor *c, bool wait)
+/* Read the final report of processes that were told to leave: now, or when the others let them. */
+static void read_leaving(struct conductor *c, bool wait)
 {
     for (uint32_t n = 0; n < PROCESS_NODES && fine(c); n++) {
         int64_t who = c->model.at[n];
         struct pollfd fd = {.events = POLLIN};
 
-        if (who < 0 || c->model.life[who].state != LIFE_LEAVING)
+        if (who < 0 || c->model.proc[who].state != PROC_LEAVING)
             continue;
-        fd.fd = c->model.life[who].fd;
+        fd.fd = c->model.proc[who].fd;
         if (!wait && poll(&fd, 1, 0) != 1)
             continue;
         hear_all(c, (uint32_t)who);
-        bury(c, (uint32_t)who, false);
+        retire(c, (uint32_t)who, false);
     }
 }
 
 static bool anybody_stopped(const struct conductor *c)
 {
     for (uint32_t n = 0; n < PROCESS_NODES; n++)
-        if (c->model.at[n] >= 0 && c->model.life[c->model.at[n]].state == LIFE_STOPPED)
+        if (c->model.at[n] >= 0 && c->model.proc[c->model.at[n]].state == PROC_STOPPED)
             return true;
     return false;
 }
 
-static void end_life(struct conductor *c, uint32_t who)
+static void end_process(struct conductor *c, uint32_t who)
 {
-    struct life *life = &c->model.life[who];
+    struct proc *proc = &c->model.proc[who];
     uint32_t how = draw(c, 6);
 
     if (how < 2) {
-        kill(life->pid, SIGKILL);
-        bury_dead(c, who);
-    } else if (how == 2 && life->state == LIFE_HERE) {
+        kill(proc->pid, SIGKILL);
+        retire_dead(c, who);
+    } else if (how == 2 && proc->state == PROC_HERE) {
         tell(c, who, &(struct process_order){.what = PROCESS_EXIT});
-        bury_dead(c, who);
-    } else if (life->state == LIFE_HERE) {
+        retire_dead(c, who);
+    } else if (proc->state == PROC_HERE) {
         tell(c, who, &(struct process_order){.what = PROCESS_LEAVE});
-        life->state = LIFE_LEAVING;
-        hear_leaving(c, !anybody_stopped(c) && draw(c, 2));
+        proc->state = PROC_LEAVING;
+        read_leaving(c, !anybody_stopped(c) && draw(c, 2));
     }
 }
 
-/* --- one order, drawn --------------------------------------------------------------- */
+/* --- one random command ------------------------------------------------------------- */
 
-/* Somebody who lives and runs, or -1. */
-static int64_t draw_life(struct conductor *c)
+/* A random running process, or -1. */
+static int64_t draw_process(struct conductor *c)
 {
     for (uint32_t i = 0, n = draw(c, PROCESS_NODES); i < PROCESS_NODES;
          i++, n = (n + 1) % PROCESS_NODES)
-        if (c->model.at[n] >= 0 && c->model.life[c->model.at[n]].state == LIFE_HERE)
+        if (c->model.at[n] >= 0 && c->model.proc[c->model.at[n]].state == PROC_HERE)
             return c->model.at[n];
     return -1;
 }
 
-/* One of the last few that were at @node, the present one included; -1 none. */
+/* One of the last few processes at @node, the present one included; -1: none. */
 static int64_t draw_name(struct conductor *c, uint32_t node)
 {
-    uint32_t from = c->model.lives > 12 ? c->model.lives - 12 : 0;
+    uint32_t from = c->model.procs > 12 ? c->model.procs - 12 : 0;
     int64_t found = -1;
 
     if (draw(c, 4))
         return c->model.at[node];
-    for (uint32_t i = from; i < c->model.lives; i++)
-        if (c->model.life[i].node == node && (found < 0 || draw(c, 2)))
+    for (uint32_t i = from; i < c->model.procs; i++)
+        if (c->model.proc[i].node == node && (found < 0 || draw(c, 2)))
             found = i;
     return found;
 }
@@ -304,8 +305,8 @@ static void draw_send(struct conductor *c, uint32_t who)
                               .queue = queue};
 
     o.bytes = add ? 8 : sizes[draw(c, queue == PROCESS_NAMED_QUEUE ? 4 : 9)];
-    o.incarnation = name >= 0 ? m->life[name].incarnation : 0;
-    o.key = add ? m->life[name >= 0 ? name : m->at[node]].key : 0;
+    o.incarnation = name >= 0 ? m->proc[name].incarnation : 0;
+    o.key = add ? m->proc[name >= 0 ? name : m->at[node]].key : 0;
     o.id = model_sends(m, who, node, name, queue, o.bytes, add);
     order(c, who, &o);
 }
@@ -313,9 +314,9 @@ static void draw_send(struct conductor *c, uint32_t who)
 static void receive_from(struct conductor *c, uint32_t who, uint32_t from)
 {
     struct process_order o = {.what = PROCESS_RECV,
-                              .node = c->model.life[from].node,
+                              .node = c->model.proc[from].node,
                               .bytes = 1000,
-                              .incarnation = c->model.life[from].incarnation};
+                              .incarnation = c->model.proc[from].incarnation};
 
     o.id = model_receives(&c->model, who, from);
     order(c, who, &o);
@@ -324,9 +325,9 @@ static void receive_from(struct conductor *c, uint32_t who, uint32_t from)
 static void draw_order(struct conductor *c)
 {
     uint32_t node = draw(c, PROCESS_NODES), what = draw(c, 100);
-    int64_t there = c->model.at[node], who = draw_life(c);
+    int64_t there = c->model.at[node], who = draw_process(c);
 
-    hear_leaving(c, false);
+    read_leaving(c, false);
     if (there < 0 && c->model.at[node] < 0 && (what < 40 || who < 0)) {
         birth(c, node);
         return;
@@ -343,19 +344,19 @@ static void draw_order(struct conductor *c)
     } else if (what < 78 && who >= 0) {
         look(c, (uint32_t)who);
     } else if (what < 90 && model_is_here(&c->model, c->model.at[node])) {
-        end_life(c, (uint32_t)c->model.at[node]);
+        end_process(c, (uint32_t)c->model.at[node]);
     } else if (model_is_here(&c->model, c->model.at[node])) {
-        struct life *life = &c->model.life[c->model.at[node]];
-        if (life->state == LIFE_STOPPED) {
+        struct proc *proc = &c->model.proc[c->model.at[node]];
+        if (proc->state == PROC_STOPPED) {
             let_go_on(c, (uint32_t)c->model.at[node]);
         } else {
-            kill(life->pid, SIGSTOP);
-            life->state = LIFE_STOPPED;
+            kill(proc->pid, SIGSTOP);
+            proc->state = PROC_STOPPED;
         }
     }
 }
 
-/* --- all that must happen does ------------------------------------------------------ */
+/* --- settling ----------------------------------------------------------------------- */
 
 static void settle(struct conductor *c)
 {
@@ -365,7 +366,7 @@ static void settle(struct conductor *c)
     for (uint32_t n = 0; n < PROCESS_NODES; n++)
         if (c->model.at[n] >= 0)
             let_go_on(c, (uint32_t)c->model.at[n]);
-    hear_leaving(c, true);
+    read_leaving(c, true);
     while (fine(c) && model_open(&c->model, what, sizeof what, &vacant)) {
         if (vacant >= 0 && c->model.at[vacant] < 0)
             birth(c, (uint32_t)vacant);
@@ -382,7 +383,7 @@ static void settle(struct conductor *c)
         }
         if (emu_now_ms() > end_ms) {
             broken(c, what);
-            fprintf(stderr, "lives: this did not happen in a minute:\n");
+            fprintf(stderr, "procs: this did not happen in a minute:\n");
         }
     }
 }
@@ -395,17 +396,17 @@ static void end_all(struct conductor *c)
         if (who < 0)
             continue;
         if (!fine(c)) {
-            kill(c->model.life[who].pid, SIGKILL);
-            bury(c, (uint32_t)who, true);
+            kill(c->model.proc[who].pid, SIGKILL);
+            retire(c, (uint32_t)who, true);
             continue;
         }
         tell(c, (uint32_t)who, &(struct process_order){.what = PROCESS_LEAVE});
-        c->model.life[who].state = LIFE_LEAVING;
+        c->model.proc[who].state = PROC_LEAVING;
     }
-    hear_leaving(c, true);
+    read_leaving(c, true);
 }
 
-static void lives_on(const char *profile)
+static void run_model_on(const char *profile)
 {
     struct conductor c = {.random = test_seed()};
 
@@ -413,49 +414,49 @@ static void lives_on(const char *profile)
         return;
     model_init(&c.model);
     fabric_start_process(&c, profile);
-    while (fine(&c) && c.model.lives < wanted.lives) {
+    while (fine(&c) && c.model.procs < wanted.procs) {
         draw_order(&c);
         if (++c.orders % SETTLE_EVERY == 0)
             settle(&c);
     }
     settle(&c);
     end_all(&c);
-    printf("%s: %u lives, %llu messages, %llu of them failed as they should or might\n", profile,
-           c.model.lives, (unsigned long long)c.model.messages, (unsigned long long)c.model.failed);
+    printf("%s: %u procs, %llu messages, %llu of them failed as they should or might\n", profile,
+           c.model.procs, (unsigned long long)c.model.messages, (unsigned long long)c.model.failed);
     if (!fine(&c))
-        fprintf(stderr, "lives: %s, seed %s: %s\n", profile, getenv(TEST_SEED), c.model.wrong);
+        fprintf(stderr, "procs: %s, seed %s: %s\n", profile, getenv(TEST_SEED), c.model.wrong);
     CU_ASSERT_TRUE(fine(&c));
     fabric_end(&c);
     model_release(&c.model);
 }
 
-static void incarnations__keep_what_is_said_on_crosspoints(void)
+static void messages__follow_the_model_on_crosspoints(void)
 {
-    lives_on("oq2004");
+    run_model_on("oq2004");
 }
 
-static void incarnations__keep_what_is_said_with_acknowledgments(void)
+static void messages__follow_the_model_with_acknowledgments(void)
 {
-    lives_on("qsnet3");
+    run_model_on("qsnet3");
 }
 
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(incarnations__keep_what_is_said_on_crosspoints),
-        CASE(incarnations__keep_what_is_said_with_acknowledgments),
+        CASE(messages__follow_the_model_on_crosspoints),
+        CASE(messages__follow_the_model_with_acknowledgments),
         {0},
     };
 
-    wanted.lives = TEST_TRIALS(80u);
+    wanted.procs = TEST_TRIALS(80u);
     wanted.fabemu = argc > 1 ? argv[1] : "build/fabemu";
     for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--lives") == 0)
-            wanted.lives = (uint32_t)strtoul(argv[i + 1], NULL, 0);
+        if (strcmp(argv[i], "--processes") == 0)
+            wanted.procs = (uint32_t)strtoul(argv[i + 1], NULL, 0);
         else if (strcmp(argv[i], "--profile") == 0)
             wanted.profile = argv[i + 1];
         else if (strcmp(argv[i], "--seed") == 0)
             setenv(TEST_SEED, argv[i + 1], 1);
     }
-    return test_run("lives", cases);
+    return test_run("process", cases);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock_test.c - clock real, wherever it begins: delays are kept and everything arrives where its
- * numbers wrap, while it is rebased, and after a time of which nobody made use.
+ * clock_test.c - clock real from any starting time: delays are kept and everything arrives where
+ * its numbers wrap, while it is rebased, and after it was unused for a long time.
  *
- * Workers are threads; this thread is all processes and the manager. That nothing comes too early
- * is the emulator's promise, on any host; nothing is said of how late it comes.
+ * Workers are threads; this thread acts for all processes and the manager. Nothing may arrive
+ * early, on any host; lateness is not checked.
  */
 #include <string.h>
 
@@ -15,22 +15,22 @@
 
 #define NODES    4u
 #define LEAST    60u /* segments of each node */
-#define UNDERWAY 48u /* of them at a time */
-#define SUMS     20u /* all-reduces: within a half window, so no tokens are wanted */
+#define UNDERWAY 48u /* in flight at a time */
+#define SUMS     20u /* all-reduces: within a half window, so that no tokens are needed */
 #define MS_PS    UINT64_C(1000000000)
 #define LIMIT_NS UINT64_C(20000000000)
 #define DAY_NS   UINT64_C(86400000000000)
 
 struct clock_fixture {
     struct hostifs e;
-    uint64_t least_ps; /* nothing is on its way for less */
+    uint64_t least_ps; /* minimum delay of any segment */
     bool combines;
     uint32_t group;
-    uint32_t sums[NODES]; /* results that came */
+    uint32_t sums[NODES]; /* results received */
     uint32_t posted, got, early, wrong;
 };
 
-/* What carries it. */
+/* A network and its profile. */
 struct kind {
     const char *topo, *profile, *set;
 };
@@ -66,7 +66,7 @@ static void clock_fixture_post(struct clock_fixture *b, uint32_t node, const str
     CU_ASSERT_TRUE_FATAL(hostifs_post(&b->e, node, hdr, payload));
 }
 
-/* To another node; it says when it was posted. */
+/* Send to another node, with the time of the post in the payload. */
 static void clock_fixture_send(struct clock_fixture *b, uint32_t node)
 {
     struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES,
@@ -124,8 +124,8 @@ static bool clock_fixture_over(const struct clock_fixture *b, bool enough)
     return over;
 }
 
-/* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been rebased. */
-static void clock_fixture_run(struct clock_fixture *b, bool turns)
+/* Traffic of all nodes until there was enough, and, if @rebased, the clock was rebased. */
+static void clock_fixture_run(struct clock_fixture *b, bool rebased)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.rebased_ps;
     uint32_t after = 0, looks = 0;
@@ -138,7 +138,7 @@ static void clock_fixture_run(struct clock_fixture *b, bool turns)
         uint32_t got = b->got;
 
         after = turned && !after ? b->posted : after;
-        enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
+        enough = b->posted >= NODES * LEAST && (!rebased || (turned && b->posted >= after + LEAST));
         for (uint32_t n = 0; n < NODES; n++) {
             if (!enough && b->posted - b->got < UNDERWAY)
                 clock_fixture_send(b, n);
@@ -149,10 +149,10 @@ static void clock_fixture_run(struct clock_fixture *b, bool turns)
             hostifs_pause(looks++);
     }
     CU_ASSERT_TRUE(clock_fixture_over(b, enough));
-    CU_ASSERT_EQUAL(b->e.fabric->clock.rebased_ps - before_ps, turns ? EMU_REBASE_BY_PS : 0);
+    CU_ASSERT_EQUAL(b->e.fabric->clock.rebased_ps - before_ps, rebased ? EMU_REBASE_BY_PS : 0);
 }
 
-/* The workers stand still: the host's clock is by @ns further on than it was. */
+/* Advance the host's clock by @ns while the workers are stopped. */
 static void clock_fixture_move_on(struct clock_fixture *b, uint64_t ns)
 {
     b->e.fabric->clock.origin_ns -= ns;
@@ -168,18 +168,18 @@ static void clock_fixture_hold(struct clock_fixture *b, bool hold)
     hold ? fabric_pause(b->e.fabric) : fabric_resume(b->e.fabric);
 }
 
-static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
+static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool rebased)
 {
     struct fabric_totals totals;
     struct clock_fixture b;
 
     clock_fixture_open(&b, kind, start_ps);
     clock_fixture_hold(&b, true);
-    if (turns)
+    if (rebased)
         clock_fixture_move_on(&b,
                               (EMU_REBASE_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
     clock_fixture_hold(&b, false);
-    clock_fixture_run(&b, turns);
+    clock_fixture_run(&b, rebased);
     fabric_totals_read(b.e.fabric, &totals);
     CU_ASSERT_EQUAL(b.early, 0);
     CU_ASSERT_EQUAL(b.wrong, 0);
@@ -188,8 +188,8 @@ static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool tur
     hostifs_close(&b.e);
 }
 
-/* The workers stand still, and have nothing to do, now or later. */
-static bool clock_fixture_rests(const struct clock_fixture *b)
+/* The workers are stopped and have nothing to do, now or later. */
+static bool clock_fixture_is_idle(const struct clock_fixture *b)
 {
     bool rests = true;
 
@@ -199,7 +199,10 @@ static bool clock_fixture_rests(const struct clock_fixture *b)
     return rests;
 }
 
-/* All detach; when nothing is under way, the host's clock moves by @days, and all attach again. */
+/*
+ * All processes detach; when nothing is in flight, the host's clock advances by @days, and all
+ * attach again.
+ */
 static void clock_fixture_idle(struct clock_fixture *b, uint64_t days)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS;
@@ -209,7 +212,7 @@ static void clock_fixture_idle(struct clock_fixture *b, uint64_t days)
         hostifs_detach(&b->e, n);
     while (!rests && emu_now_ns() < end_ns) {
         clock_fixture_hold(b, true);
-        rests = clock_fixture_rests(b);
+        rests = clock_fixture_is_idle(b);
         if (rests)
             clock_fixture_move_on(b, days * DAY_NS);
         clock_fixture_hold(b, false);
@@ -231,8 +234,8 @@ static const struct kind kinds[] = {
     {"kary:2,2", "qsnet3", "combining=switch"},
 };
 
-/* Where 63 bits end, where 64 do, and anywhere. */
-static void clock__begins_anywhere(void)
+/* Near the end of 63 bits, of 64 bits, and at random. */
+static void clock__starts_anywhere(void)
 {
     const uint64_t starts[] = {MS_PS, (UINT64_C(1) << 63) - MS_PS, (UINT64_C(1) << 63) + 5 * MS_PS,
                                UINT64_MAX - MS_PS};
@@ -242,15 +245,15 @@ static void clock__begins_anywhere(void)
             clock_begins_at(&kinds[k], starts[s], false);
 }
 
-/* Rebased while segments, credits and results are under way. */
-static void clock__is_rebased_under_way(void)
+/* Rebased while segments, credits and results are in flight. */
+static void clock__is_rebased_under_traffic(void)
 {
     for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         clock_begins_at(&kinds[k], MS_PS, true);
 }
 
-/* Past where 63 bits end, past where 64 do, and often past that. */
-static void clock__goes_on_after_it_was_not_used(void)
+/* Past the end of 63 bits and of 64 bits, repeatedly. */
+static void clock__continues_after_a_long_idle_time(void)
 {
     const uint64_t days[] = {120, 220, 4000};
     struct clock_fixture b;
@@ -271,9 +274,9 @@ static void clock__goes_on_after_it_was_not_used(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        {"clock__begins_anywhere", clock__begins_anywhere},
-        {"clock__is_rebased_under_way", clock__is_rebased_under_way},
-        {"clock__goes_on_after_it_was_not_used", clock__goes_on_after_it_was_not_used},
+        {"clock__starts_anywhere", clock__starts_anywhere},
+        {"clock__is_rebased_under_traffic", clock__is_rebased_under_traffic},
+        {"clock__continues_after_a_long_idle_time", clock__continues_after_a_long_idle_time},
         {NULL, NULL},
     };
 

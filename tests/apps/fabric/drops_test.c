@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drops_test.c - what is lost for good, where nothing is sent again: units that do nothing,
- * partial results that are damaged, segments that find no room. Who waits for it is named, once.
+ * drops_test.c - unrecoverable drops, in networks without retransmission: failed combine units,
+ * corrupted partial results, segments without buffer space. The affected pairs and groups are
+ * reported once.
  *
- * Workers do not run: the test steps them, and says what time it is when the manager looks.
+ * Workers do not run: the test steps them, and sets the time of the manager's checks.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "tests/fixtures/hostifs.h"
 
 #define NODES    4u
-#define FLOOD    (EMU_HOSTIF_SLOTS + 1000u) /* more than a process has room for */
+#define FLOOD    (EMU_HOSTIF_SLOTS + 1000u) /* more than a process's ring holds */
 #define BOUND_PS UINT64_C(2000000000000)
 #define BEGIN_PS UINT64_C(5000000000000)
 
@@ -41,8 +42,8 @@ static void settle(struct fixture *r)
         fixture_fabric_pass(r->w.fabric);
 }
 
-/* The manager looks at @at_ps, and takes all that it finds. */
-static void look(struct fixture *r, uint64_t at_ps)
+/* Run the manager's check at @at_ps, and take all reported drops. */
+static void check(struct fixture *r, uint64_t at_ps)
 {
     r->losses = 0;
     fabric_drops_find(r->w.fabric, at_ps, BOUND_PS);
@@ -67,7 +68,7 @@ static struct fabric_totals totals_of(const struct fixture *r)
     return ret;
 }
 
-/* An all-reduce of one number, or a barrier; false: there is no room. */
+/* An all-reduce of one number, or a barrier; returns false if there is no space. */
 static bool contribute(struct fixture *r, uint32_t node, uint32_t group, uint32_t seq, bool barrier)
 {
     struct emu_hdr hdr = {.dst = group, .src = node, .seq = seq, .kind = EMU_BARRIER};
@@ -82,7 +83,7 @@ static bool contribute(struct fixture *r, uint32_t node, uint32_t group, uint32_
     return hostifs_post(&r->w, node, &hdr, &one);
 }
 
-/* All of them; how many of them get a result. */
+/* All nodes contribute; returns how many of them get a result. */
 static uint32_t operate(struct fixture *r, uint32_t group, uint32_t seq, int32_t *sum)
 {
     struct emu_seg seg;
@@ -119,7 +120,7 @@ static void fixture_close(struct fixture *r)
     hostifs_close(&r->w);
 }
 
-/* A message of node 0 for the other side of the network; does it come? */
+/* Send a message of node 0 across the network; returns true if it arrives. */
 static bool message_passes(struct fixture *r)
 {
     struct emu_hdr hdr = {.dst = NODES - 1, .kind = EMU_UNICAST, .len = 8};
@@ -134,7 +135,7 @@ static bool message_passes(struct fixture *r)
     return false;
 }
 
-/* --- units that do nothing ------------------------------------------------------------ */
+/* --- stuck units ---------------------------------------------------------------------- */
 
 /* Barriers of every node until the switches are full of them. */
 static void flood(struct fixture *r, uint32_t group)
@@ -145,8 +146,8 @@ static void flood(struct fixture *r, uint32_t group)
     settle(r);
 }
 
-/* While it is out of service a new group has a tree without it, or there is none. */
-static void new_groups_go_round(struct fixture *r, uint32_t sw, bool top)
+/* While the unit is out of service a new group has a tree without it, or cannot be created. */
+static void new_groups_avoid(struct fixture *r, uint32_t sw, bool top)
 {
     uint32_t nodes[NODES], group;
     char error[256];
@@ -165,13 +166,13 @@ static void new_groups_go_round(struct fixture *r, uint32_t sw, bool top)
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "out of service"));
 }
 
-/* The fault is over: the unit is used again, for new groups, with nothing of the old one @was. */
-static void unit_comes_back(struct fixture *r, uint32_t sw, uint32_t was)
+/* The fault is cleared: the unit serves new groups, without state of the failed group @was. */
+static void unit_returns(struct fixture *r, uint32_t sw, uint32_t was)
 {
     int32_t sum = 0;
 
     stall(r, sw, false);
-    look(r, BEGIN_PS + 21 * BOUND_PS);
+    check(r, BEGIN_PS + 21 * BOUND_PS);
     CU_ASSERT_TRUE(r->losses == 1 && found(r, FABRIC_UNIT_BACK, sw, 0));
     fixture_group_end(r->w.fabric, was);
     for (uint32_t round = 0; round < 2; round++) {
@@ -193,14 +194,14 @@ static void unit_leaves(const char *profile, const char *set, bool top)
     sw = top ? top_of(&r, group) : r.w.graph->node[0].link[0].sw;
     CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
     stall(&r, sw, true);
-    look(&r, BEGIN_PS);
-    look(&r, BEGIN_PS + 10 * BOUND_PS); /* it does nothing, and nothing waits */
+    check(&r, BEGIN_PS);
+    check(&r, BEGIN_PS + 10 * BOUND_PS); /* the unit is idle, and no group waits */
     CU_ASSERT_EQUAL(r.losses, 0);
     flood(&r, group);
-    look(&r, BEGIN_PS + 11 * BOUND_PS);
-    look(&r, BEGIN_PS + 11 * BOUND_PS + BOUND_PS / 2);
+    check(&r, BEGIN_PS + 11 * BOUND_PS);
+    check(&r, BEGIN_PS + 11 * BOUND_PS + BOUND_PS / 2);
     CU_ASSERT_EQUAL(r.losses, 0);
-    look(&r, BEGIN_PS + 12 * BOUND_PS);
+    check(&r, BEGIN_PS + 12 * BOUND_PS);
     CU_ASSERT_EQUAL(r.losses, 2);
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_STUCK, sw, group));
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, sw, 0));
@@ -208,15 +209,15 @@ static void unit_leaves(const char *profile, const char *set, bool top)
     CU_ASSERT_TRUE(totals_of(&r).dropped >= totals_of(&r).dropped_at_broken_units);
     CU_ASSERT_EQUAL(switch_combine_waiting(r.w.fabric->sw[sw], NULL, NULL), 0);
     CU_ASSERT_TRUE(message_passes(&r));
-    look(&r, BEGIN_PS + 20 * BOUND_PS);
-    CU_ASSERT_EQUAL(r.losses, 0); /* it is said once */
+    check(&r, BEGIN_PS + 20 * BOUND_PS);
+    CU_ASSERT_EQUAL(r.losses, 0); /* it is reported once */
 
-    new_groups_go_round(&r, sw, top);
-    unit_comes_back(&r, sw, group);
+    new_groups_avoid(&r, sw, top);
+    unit_returns(&r, sw, group);
     fixture_close(&r);
 }
 
-static void unit__that_does_nothing_leaves_service(void)
+static void unit__stuck_leaves_service(void)
 {
     static const char *const sets[] = {NULL,
                                        "link_retry=go_back_n",
@@ -230,8 +231,8 @@ static void unit__that_does_nothing_leaves_service(void)
             unit_leaves("oq2004", sets[i], top);
 }
 
-/* One of which nothing is under way loses nothing: it has another top. */
-static void group__that_is_idle_moves_and_goes_on(void)
+/* A group without operations in progress loses nothing: it gets another root. */
+static void group__idle_moves_to_another_root(void)
 {
     struct fixture r;
     uint32_t group[3], top, busy = 0;
@@ -241,7 +242,7 @@ static void group__that_is_idle_moves_and_goes_on(void)
     for (uint32_t i = 0; i < 3; i++)
         group[i] = fixture_group_of_first(r.w.fabric, NODES);
     top = top_of(&r, group[0]);
-    CU_ASSERT_EQUAL_FATAL(top_of(&r, group[2]), top); /* tops are taken by turns */
+    CU_ASSERT_EQUAL_FATAL(top_of(&r, group[2]), top); /* roots are assigned in rotation */
     for (uint32_t seq = 0; seq < 5; seq++)
         for (uint32_t i = 0; i < 3; i++)
             CU_ASSERT_EQUAL(operate(&r, group[i], seq, &sum), NODES);
@@ -249,8 +250,8 @@ static void group__that_is_idle_moves_and_goes_on(void)
     for (uint32_t node = 0; node < NODES; node++)
         contribute(&r, node, group[busy], 5, true);
     settle(&r);
-    look(&r, BEGIN_PS);
-    look(&r, BEGIN_PS + BOUND_PS);
+    check(&r, BEGIN_PS);
+    check(&r, BEGIN_PS + BOUND_PS);
     CU_ASSERT_EQUAL(r.losses, 2);
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_STUCK, top, group[busy]));
     CU_ASSERT_TRUE(r.losses == 2 && r.loss[1].what == FABRIC_UNIT_OUT && r.loss[1].moved == 1);
@@ -264,7 +265,7 @@ static void group__that_is_idle_moves_and_goes_on(void)
     fixture_close(&r);
 }
 
-/* All that the manager has to do within a simulated second. */
+/* Run everything the manager has to do within a simulated second. */
 static void manage(struct fixture *r, struct manager *manager, uint64_t *now_ps)
 {
     uint64_t end_ps = *now_ps + UINT64_C(1000000000000);
@@ -278,8 +279,8 @@ static void manage(struct fixture *r, struct manager *manager, uint64_t *now_ps)
     *now_ps = end_ps;
 }
 
-/* Its tree has lost a link, and the only other one goes by a unit that is out of service. */
-static void group__has_another_tree_once_the_unit_is_back(void)
+/* Its tree has lost a link, and the only other one uses a unit that is out of service. */
+static void group__gets_another_tree_once_the_unit_is_back(void)
 {
     struct manager_config config = manager_defaults();
     uint64_t now_ps = BEGIN_PS;
@@ -294,11 +295,11 @@ static void group__has_another_tree_once_the_unit_is_back(void)
         group[i] = fixture_group_of_first(r.w.fabric, NODES);
         top[i] = top_of(&r, group[i]);
     }
-    CU_ASSERT_NOT_EQUAL_FATAL(top[0], top[1]); /* tops are taken by turns */
+    CU_ASSERT_NOT_EQUAL_FATAL(top[0], top[1]); /* roots are assigned in rotation */
     stall(&r, top[1], true);
     CU_ASSERT_EQUAL(operate(&r, group[1], 0, &sum), 0);
-    look(&r, BEGIN_PS);
-    look(&r, BEGIN_PS + BOUND_PS);
+    check(&r, BEGIN_PS);
+    check(&r, BEGIN_PS + BOUND_PS);
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, top[1], 0));
 
     port = (uint32_t)__builtin_ctzll(fabric_group_at(r.w.fabric, group[0])->tree.switches[0].ports);
@@ -316,8 +317,8 @@ static void group__has_another_tree_once_the_unit_is_back(void)
     fixture_close(&r);
 }
 
-/* Slow is not stuck; and where the bound is off, nor is one that stands still. */
-static void unit__that_goes_on_in_time_stays(void)
+/* A slow unit is not stuck; with the bound off, not even a stopped one is. */
+static void unit__slow_stays_in_service(void)
 {
     struct fixture r;
     uint32_t group, top;
@@ -329,12 +330,12 @@ static void unit__that_goes_on_in_time_stays(void)
     for (uint32_t seq = 0; seq < 4; seq++) {
         stall(&r, top, true);
         CU_ASSERT_EQUAL(operate(&r, group, seq, &sum), 0);
-        look(&r, BEGIN_PS + 2 * seq * BOUND_PS);
-        look(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS - 1);
+        check(&r, BEGIN_PS + 2 * seq * BOUND_PS);
+        check(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS - 1);
         CU_ASSERT_EQUAL(r.losses, 0);
         stall(&r, top, false);
         settle(&r);
-        look(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS);
+        check(&r, BEGIN_PS + 2 * seq * BOUND_PS + BOUND_PS);
         CU_ASSERT_EQUAL(r.losses, 0);
     }
     stall(&r, top, true);
@@ -345,7 +346,7 @@ static void unit__that_goes_on_in_time_stays(void)
     fixture_close(&r);
 }
 
-/* --- partial results that are damaged --------------------------------------------------- */
+/* --- corrupted partial results ---------------------------------------------------------- */
 
 static void flip(struct fixture *r, uint32_t sw, uint64_t nth)
 {
@@ -367,7 +368,7 @@ static void flip(struct fixture *r, uint32_t sw, uint64_t nth)
 }
 
 /* The @nth contribution to the switch leaves a flipped bit in the state. */
-static void state_is_damaged(const char *profile, const char *set, bool top, uint64_t nth)
+static void corrupt_state(const char *profile, const char *set, bool top, uint64_t nth)
 {
     struct fixture r;
     uint32_t group, other, sw;
@@ -378,23 +379,26 @@ static void state_is_damaged(const char *profile, const char *set, bool top, uin
     other = fixture_group_of_first(r.w.fabric, NODES);
     sw = top ? top_of(&r, group) : r.w.graph->node[0].link[0].sw;
     CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
-    look(&r, BEGIN_PS);
+    check(&r, BEGIN_PS);
     flip(&r, sw, nth);
     CU_ASSERT_EQUAL(operate(&r, group, 1, &sum), 0);
     CU_ASSERT_EQUAL(totals_of(&r).states_damaged, 1);
-    look(&r, BEGIN_PS + 1);
+    check(&r, BEGIN_PS + 1);
     CU_ASSERT_TRUE(r.losses == 1 && found(&r, FABRIC_UNIT_DAMAGED, sw, group));
-    CU_ASSERT_EQUAL(operate(&r, other, 0, &sum), NODES); /* others know nothing of it */
+    CU_ASSERT_EQUAL(operate(&r, other, 0, &sum), NODES); /* other groups are not affected */
     CU_ASSERT_EQUAL(sum, (int32_t)NODES);
-    CU_ASSERT_EQUAL(operate(&r, group, 2, &sum), 0); /* and it stays over */
-    look(&r, BEGIN_PS + 2);
+    CU_ASSERT_EQUAL(operate(&r, group, 2, &sum), 0); /* and the group stays failed */
+    check(&r, BEGIN_PS + 2);
     CU_ASSERT_EQUAL(r.losses, 0);
     fixture_group_end(r.w.fabric, group);
     fixture_close(&r);
 }
 
-/* Every contribution, the last one too, with and without those that wait for their turn. */
-static void state__that_is_damaged_is_found_when_it_is_read(void)
+/*
+ * At every contribution, the last one included, with and without contributions that wait for their
+ * turn in the order.
+ */
+static void state__corrupted_is_detected_when_read(void)
 {
     static const char *const sets[] = {NULL,
                                        "combine_order=port",
@@ -405,16 +409,16 @@ static void state__that_is_damaged_is_found_when_it_is_read(void)
 
     for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         for (uint64_t nth = 1; nth <= 2; nth++) {
-            state_is_damaged("oq2004", sets[i], true, nth);
-            state_is_damaged("oq2004", sets[i], false, nth);
+            corrupt_state("oq2004", sets[i], true, nth);
+            corrupt_state("oq2004", sets[i], false, nth);
         }
     for (uint64_t nth = 1; nth <= 2; nth++) {
-        state_is_damaged("qsnet3", "combining=switch", true, nth);
-        state_is_damaged("qsnet3", "combining=switch combine_order=port", true, nth);
+        corrupt_state("qsnet3", "combining=switch", true, nth);
+        corrupt_state("qsnet3", "combining=switch combine_order=port", true, nth);
     }
 }
 
-static void state__without_parity_is_wrong_and_nobody_knows(void)
+static void state__without_parity_corrupts_the_result(void)
 {
     static const char *const sets[] = {"combine_check=none", "combine_check=none combine_units=3"};
 
@@ -428,15 +432,15 @@ static void state__without_parity_is_wrong_and_nobody_knows(void)
         flip(&r, top_of(&r, group), 1);
         CU_ASSERT_EQUAL(operate(&r, group, 0, &sum), NODES);
         CU_ASSERT_NOT_EQUAL(sum, (int32_t)NODES);
-        look(&r, BEGIN_PS);
+        check(&r, BEGIN_PS);
         CU_ASSERT_EQUAL(r.losses, 0);
         fixture_close(&r);
     }
 }
 
-/* --- segments that find no room ----------------------------------------------------------- */
+/* --- segments without space --------------------------------------------------------------- */
 
-/* Credits for the cable from node 0's switch upwards become two. Returns the switch. */
+/* Change the credits of the cable from node 0's switch upwards to two. Returns the switch. */
 static uint32_t forge(struct fixture *r)
 {
     struct emu_fault_rule rule = {.what = EMU_FAULT_DOUBLE,
@@ -464,7 +468,7 @@ static uint32_t forge(struct fixture *r)
     return leaf;
 }
 
-/* Nodes 0 and 1 send to node @to, which takes nothing, until all is full. */
+/* Nodes 0 and 1 send to node @to, which takes nothing, until all buffers are full. */
 static void congest(struct fixture *r, uint32_t to)
 {
     struct emu_hdr hdr = {.dst = to, .kind = EMU_UNICAST, .len = 8};
@@ -478,7 +482,7 @@ static void congest(struct fixture *r, uint32_t to)
     settle(r);
 }
 
-/* Of each pair that lost something one; and of how many. */
+/* Returns the number of pairs that are reported, each once. */
 static uint32_t pairs_of(const struct fixture *r, uint32_t leaf, uint32_t to)
 {
     bool pair[2] = {false};
@@ -496,7 +500,7 @@ static uint32_t pairs_of(const struct fixture *r, uint32_t leaf, uint32_t to)
     return (uint32_t)pair[0] + pair[1];
 }
 
-static void segment__that_finds_no_room_is_reported_with_its_cable(void)
+static void segment__dropped_is_reported_with_its_cable(void)
 {
     struct fixture r;
     struct emu_seg seg;
@@ -504,23 +508,23 @@ static void segment__that_finds_no_room_is_reported_with_its_cable(void)
 
     fixture_open(&r, "oq2004", NULL);
     leaf = forge(&r);
-    look(&r, BEGIN_PS);
+    check(&r, BEGIN_PS);
     CU_ASSERT_EQUAL(r.losses, 0);
     congest(&r, 2);
     CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
-    look(&r, BEGIN_PS + 1);
-    CU_ASSERT_EQUAL(r.losses, 2); /* two pairs, on however many cables they lost something */
+    check(&r, BEGIN_PS + 1);
+    CU_ASSERT_EQUAL(r.losses, 2); /* two pairs, on however many cables they dropped segments */
     CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
-    look(&r, BEGIN_PS + 2);
+    check(&r, BEGIN_PS + 2);
     CU_ASSERT_EQUAL(r.losses, 0);
     while (hostifs_take(&r.w, 2, &seg))
         settle(&r);
     hostifs_close(&r.w);
 }
 
-/* A group's: it has failed, and is named once, whatever else of it is lost. */
+/* A group fails, and is reported once whatever else of it is dropped. */
 static void segment__of_a_group_fails_the_group(void)
 {
     struct fixture r;
@@ -540,22 +544,22 @@ static void segment__of_a_group_fails_the_group(void)
     CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
-    look(&r, BEGIN_PS);
+    check(&r, BEGIN_PS);
     CU_ASSERT_EQUAL_FATAL(r.losses, 1);
     CU_ASSERT_EQUAL(r.loss[0].what, FABRIC_LOST_OF_GROUP);
     CU_ASSERT_EQUAL(r.loss[0].group, group);
-    look(&r, BEGIN_PS + 1);
+    check(&r, BEGIN_PS + 1);
     CU_ASSERT_EQUAL(r.losses, 0);
     hostifs_close(&r.w);
 }
 
 /*
- * Node 0 has its third process, and what the second one sent is still under way. Segments say whose
- * they are by the lowest byte of a seat, whatever a process writes there.
+ * Node 0 has its third process, and segments of the second are still in flight. A segment
+ * identifies its process by the lowest byte of the incarnation, whatever a process writes there.
  */
-static void segment__is_reported_with_the_processes_that_it_was_between(void)
+static void segment__is_reported_with_its_processes(void)
 {
-    static const uint8_t says[] = {3, 2, 0, 4}; /* of the last two there never was a process */
+    static const uint8_t says[] = {3, 2, 0, 4}; /* the last two processes never existed */
     struct fixture r;
     struct emu_hdr hdr = {.dst = 2, .kind = EMU_UNICAST, .len = 8, .op = 1};
     uint64_t payload = 0;
@@ -573,7 +577,7 @@ static void segment__is_reported_with_the_processes_that_it_was_between(void)
         fixture_fabric_pass(r.w.fabric);
     }
     settle(&r);
-    look(&r, BEGIN_PS);
+    check(&r, BEGIN_PS);
     for (uint32_t i = 0; i < r.losses; i++) {
         CU_ASSERT_EQUAL(r.loss[i].to_incarnation, 1);
         CU_ASSERT(r.loss[i].from_incarnation == 3 || r.loss[i].from_incarnation == 2 ||
@@ -584,9 +588,9 @@ static void segment__is_reported_with_the_processes_that_it_was_between(void)
     hostifs_close(&r.w);
 }
 
-/* --- many at a time ----------------------------------------------------------------------- */
+/* --- many drops --------------------------------------------------------------------------- */
 
-/* The next that is taken: of this pair. Returns how many more it stands for. */
+/* The next report is about this pair. Returns how many more drops it stands for. */
 static uint32_t take(struct fixture *r, uint32_t from, uint32_t to)
 {
     struct fabric_drop loss;
@@ -598,7 +602,7 @@ static uint32_t take(struct fixture *r, uint32_t from, uint32_t to)
     return loss.more;
 }
 
-static void hear(struct fixture *r, uint32_t from, uint32_t to, uint64_t from_incarnation)
+static void report(struct fixture *r, uint32_t from, uint32_t to, uint64_t from_incarnation)
 {
     fabric_drop_receive(r->w.fabric, 0,
                         &(struct fabric_drop){.what = FABRIC_LOST_SEGMENT,
@@ -607,22 +611,22 @@ static void hear(struct fixture *r, uint32_t from, uint32_t to, uint64_t from_in
                                               .from_incarnation = from_incarnation});
 }
 
-static void pair__that_loses_on_several_cables_is_reported_once(void)
+static void pair__dropping_on_several_cables_is_reported_once(void)
 {
     struct fixture r;
     struct fabric_drop loss;
 
     fixture_open(&r, "oq2004", NULL);
     for (uint32_t i = 0; i < 3; i++) {
-        hear(&r, 0, 2, 1);
-        hear(&r, 2, 0, 1);
+        report(&r, 0, 2, 1);
+        report(&r, 2, 0, 1);
     }
-    hear(&r, 0, 2, 2); /* another process */
-    hear(&r, NODES, 2, 1);
-    hear(&r, 0, NODES, 1); /* there are no such nodes */
+    report(&r, 0, 2, 2); /* another process */
+    report(&r, NODES, 2, 1);
+    report(&r, 0, NODES, 1); /* no such nodes */
     CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), 3);
     CU_ASSERT_EQUAL(take(&r, 0, 2), 2);
-    hear(&r, 0, 2, 1); /* what was taken is past */
+    report(&r, 0, 2, 1); /* the earlier report was taken */
     CU_ASSERT_EQUAL(take(&r, 2, 0), 2);
     CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
     CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
@@ -630,8 +634,8 @@ static void pair__that_loses_on_several_cables_is_reported_once(void)
     fixture_close(&r);
 }
 
-/* Who takes them more slowly than they come has them in their order, and the list stays short. */
-static void drops__are_taken_in_their_order_while_others_come(void)
+/* A slow reader gets the reports in order, and the list stays short. */
+static void drops__are_reported_in_order(void)
 {
     struct fixture r;
     struct fabric_drop loss;
@@ -640,7 +644,7 @@ static void drops__are_taken_in_their_order_while_others_come(void)
     fixture_open(&r, "oq2004", NULL);
     for (uint32_t round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < 40; i++)
-            hear(&r, 0, 2, ++came); /* each another process: none is another's */
+            report(&r, 0, 2, ++came); /* each of another process: none is merged */
         for (uint32_t i = 0; i < 39; i++) {
             CU_ASSERT_TRUE_FATAL(fabric_drop_take(r.w.fabric, &loss));
             CU_ASSERT_EQUAL(loss.from_incarnation, ++taken);
@@ -654,7 +658,7 @@ static void drops__are_taken_in_their_order_while_others_come(void)
     fixture_close(&r);
 }
 
-/* A group's loss is told before those of pairs, in their order; of these there is an end. */
+/* A group's failure is reported before drops of pairs, which are in order and limited in number. */
 static void drops__of_a_group_come_first(void)
 {
     struct fixture r;
@@ -668,7 +672,7 @@ static void drops__of_a_group_come_first(void)
                                 &(struct fabric_drop){.what = FABRIC_LOST_OF_GROUP,
                                                       .from = (uint32_t)i / 1000 % 2,
                                                       .from_incarnation = i});
-        hear(&r, 0, 2, i);
+        report(&r, 0, 2, i);
     }
     for (uint64_t i = 1000; i <= FABRIC_DROPS_MOST; i += 1000) {
         CU_ASSERT_TRUE_FATAL(fabric_drop_take(r.w.fabric, &loss));
@@ -681,17 +685,17 @@ static void drops__of_a_group_come_first(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(unit__that_does_nothing_leaves_service),
-    CASE(group__that_is_idle_moves_and_goes_on),
-    CASE(group__has_another_tree_once_the_unit_is_back),
-    CASE(unit__that_goes_on_in_time_stays),
-    CASE(state__that_is_damaged_is_found_when_it_is_read),
-    CASE(state__without_parity_is_wrong_and_nobody_knows),
-    CASE(segment__that_finds_no_room_is_reported_with_its_cable),
+    CASE(unit__stuck_leaves_service),
+    CASE(group__idle_moves_to_another_root),
+    CASE(group__gets_another_tree_once_the_unit_is_back),
+    CASE(unit__slow_stays_in_service),
+    CASE(state__corrupted_is_detected_when_read),
+    CASE(state__without_parity_corrupts_the_result),
+    CASE(segment__dropped_is_reported_with_its_cable),
     CASE(segment__of_a_group_fails_the_group),
-    CASE(segment__is_reported_with_the_processes_that_it_was_between),
-    CASE(pair__that_loses_on_several_cables_is_reported_once),
-    CASE(drops__are_taken_in_their_order_while_others_come),
+    CASE(segment__is_reported_with_its_processes),
+    CASE(pair__dropping_on_several_cables_is_reported_once),
+    CASE(drops__are_reported_in_order),
     CASE(drops__of_a_group_come_first),
     {0},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric_comm_test.c - what all processes have communicated: sums over those that are there and
- * those that are gone, and what follows from what all members of a collective tell.
+ * fabric_comm_test.c - communication statistics of all processes: sums over present and past
+ * processes, and wait times derived from the reports of all members of a collective.
  *
  * The test writes what a process's library would. Workers do not run.
  */
@@ -31,8 +31,8 @@ static void sends(struct hostifs *e, uint32_t from, uint32_t to, uint64_t bytes)
     emu_hostif_sent(e->nic[from].shared, NODES, to, bytes);
 }
 
-/* The pairs are these, in order, and no others. */
-static void pairs_are(struct hostifs *e, const struct fabric_pair *pair, uint32_t count)
+/* The pairs are exactly these, in order. */
+static void check_pairs(struct hostifs *e, const struct fabric_pair *pair, uint32_t count)
 {
     struct fabric_comm comm;
 
@@ -48,30 +48,30 @@ static void pairs_are(struct hostifs *e, const struct fabric_pair *pair, uint32_
     fabric_comm_free(&comm);
 }
 
-/* A process's messages stay when it goes, and those of its successor are added. */
+/* A process's messages stay in the sums when it detaches, and its successor's are added. */
 static void pairs__are_of_all_incarnations(void)
 {
     struct hostifs e;
 
     open_stopped(&e);
-    pairs_are(&e, NULL, 0);
+    check_pairs(&e, NULL, 0);
     sends(&e, 1, 3, 100);
     sends(&e, 1, 0, 10);
     sends(&e, 1, 3, 1);
     sends(&e, 2, 2, 0);
-    pairs_are(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
+    check_pairs(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
     hostifs_detach(&e, 1);
-    pairs_are(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
+    check_pairs(&e, (struct fabric_pair[]){{1, 0, 1, 10}, {1, 3, 2, 101}, {2, 2, 1, 0}}, 3);
     hostifs_attach(&e, 1);
     sends(&e, 1, 2, 5);
     sends(&e, 1, 3, 1000);
-    pairs_are(&e,
-              (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
-              4);
+    check_pairs(&e,
+                (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
+                4);
     hostifs_detach(&e, 1);
-    pairs_are(&e,
-              (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
-              4);
+    check_pairs(&e,
+                (struct fabric_pair[]){{1, 0, 1, 10}, {1, 2, 1, 5}, {1, 3, 3, 1101}, {2, 2, 1, 0}},
+                4);
     hostifs_close(&e);
 }
 
@@ -80,7 +80,7 @@ static struct emu_comm_cell *cell_of(struct hostifs *e, uint32_t node)
     return &e->nic[node].shared->comm.cell[EMU_COMM_NETWORK][EMU_BARRIER - EMU_MULTICAST][0];
 }
 
-static void cells__are_summed_up(void)
+static void counters__are_summed_up(void)
 {
     struct hostifs e;
     struct fabric_comm comm;
@@ -101,9 +101,9 @@ static void cells__are_summed_up(void)
     hostifs_close(&e);
 }
 
-/* --- what members tell -------------------------------------------------------------- */
+/* --- reports of members ------------------------------------------------------------- */
 
-/* Member @node began, and was done, so many ns after @at_ns. */
+/* Member @node started and finished so many ns after @at_ns. */
 struct part {
     uint32_t node;
     uint64_t began, ended;
@@ -125,9 +125,12 @@ static void tell(struct hostifs *e, uint8_t kind, uint64_t first, uint64_t at_ns
     emu_finished_write(&e->nic[part->node].shared->drawn, &one);
 }
 
-/* What all members told of one collective @kind is split so; it counts for two. */
-static void splits(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_ns,
-                   uint64_t wait_most_ns, uint64_t network_ns, uint64_t network_most_ns)
+/*
+ * The reports of all members about one collective @kind are split like this; the sample has weight
+ * two.
+ */
+static void check_split(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_ns,
+                        uint64_t wait_most_ns, uint64_t network_ns, uint64_t network_most_ns)
 {
     uint64_t at_ns = emu_now_ns() - 1000000;
     const struct fabric_comm_sum *told;
@@ -137,7 +140,7 @@ static void splits(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_
     open_stopped(&e);
     for (uint32_t i = 0; i < MEMBERS; i++)
         tell(&e, kind, 1, at_ns, 1, &part[i]);
-    tell(&e, kind, 2, at_ns, 0, &part[0]); /* not all have done that one */
+    tell(&e, kind, 2, at_ns, 0, &part[0]); /* not all members have finished that one */
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
     told = &comm.sampled[kind - EMU_MULTICAST][emu_comm_size(kind == EMU_BARRIER ? 0 : 8)];
     CU_ASSERT_EQUAL(told->calls, MEMBERS);
@@ -151,28 +154,31 @@ static void splits(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_
     hostifs_close(&e);
 }
 
-static void reported__is_split_by_who_came_last(void)
+static void reported__is_split_by_the_last_member(void)
 {
     static const struct part part[MEMBERS] = {{0, 0, 530}, {1, 100, 520}, {2, 500, 540}};
 
-    splits(EMU_BARRIER, part, 500 + 400, 500, 30 + 20 + 40, 40);
-    splits(EMU_ALLREDUCE, part, 500 + 400, 500, 30 + 20 + 40, 40);
+    check_split(EMU_BARRIER, part, 500 + 400, 500, 30 + 20 + 40, 40);
+    check_split(EMU_ALLREDUCE, part, 500 + 400, 500, 30 + 20 + 40, 40);
 }
 
-/* Only the root of a reduction waits; of a broadcast all others, and only for the root. */
-static void reported__of_a_root(void)
+/* In a reduction only the root waits; in a broadcast all others wait for the root. */
+static void reported__depends_on_the_root(void)
 {
     static const struct part early[MEMBERS] = {{0, 0, 10}, {1, 100, 520}, {2, 500, 507}};
 
-    splits(EMU_REDUCE, early, 400, 400, 10 + 20 + 7, 20);
+    check_split(EMU_REDUCE, early, 400, 400, 10 + 20 + 7, 20);
 
     static const struct part late[MEMBERS] = {{0, 0, 130}, {1, 100, 104}, {2, 500, 501}};
 
-    splits(EMU_MULTICAST, late, 100, 100, 30 + 4 + 1, 30);
+    check_split(EMU_MULTICAST, late, 100, 100, 30 + 4 + 1, 30);
 }
 
-/* Who goes before others tell is not lost; what comes twice of one node is not one collective. */
-static void reported__waits_for_the_rest(void)
+/*
+ * Reports of a process that detaches before others report are kept; two reports of one node do not
+ * make a collective.
+ */
+static void reported__waits_for_all_members(void)
 {
     static const struct part part[MEMBERS] = {{0, 0, 30}, {1, 10, 20}, {2, 5, 40}};
     uint64_t at_ns = emu_now_ns() - 1000000;
@@ -182,7 +188,7 @@ static void reported__waits_for_the_rest(void)
 
     open_stopped(&e);
     told = &comm.sampled[EMU_BARRIER - EMU_MULTICAST][0];
-    tell(&e, EMU_BARRIER, 1, at_ns - 500, 0, &part[0]); /* of a group before, with this address */
+    tell(&e, EMU_BARRIER, 1, at_ns - 500, 0, &part[0]); /* an earlier group with this address */
     tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[0]);
     hostifs_detach(&e, 0);
     tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[1]);
@@ -198,7 +204,7 @@ static void reported__waits_for_the_rest(void)
     hostifs_close(&e);
 }
 
-/* The ring is read before it is full, where segments pass: without any no collective ends. */
+/* While segments pass, the ring is read before it is full; without segments no collective ends. */
 static void tick__reads_in_time(void)
 {
     enum { ROUNDS = 3, EACH = EMU_FINISHED_SLOTS / 2 };
@@ -224,7 +230,7 @@ static void tick__reads_in_time(void)
     hostifs_close(&e);
 }
 
-/* Nobody ever completes what one member tells for ever: it is bounded, and counted. */
+/* Reports that no other member completes are bounded, and counted. */
 static void reported__is_bounded(void)
 {
     struct comm_samples told = {0};
@@ -239,7 +245,7 @@ static void reported__is_bounded(void)
     }
     CU_ASSERT_TRUE(told.capacity <= 2 * told.most);
     CU_ASSERT_EQUAL(told.unreported + told.count, count);
-    for (uint32_t node = 0; node < 2; node++) /* it goes on */
+    for (uint32_t node = 0; node < 2; node++) /* it still works */
         comm_samples_add(&told, node, &one);
     comm_samples_settle(&told);
     CU_ASSERT_EQUAL(told.sum[EMU_BARRIER - EMU_MULTICAST][0].calls, 2);
@@ -248,10 +254,10 @@ static void reported__is_bounded(void)
 
 static const struct test_case cases[] = {
     CASE(pairs__are_of_all_incarnations),
-    CASE(cells__are_summed_up),
-    CASE(reported__is_split_by_who_came_last),
-    CASE(reported__of_a_root),
-    CASE(reported__waits_for_the_rest),
+    CASE(counters__are_summed_up),
+    CASE(reported__is_split_by_the_last_member),
+    CASE(reported__depends_on_the_root),
+    CASE(reported__waits_for_all_members),
     CASE(tick__reads_in_time),
     CASE(reported__is_bounded),
     {0},

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric_test.c - a whole fabric, its workers running, and this test at the
- * adapters' ends of its edges. Every case runs over several thread counts,
- * clocks and credit policies.
+ * fabric_test.c - a whole fabric with running workers; this test acts for the processes at its host
+ * interfaces. Every case runs with several thread counts, clocks and credit policies.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -33,10 +32,10 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof settings / sizeof settings[0])
 
-/* The same over cables between switches that go wrong, with link-level retry. */
+/* The same over faulty cables between switches, with link-level retry. */
 static const struct {
     struct setting setting;
-    uint32_t each; /* in a million segments so many of each fault */
+    uint32_t each; /* per million segments, faults of each kind */
 } lossy[] = {
     {{"kary:2,3", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL}, 20000},
     {{"kary:4,2", FABRIC_THREADS_DEVICE, EMU_CLOCK_RAW, EMU_CREDIT_COUNTER, EMU_COMBINE_PORT},
@@ -99,7 +98,7 @@ static void in_all_settings(void (*one)(struct hostifs *w))
 
 #define PAIR_SEGS 60
 
-/* What node @src sends to @dst as its @i-th: checkable at the far end. */
+/* Payload of the @i-th message from @src to @dst, which the receiver can check. */
 static void pair_payload(uint8_t *payload, uint32_t src, uint32_t dst, uint32_t i, uint8_t len)
 {
     for (uint32_t b = 0; b < len; b++)
@@ -114,7 +113,9 @@ static bool pair_check(const struct emu_seg *seg, uint32_t at)
     return seg->hdr.dst == at && !memcmp(want, seg->payload, seg->hdr.len);
 }
 
-/* What the edges have sent, once it is @least: counted at a burst's end, when all may be there. */
+/*
+ * The segments sent so far, once they are at least @least: the worker counts at the end of a burst.
+ */
 static uint64_t sent_of(struct hostifs *w, uint64_t least)
 {
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && totals(w).sent < least; i++)
@@ -135,7 +136,10 @@ static uint32_t drain(struct hostifs *w, uint32_t *wrong)
     return got;
 }
 
-/* All pairs at once, random order and lengths: all arrives once, whole, at the right node. */
+/*
+ * All pairs at once, random order and lengths: every message arrives once, whole, at the right
+ * node.
+ */
 static void unicast_all_pairs(struct hostifs *w)
 {
     uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
@@ -205,7 +209,7 @@ static void multicast__reaches_all_members_but_the_source(void)
     in_all_settings(multicast_each_source);
 }
 
-/* So many all-reduces of a group at once, members in random order: all get all sums. */
+/* Many all-reduces of a group at once, members in random order: all get all sums. */
 static void allreduces_at_once(struct hostifs *w, uint32_t group, uint32_t many)
 {
     uint32_t wrong = 0, missing = 0;
@@ -263,7 +267,7 @@ static void allreduce__gives_every_member_every_sum(void)
     in_all_settings(allreduce_window);
 }
 
-/* A wide window has a state for each number that may be under way. */
+/* A wide window has a state for each number that may be in progress. */
 static void allreduce__fills_a_wide_window(void)
 {
     uint32_t nodes[HOSTIFS_MAX], group = 0;
@@ -279,7 +283,7 @@ static void allreduce__fills_a_wide_window(void)
     hostifs_close(&w);
 }
 
-/* A reduce comes out at the one member that did not contribute, and nowhere else. */
+/* The result of a reduce arrives at the one member that did not contribute, and nowhere else. */
 static void reduce_each_root(struct hostifs *w)
 {
     uint32_t group = fixture_group_of_first(w->fabric, w->nodes), wrong = 0, missing = 0;
@@ -312,7 +316,7 @@ static void reduce_each_root(struct hostifs *w)
         CU_ASSERT_FALSE(hostifs_take(w, n, &seg));
 }
 
-static void reduce__comes_out_at_the_root_alone(void)
+static void reduce__arrives_at_the_root_only(void)
 {
     in_all_settings(reduce_each_root);
 }
@@ -347,7 +351,10 @@ static void barrier__waits_for_the_last(void)
     in_all_settings(barrier_last_one);
 }
 
-/* In port order, sums that depend on their order are the same bits whoever comes first. */
+/*
+ * In port order, sums that depend on the order of operands have the same bits whatever the order of
+ * arrival.
+ */
 static void allreduce__in_port_order_gives_the_same_bits(void)
 {
     static const struct setting set = {"kary:4,2", 2, EMU_CLOCK_RAW, EMU_CREDIT_ROW,
@@ -385,10 +392,9 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
 /* --- clock real --------------------------------------------------------------------- */
 
 /*
- * Nothing arrives before its time: n whole segments over one switch take at
- * least the way of one (2 cables, 1 switch, into memory) and n times the wire; the
- * sending adapter would add its own before the post is due.
- * Only the lower bound is the emulator's promise; the upper one is the host's.
+ * Nothing arrives early: n full segments over one switch take at least one path delay (2 cables, 1
+ * switch, delivery to memory) and n times the wire time; the sending adapter adds its delay before
+ * the post. Only the lower bound is guaranteed; the upper one depends on the host.
  */
 static void real__is_never_faster_than_the_profile(void)
 {
@@ -417,10 +423,10 @@ static void real__is_never_faster_than_the_profile(void)
 }
 
 /*
- * A process does not take what its edge is full of. That time counts while it goes on, and to its
- * end where the process detaches, or is killed, before it has taken any.
+ * A process does not empty its full ring. That time counts while it lasts, and up to the end if the
+ * process detaches or is killed first.
  */
-static void full_hostif__counts_until_its_process_is_gone(void)
+static void full_hostif__counts_until_its_process_detaches(void)
 {
     static const struct setting set = {"kary:4,1", 1, EMU_CLOCK_REAL, EMU_CREDIT_ROW,
                                        EMU_COMBINE_ARRIVAL};
@@ -451,9 +457,9 @@ static void full_hostif__counts_until_its_process_is_gone(void)
 
 /* --- streams within a switch -------------------------------------------------------- */
 
-#define STREAM_SEGS 2000u /* of each of three: together more than a ring */
+#define STREAM_SEGS 2000u /* of each of three senders: together more than a ring holds */
 
-/* Node @n sends node 2 full segments, from number @from on and before @end. */
+/* Node @n sends full segments to node 2, numbers @from up to and excluding @end. */
 static void stream_post(struct hostifs *w, uint32_t n, uint32_t from, uint32_t end)
 {
     for (uint32_t i = from; i < end; i++) {
@@ -465,7 +471,7 @@ static void stream_post(struct hostifs *w, uint32_t n, uint32_t from, uint32_t e
     }
 }
 
-/* Three do, of which nobody takes anything for now. */
+/* Three nodes send, and nothing is taken yet. */
 static void streams_post(struct hostifs *w, uint32_t from)
 {
     stream_post(w, 0, from, STREAM_SEGS);
@@ -473,7 +479,7 @@ static void streams_post(struct hostifs *w, uint32_t from)
     stream_post(w, 3, 0, STREAM_SEGS);
 }
 
-/* What lies at node 2 is taken. @next: by source, the number that is next. Returns how many. */
+/* Take all segments at node 2. @next: next number by source. Returns how many. */
 static uint32_t streams_take(struct hostifs *w, uint32_t next[4], uint32_t *wrong)
 {
     struct emu_seg seg;
@@ -484,7 +490,7 @@ static uint32_t streams_take(struct hostifs *w, uint32_t next[4], uint32_t *wron
     return got;
 }
 
-/* Of what runs from ring to ring no more goes than there is room for, and each is counted. */
+/* Cut-through from ring to ring moves no more than fits, and counts each segment. */
 static void stream__within_a_switch_fills_its_receivers_ring(void)
 {
     struct fabric_config config = {.threads = 1,
@@ -499,14 +505,15 @@ static void stream__within_a_switch_fills_its_receivers_ring(void)
     stream_post(&w, 0, 0, 20); /* fewer than a pass moves, and nothing behind them */
     while (fixture_fabric_pass(w.fabric))
         ;
-    /* they are not taken: a ring has no room for a whole number of runs then */
+    /* the ring had no space for a whole number of runs then */
     CU_ASSERT_EQUAL(totals(&w).hops, 20);
     streams_post(&w, 20);
     while (fixture_fabric_pass(w.fabric))
         ;
     CU_ASSERT_EQUAL(totals(&w).delivered, EMU_HOSTIF_SLOTS);
     CU_ASSERT_TRUE(fixture_fabric_holds(w.fabric, 0));
-    for (uint32_t idle = 0; idle < 4; idle++) { /* in one of these what was moved is told */
+    /* some of these count the segments that were moved */
+    for (uint32_t idle = 0; idle < 4; idle++) {
         uint32_t some = streams_take(&w, next, &wrong);
 
         got += some;
@@ -522,8 +529,8 @@ static void stream__within_a_switch_fills_its_receivers_ring(void)
     hostifs_close(&w);
 }
 
-/* Who was cut off gets nothing more, and its ring is not written. */
-static void stream__to_who_was_cut_off_is_dropped(void)
+/* A process that was cut off gets nothing more, and its ring is not written. */
+static void stream__to_a_cut_off_process_is_dropped(void)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
     struct emu_seg seg;
@@ -543,8 +550,8 @@ static void stream__to_who_was_cut_off_is_dropped(void)
     hostifs_close(&w);
 }
 
-/* A run ends at what does not go the same way, or is malformed. */
-static void stream__within_a_switch_ends_at_what_differs(void)
+/* A run ends at a segment with another route, or a malformed one. */
+static void stream__within_a_switch_ends_at_a_different_segment(void)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
     const struct emu_hdr others[] = {{.dst = 2, .kind = 77, .len = EMU_PAYLOAD_BYTES},
@@ -575,9 +582,9 @@ static void stream__within_a_switch_ends_at_what_differs(void)
     hostifs_close(&w);
 }
 
-/* --- bad company -------------------------------------------------------------------- */
+/* --- invalid segments and slow processes -------------------------------------------- */
 
-/* A repeated contribution and one that disagrees are dropped; the result is right. */
+/* A repeated contribution and a contradictory one are dropped; the result is right. */
 static void combine_ignores_repeats(struct hostifs *w)
 {
     uint32_t group = fixture_group_of_first(w->fabric, w->nodes);
@@ -617,7 +624,7 @@ static void combine__ignores_repeated_and_foreign_contributions(void)
     hostifs_close(&w);
 }
 
-/* A process that is no member cannot speak to a group. */
+/* A process that is not a member cannot send to a group. */
 static void multicast__from_outside_the_group_is_dropped(void)
 {
     struct hostifs w;
@@ -636,7 +643,7 @@ static void multicast__from_outside_the_group_is_dropped(void)
          i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 1);
-    /* the switch cannot tell it from one that is over */
+    /* the switch cannot tell it from a group that has ended */
     CU_ASSERT_EQUAL(totals(&w).dropped_groups_over, 1);
     CU_ASSERT_FALSE(hostifs_take(&w, 0, &seg));
     CU_ASSERT_FALSE(hostifs_take(&w, 1, &seg));
@@ -657,8 +664,8 @@ static void scribble(struct hostifs *w, uint32_t node, uint64_t *random)
         __atomic_store_n(&shared->up_ps[i], test_random(random), __ATOMIC_RELAXED);
 }
 
-/* One process fills its edge with noise and wild indexes; the others do not notice. */
-static void garbage_harms_its_author(struct hostifs *w)
+/* One process fills its ring with noise and invalid indexes; the others are not affected. */
+static void garbage_is_contained(struct hostifs *w)
 {
     uint64_t random = test_seed();
     uint32_t bad = w->nodes - 1, wrong = 0, missing = 0;
@@ -676,7 +683,7 @@ static void garbage_harms_its_author(struct hostifs *w)
         atomic_store(&shared->down_head, (uint32_t)test_random(&random));
         pair_payload(payload, 0, 1, round, hdr.len);
         CU_ASSERT_TRUE(hostifs_post(w, 0, &hdr, payload));
-        do { /* what the noise happened to address to node 1 is not from node 0 */
+        do { /* segments to node 1 may come from the noise, not from node 0 */
             if (!hostifs_await(w, 1, &seg)) {
                 missing++;
                 break;
@@ -686,19 +693,19 @@ static void garbage_harms_its_author(struct hostifs *w)
     }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
-    eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang before */
+    eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang the bell */
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !totals(w).dropped_malformed; i++)
         sched_yield();
     CU_ASSERT_TRUE(totals(w).dropped_malformed > 0);
 }
 
-static void hostif__garbage_is_counted_and_harms_nobody_else(void)
+static void hostif__garbage_is_counted_and_contained(void)
 {
-    in_all_settings(garbage_harms_its_author);
+    in_all_settings(garbage_is_contained);
 }
 
-/* A ring full of malformed segments is emptied, and what follows gets through. */
-static void hostif__malformed_segments_do_not_wedge_the_ring(void)
+/* A ring full of malformed segments is emptied, and later segments get through. */
+static void hostif__malformed_segments_do_not_block_the_ring(void)
 {
     struct hostifs w;
     struct emu_hdr bad = {.dst = 1, .kind = 0xff};
@@ -727,7 +734,7 @@ struct flood {
     _Atomic bool stop;
 };
 
-/* Rubbish, posted as fast as a core can, without minding what the fabric has taken. */
+/* Post garbage as fast as a core can, whatever the fabric has taken. */
 static void *flood_main(void *arg)
 {
     struct flood *flood = arg;
@@ -740,8 +747,8 @@ static void *flood_main(void *arg)
     return NULL;
 }
 
-/* It cannot hold the worker: others get through, and the manager can take it off. */
-static void hostif__endless_rubbish_does_not_hold_the_worker(void)
+/* It cannot occupy the worker: others get through, and the manager can detach it. */
+static void hostif__endless_garbage_does_not_occupy_the_worker(void)
 {
     struct hostifs w;
     struct flood flood = {0};
@@ -754,7 +761,8 @@ static void hostif__endless_rubbish_does_not_hold_the_worker(void)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !totals(&w).dropped_malformed; i++) {
-        eventfd_write(w.nic[3].bell, 1); /* the flood does not ring, and the worker may sleep */
+        /* the flood does not ring the bell, and the worker may sleep */
+        eventfd_write(w.nic[3].bell, 1);
         sched_yield();
     }
     for (uint32_t i = 0; i < 300; i++) {
@@ -774,7 +782,7 @@ static void hostif__endless_rubbish_does_not_hold_the_worker(void)
     hostifs_close(&w);
 }
 
-/* Processes come and go under load; credits and buffers do not get lost. */
+/* Processes attach and detach under load; no credit or buffer is lost. */
 static void detach_under_load(struct hostifs *w)
 {
     uint64_t random = test_seed();
@@ -799,7 +807,7 @@ static void detach_under_load(struct hostifs *w)
         pair_payload(payload, 0, victim, i, 64);
         for (uint32_t t = 0; t < HOSTIFS_GIVE_UP && !hostifs_post(w, 0, &hdr, payload); t++)
             sched_yield(); /* its ring is still full of the load */
-        do {               /* the load's own segments are 100 bytes long */
+        do {               /* segments of the load have 100 bytes */
             wrong += !hostifs_await(w, victim, &seg);
         } while (!wrong && seg.hdr.len == 100);
         wrong += seg.hdr.seq != i || !pair_check(&seg, victim);
@@ -807,13 +815,13 @@ static void detach_under_load(struct hostifs *w)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void detach__under_load_loses_no_credit(void)
+static void detach__under_load_loses_no_credits(void)
 {
     in_all_settings(detach_under_load);
 }
 
-/* A process that takes nothing is cut off; what waits for it no longer blocks others. */
-static void tick__cuts_off_who_does_not_take(void)
+/* A process that takes nothing is cut off; its segments no longer block others. */
+static void tick__cuts_off_a_process_that_takes_nothing(void)
 {
     struct hostifs w;
     uint32_t cut[HOSTIFS_MAX], count = 0, posted = 0, wrong = 0;
@@ -830,7 +838,7 @@ static void tick__cuts_off_who_does_not_take(void)
     }
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !count; i++) {
         /* the worker may not have got there yet */
-        atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* claims that cannot be */
+        atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* impossible claims */
         count = fabric_tick(w.fabric, cut, HOSTIFS_MAX);
         sched_yield();
     }
@@ -852,7 +860,7 @@ static void tick__cuts_off_who_does_not_take(void)
 }
 
 /*
- * Node 2 takes @count of what 0 sends it; then its ring is full again, and the next one waits for
+ * Node 2 takes @count segments of node 0; then its ring is full again, and the next one waits for
  * it.
  */
 static bool take_and_fill(struct hostifs *w, uint64_t *taken, uint32_t count)
@@ -875,10 +883,10 @@ static bool take_and_fill(struct hostifs *w, uint64_t *taken, uint32_t count)
 }
 
 /*
- * One segment now and then is not enough: all that wait would do so for ever. A slow one that takes
- * some is let be.
+ * One segment now and then is not enough, since senders would wait for ever. A slow process that
+ * takes some is not cut off.
  */
-static void tick__cuts_off_who_takes_hardly_any(void)
+static void tick__cuts_off_a_process_that_takes_hardly_any(void)
 {
     static const struct {
         uint32_t each; /* segments between two ticks */
@@ -902,7 +910,7 @@ static void tick__cuts_off_who_takes_hardly_any(void)
     }
 }
 
-/* One look is enough for a short bound, and none for "off". */
+/* One check is enough for a short bound; with "off" no number is. */
 static void tick__cuts_off_within_the_bound(void)
 {
     static const uint64_t bounds_ms[] = {1, EMU_BOUND_OFF};
@@ -943,7 +951,7 @@ static void tick__counts_no_time_without_a_core(void)
     hostifs_close(&w);
 }
 
-/* Groups: bad members are refused, states run out with an error, and come back. */
+/* Groups: invalid members are refused, states run out with an error, and become available again. */
 static void group_create__refuses_and_recovers(void)
 {
     struct hostifs w;
@@ -966,7 +974,7 @@ static void group_create__refuses_and_recovers(void)
     CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 0), 0);
     CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 0), -ENOENT);
     CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 1), 0);
-    for (uint32_t i = 0; i < 1024; i++) { /* until the slot's turn comes again */
+    for (uint32_t i = 0; i < 1024; i++) { /* until the slot is reused */
         CU_ASSERT_EQUAL_FATAL(fabric_group_create(w.fabric, pair, 2, &group[1], error, 256), 0);
         if (group[1] % 1024 == group[0] % 1024)
             break;
@@ -977,21 +985,21 @@ static void group_create__refuses_and_recovers(void)
     CU_ASSERT_NOT_EQUAL(group[1], group[0]);
     hdr.dst = group[0];
     CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, "x"));
-    hdr.kind = EMU_BARRIER; /* what an adapter sends last, by itself */
+    hdr.kind = EMU_BARRIER; /* the adapter's own last segment */
     hdr.len = 0;
     hdr.seq = EMU_WINDOW / 2 - 1;
     CU_ASSERT_TRUE(hostifs_post(&w, 0, &hdr, NULL));
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && totals(&w).dropped_groups_over < 2; i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_groups_over,
-                    2); /* late for the old group, not taken for the new */
-    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 0); /* nor its sender's fault */
+                    2); /* late for the old group, not taken for the new one */
+    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 0); /* and not the sender's error */
     CU_ASSERT_FALSE(hostifs_take(&w, 1, &seg));
     hostifs_close(&w);
 }
 
-/* Wide windows take half of what there is and no more; what they give back serves either kind. */
-static void group_create_wide__leaves_half_to_the_narrow(void)
+/* Wide windows use at most half of the states; states they return serve either kind. */
+static void group_create_wide__leaves_half_to_narrow_windows(void)
 {
     uint32_t pair[2] = {0, 1}, wide[1024], narrow, made = 0;
     char error[256];
@@ -1015,7 +1023,7 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
     hostifs_close(&w);
 }
 
-/* The most adapters that one of @count nodes has below it, in a tree of their group. */
+/* The most children that an adapter of @count nodes has in the tree of their group. */
 static uint32_t tree_widest(const char *topo, const char *set, uint32_t count, bool wide)
 {
     struct fabric_config config = {.name = "trees",
@@ -1049,8 +1057,11 @@ static uint32_t tree_widest(const char *topo, const char *set, uint32_t count, b
     return widest;
 }
 
-/* What is for long vectors is a chain, if not of too many; what is for numbers is shallow. */
-static void group_create_wide__makes_a_chain(void)
+/*
+ * Groups for long vectors are chains, unless they are large; groups for single numbers are shallow
+ * trees.
+ */
+static void group_create_wide__builds_a_chain(void)
 {
     CU_ASSERT_EQUAL(tree_widest("kary:4,2", NULL, 16, false), 8);
     CU_ASSERT_EQUAL(tree_widest("kary:4,2", NULL, 16, true), 1);
@@ -1062,8 +1073,8 @@ static void group_create_wide__makes_a_chain(void)
     CU_ASSERT_EQUAL(tree_widest("kary:9,2", "vector_tree_width=5", 65, false), 8);
 }
 
-/* Where the fabric may use one core only, its worker and a process are one too many for it. */
-static void cores__are_those_that_it_may_use(void)
+/* If the fabric may use one core only, its worker and a process oversubscribe it. */
+static void cores__are_the_allowed_ones(void)
 {
     struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
     cpu_set_t all, one;
@@ -1087,7 +1098,7 @@ static void cores__are_those_that_it_may_use(void)
     CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-/* On timed clocks cables within a worker are fused; on raw, and between two, there is none. */
+/* On timed clocks cables within a worker are fused; on raw, and between two workers, none is. */
 static void cables__are_fused_within_a_worker(void)
 {
     static const struct setting sets[] = {
@@ -1125,40 +1136,41 @@ int main(void)
         {"unicast__every_pair_delivers_once", unicast__every_pair_delivers_once},
         {"stream__within_a_switch_fills_its_receivers_ring",
          stream__within_a_switch_fills_its_receivers_ring},
-        {"stream__within_a_switch_ends_at_what_differs",
-         stream__within_a_switch_ends_at_what_differs},
-        {"stream__to_who_was_cut_off_is_dropped", stream__to_who_was_cut_off_is_dropped},
+        {"stream__within_a_switch_ends_at_a_different_segment",
+         stream__within_a_switch_ends_at_a_different_segment},
+        {"stream__to_a_cut_off_process_is_dropped", stream__to_a_cut_off_process_is_dropped},
         {"multicast__reaches_all_members_but_the_source",
          multicast__reaches_all_members_but_the_source},
         {"allreduce__gives_every_member_every_sum", allreduce__gives_every_member_every_sum},
         {"allreduce__fills_a_wide_window", allreduce__fills_a_wide_window},
-        {"reduce__comes_out_at_the_root_alone", reduce__comes_out_at_the_root_alone},
+        {"reduce__arrives_at_the_root_only", reduce__arrives_at_the_root_only},
         {"barrier__waits_for_the_last", barrier__waits_for_the_last},
         {"allreduce__in_port_order_gives_the_same_bits",
          allreduce__in_port_order_gives_the_same_bits},
         {"real__is_never_faster_than_the_profile", real__is_never_faster_than_the_profile},
-        {"full_hostif__counts_until_its_process_is_gone",
-         full_hostif__counts_until_its_process_is_gone},
+        {"full_hostif__counts_until_its_process_detaches",
+         full_hostif__counts_until_its_process_detaches},
         {"combine__ignores_repeated_and_foreign_contributions",
          combine__ignores_repeated_and_foreign_contributions},
         {"multicast__from_outside_the_group_is_dropped",
          multicast__from_outside_the_group_is_dropped},
-        {"hostif__garbage_is_counted_and_harms_nobody_else",
-         hostif__garbage_is_counted_and_harms_nobody_else},
-        {"hostif__malformed_segments_do_not_wedge_the_ring",
-         hostif__malformed_segments_do_not_wedge_the_ring},
-        {"hostif__endless_rubbish_does_not_hold_the_worker",
-         hostif__endless_rubbish_does_not_hold_the_worker},
-        {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
-        {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
-        {"tick__cuts_off_who_takes_hardly_any", tick__cuts_off_who_takes_hardly_any},
+        {"hostif__garbage_is_counted_and_contained", hostif__garbage_is_counted_and_contained},
+        {"hostif__malformed_segments_do_not_block_the_ring",
+         hostif__malformed_segments_do_not_block_the_ring},
+        {"hostif__endless_garbage_does_not_occupy_the_worker",
+         hostif__endless_garbage_does_not_occupy_the_worker},
+        {"detach__under_load_loses_no_credits", detach__under_load_loses_no_credits},
+        {"tick__cuts_off_a_process_that_takes_nothing",
+         tick__cuts_off_a_process_that_takes_nothing},
+        {"tick__cuts_off_a_process_that_takes_hardly_any",
+         tick__cuts_off_a_process_that_takes_hardly_any},
         {"tick__cuts_off_within_the_bound", tick__cuts_off_within_the_bound},
         {"tick__counts_no_time_without_a_core", tick__counts_no_time_without_a_core},
-        {"cores__are_those_that_it_may_use", cores__are_those_that_it_may_use},
+        {"cores__are_the_allowed_ones", cores__are_the_allowed_ones},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
-        {"group_create_wide__leaves_half_to_the_narrow",
-         group_create_wide__leaves_half_to_the_narrow},
-        {"group_create_wide__makes_a_chain", group_create_wide__makes_a_chain},
+        {"group_create_wide__leaves_half_to_narrow_windows",
+         group_create_wide__leaves_half_to_narrow_windows},
+        {"group_create_wide__builds_a_chain", group_create_wide__builds_a_chain},
         {NULL, NULL},
     };
 

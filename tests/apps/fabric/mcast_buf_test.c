@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mcast_buf_test.c - what several processes at one switch get, and lies on their shelf once: each
- * gets all of it, in order and whole, whoever else reads or does not, comes or goes.
+ * mcast_buf_test.c - segments for several processes at one switch are stored once in a shared
+ * multicast buffer: each process reads all of them, in order and whole, whatever other processes
+ * do.
  *
- * Workers do not run but in one case: the test steps them.
+ * Workers do not run except in one case: the test steps them.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,17 +16,17 @@
 #include "tests/fixtures/hostifs.h"
 
 #define NODES  4u
-#define LONG   EMU_PAYLOAD_BYTES         /* bytes that go onto the shelf, */
-#define SHORT  (LONG - 1)                /* and that do not */
-#define ROUNDS (3 * EMU_MCAST_BUF_SLOTS) /* segments with which it is written again and again */
-#define AHEAD  (EMU_HOSTIF_SLOTS / 2)    /* a source is ahead of who reads by so much at most */
+#define LONG   EMU_PAYLOAD_BYTES /* bytes of a segment that is stored in the multicast buffer, */
+#define SHORT  (LONG - 1)        /* and of one that is not */
+#define ROUNDS (3 * EMU_MCAST_BUF_SLOTS) /* segments that overwrite it several times */
+#define AHEAD  (EMU_HOSTIF_SLOTS / 2)    /* a source runs ahead of a reader by at most this */
 
 struct fixture {
     struct hostifs w;
     uint64_t random;
-    uint32_t sent;       /* segments of the stream that the test's cases send */
-    uint32_t got[NODES]; /* of it, by node */
-    uint32_t wrong;      /* not the one that was next, or not what was sent */
+    uint32_t sent;       /* segments of the stream so far */
+    uint32_t got[NODES]; /* received of it, by node */
+    uint32_t wrong;      /* out of order, or with wrong bytes */
 };
 
 static void fixture_open(struct fixture *r, uint32_t first)
@@ -59,7 +60,7 @@ static void payload_fill(uint8_t *payload, uint32_t seq, uint32_t len)
         payload[i] = (uint8_t)test_random(&random);
 }
 
-/* The next segment of the stream, from node 0 to @group. */
+/* Send the next segment of the stream from node 0 to @group. */
 static void send_next(struct fixture *r, uint32_t group, uint32_t len)
 {
     struct emu_hdr hdr = {.dst = group, .seq = r->sent, .kind = EMU_MULTICAST, .len = (uint8_t)len};
@@ -70,7 +71,7 @@ static void send_next(struct fixture *r, uint32_t group, uint32_t len)
     r->sent++;
 }
 
-/* What has come for @node, @most segments: each is the next of the stream. */
+/* Receive up to @most segments at @node: each must be the next of the stream. */
 static uint32_t read_some(struct fixture *r, uint32_t node, uint32_t most)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES];
@@ -90,7 +91,7 @@ static void settle(struct fixture *r)
         fixture_fabric_pass(r->w.fabric);
 }
 
-/* @count segments more to @group, of which nodes 1 to @readers read now and then. */
+/* Send @count more segments to @group, while nodes 1 to @readers read now and then. */
 static void stream(struct fixture *r, uint32_t group, uint32_t readers, uint32_t count)
 {
     uint32_t end = r->sent + count;
@@ -119,7 +120,7 @@ static void stream(struct fixture *r, uint32_t group, uint32_t readers, uint32_t
         CU_ASSERT_EQUAL(r->got[n], r->sent);
 }
 
-static void stream__is_read_by_all_at_their_own_pace(void)
+static void stream__is_read_by_each_at_its_own_pace(void)
 {
     static const uint32_t first[] = {0, UINT32_MAX - 20, EMU_MCAST_BUF_SLOTS - 3, UINT32_MAX / 2};
 
@@ -130,13 +131,13 @@ static void stream__is_read_by_all_at_their_own_pace(void)
         fixture_open(&r, first[i]);
         before = in_mcast_buf(&r);
         stream(&r, fixture_group_of_first(r.w.fabric, NODES), NODES - 1, ROUNDS);
-        CU_ASSERT_TRUE(in_mcast_buf(&r) - before > ROUNDS / 2); /* most was long */
+        CU_ASSERT_TRUE(in_mcast_buf(&r) - before > ROUNDS / 2); /* most segments were long */
         CU_ASSERT_TRUE(in_mcast_buf(&r) - before < ROUNDS);
         fixture_close(&r);
     }
 }
 
-/* Node @n's part of the sums @from and on, @count of them. */
+/* Node @n's contributions to @count sums from @from on. */
 static void contribute(struct fixture *r, uint32_t group, uint32_t n, uint32_t from, uint32_t count)
 {
     int64_t value[LONG / 8];
@@ -155,7 +156,7 @@ static void contribute(struct fixture *r, uint32_t group, uint32_t n, uint32_t f
     }
 }
 
-/* Node @n has these sums, and no others. */
+/* Check that node @n has exactly these sums. */
 static void has_sums(struct fixture *r, uint32_t n, uint32_t from, uint32_t count)
 {
     int64_t value[LONG / 8];
@@ -172,8 +173,8 @@ static void has_sums(struct fixture *r, uint32_t n, uint32_t from, uint32_t coun
     CU_ASSERT_FALSE(hostifs_take(&r->w, n, &seg));
 }
 
-/* Sums of all, which come out of the combine unit: they lie there once, too. */
-static void results__lie_there_once(void)
+/* Results of all-reduces, which leave the combine unit, are stored once as well. */
+static void results__are_stored_once(void)
 {
     uint32_t group, before;
     struct fixture r;
@@ -191,10 +192,10 @@ static void results__lie_there_once(void)
 }
 
 /*
- * A member ends when it has done its part, before the last one has: the others have the results,
- * and nobody looks for its edge. Where it was somebody else may be.
+ * A member leaves after its contribution, before the last one is made: the others get the results,
+ * and the absent process's interface is not used. Another process may be attached there.
  */
-static void results__are_not_for_who_is_gone(void)
+static void results__skip_detached_members(void)
 {
     for (uint32_t heir = 0; heir < 2; heir++) {
         struct emu_seg seg;
@@ -221,14 +222,14 @@ static void results__are_not_for_who_is_gone(void)
         has_sums(&r, 3, 4, 4);
         if (!heir)
             hostifs_attach(&r.w, 1);
-        while (hostifs_take(&r.w, 1, &seg)) /* of its predecessor's it may have whole ones */
+        while (hostifs_take(&r.w, 1, &seg)) /* complete results of its predecessor are possible */
             CU_ASSERT_EQUAL(seg.hdr.dst, group);
         fixture_close(&r);
     }
 }
 
-/* The stream's first @count lie on the shelf for nodes 2 and 3; only 2 has read them. */
-static void leave(struct fixture *r, uint32_t count)
+/* Store the stream's first @count segments for nodes 2 and 3; only 2 reads them. */
+static void store_unread(struct fixture *r, uint32_t count)
 {
     const uint32_t nodes[] = {0, 2, 3};
     uint32_t group = fixture_multicast(r->w.fabric, nodes, 3);
@@ -241,23 +242,23 @@ static void leave(struct fixture *r, uint32_t count)
 }
 
 /*
- * One process leaves something unread on the shelf. The others' stream goes on, by copies once the
- * shelf is full; what it left is there, whole, when it reads; and then the shelf is used again.
+ * One process does not read its segments. The others' stream continues, by copies once the buffer
+ * is full; the unread segments are intact when it reads them, and then the buffer is used again.
  */
-static void unread__stays_as_it_is(void)
+static void unread__stays_intact(void)
 {
     const uint32_t without[] = {0, 1, 2};
     uint32_t left = 100, full, before;
     struct fixture r;
 
     fixture_open(&r, 0);
-    leave(&r, left);
+    store_unread(&r, left);
     CU_ASSERT_EQUAL(in_mcast_buf(&r), left);
 
     r.got[1] = left;
     full = fixture_multicast(r.w.fabric, without, 3);
     stream(&r, full, 2, ROUNDS);
-    CU_ASSERT_EQUAL(in_mcast_buf(&r), EMU_MCAST_BUF_SLOTS); /* what came then was copied */
+    CU_ASSERT_EQUAL(in_mcast_buf(&r), EMU_MCAST_BUF_SLOTS); /* later segments were copied */
     CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left);
 
     before = in_mcast_buf(&r);
@@ -266,8 +267,11 @@ static void unread__stays_as_it_is(void)
     fixture_close(&r);
 }
 
-/* Who goes leaves nothing behind that the shelf would wait for; its successor has nothing of it. */
-static void detach__clears_what_was_unread(void)
+/*
+ * A detached process leaves nothing that the buffer would wait for, and its successor gets none of
+ * its segments.
+ */
+static void detach__releases_unread_segments(void)
 {
     uint32_t group, before;
     struct emu_seg seg;
@@ -290,7 +294,10 @@ static void detach__clears_what_was_unread(void)
     fixture_close(&r);
 }
 
-/* A stream to nodes 1 and 2, who have got @got, long enough to fill a shelf again and again. */
+/*
+ * A stream to nodes 1 and 2, which have received @got, long enough to fill the buffer several
+ * times.
+ */
 static void others_stream(struct fixture *r, uint32_t got)
 {
     const uint32_t without[] = {0, 1, 2};
@@ -300,16 +307,16 @@ static void others_stream(struct fixture *r, uint32_t got)
 }
 
 /*
- * A process that was given up reads on, as it has not heard of it: it is waited for, while others
- * get copies, and what it had is as it was. When it has read that, the shelf is used again.
+ * A process that was cut off still reads, since it does not know. Its segments stay intact, and the
+ * others get copies. When it has read them the buffer is used again.
  */
-static void given_up__reads_what_it_had(void)
+static void cut_off__reads_its_segments(void)
 {
     uint32_t left = 100, before;
     struct fixture r;
 
     fixture_open(&r, 0);
-    leave(&r, left);
+    store_unread(&r, left);
     CU_ASSERT_EQUAL(read_some(&r, 3, left / 2), left / 2);
     atomic_store(&r.w.fabric->hostif[3]->cut, 1); /* as fabric_tick() does */
     others_stream(&r, left);
@@ -324,24 +331,26 @@ static void given_up__reads_what_it_had(void)
 }
 
 /*
- * A process that is gone without having asked may be there all the same: nothing is written over
- * what it had, whatever it has said to have read. Those who were there before get copies from then
- * on. Once none of them is left the old shelf is gone, and all who came meanwhile use the new one.
+ * A process that disappeared without detaching may still be alive, so its unread segments are never
+ * overwritten, whatever it claims to have read. Processes that were attached before it disappeared
+ * get copies from then on. When all of these have detached, the old buffer is freed; later
+ * processes use a new one.
  */
-static void gone__reads_what_it_had(void)
+static void disappeared__reads_its_segments(void)
 {
     uint32_t left = 100, group;
     struct emu_mcast_buf *old;
     struct fixture r;
 
     fixture_open(&r, 0);
-    leave(&r, left);
+    store_unread(&r, left);
     CU_ASSERT_EQUAL(read_some(&r, 3, left / 2), left / 2);
     old = r.w.fabric->mcast_buf[0];
     fabric_detach_dead(r.w.fabric, 3);
     CU_ASSERT_PTR_NULL(r.w.fabric->mcast_buf[0]);
     others_stream(&r, left);
-    CU_ASSERT_EQUAL(old->next, EMU_MCAST_BLOCK_SLOTS); /* what was free before, and no more */
+    /* the slots that were free before, and no more */
+    CU_ASSERT_EQUAL(old->next, EMU_MCAST_BLOCK_SLOTS);
     CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left / 2);
     emu_hostif_nic_close(&r.w.nic[3]);
 
@@ -351,7 +360,7 @@ static void gone__reads_what_it_had(void)
     group = fixture_group_of_first(r.w.fabric, NODES);
     r.got[3] = r.sent;
     stream(&r, group, NODES - 1, ROUNDS);
-    CU_ASSERT_EQUAL(in_mcast_buf(&r), 0); /* they have not all the same */
+    CU_ASSERT_EQUAL(in_mcast_buf(&r), 0); /* they do not share one buffer */
     CU_ASSERT_EQUAL(old->users, 3);
     for (uint32_t n = 0; n < 3; n++) {
         hostifs_detach(&r.w, n);
@@ -365,15 +374,18 @@ static void gone__reads_what_it_had(void)
     fixture_close(&r);
 }
 
-/* The worker is at a part's end when a process goes that has read nothing of the next one. */
-static void gone__while_a_part_is_wanted(void)
+/*
+ * The worker is at the end of a block when a process disappears that has read nothing of the next
+ * one.
+ */
+static void disappeared__while_a_block_is_needed(void)
 {
     const uint32_t without[] = {0, 1, 2};
     uint32_t group;
     struct fixture r;
 
     fixture_open(&r, 0);
-    leave(&r, 1); /* in part 0, for node 3 */
+    store_unread(&r, 1); /* in block 0, for node 3 */
     r.got[1] = 1;
     group = fixture_multicast(r.w.fabric, without, 3);
     while (in_mcast_buf(&r) != EMU_MCAST_BUF_SLOTS) {
@@ -389,26 +401,29 @@ static void gone__while_a_part_is_wanted(void)
     fixture_close(&r);
 }
 
-/* Who leaves in good order has stopped reading before it asked. */
-static void leaver__peeks_at_nothing_there(void)
+/* A process that detaches in order has stopped reading before it asks. */
+static void leaver__reads_nothing_after_detaching(void)
 {
     struct emu_seg seg;
     struct fixture r;
 
     fixture_open(&r, 0);
-    leave(&r, 100);
+    store_unread(&r, 100);
     CU_ASSERT_EQUAL(read_some(&r, 3, 50), 50);
     emu_hostif_nic_leave(&r.w.nic[3]);
     CU_ASSERT_FALSE(hostifs_take(&r.w, 3, &seg));
     CU_ASSERT_EQUAL(r.w.nic[3].shared->down_head, r.w.nic[3].shared->down_tail); /* all dropped */
     hostifs_detach(&r.w, 3);
     others_stream(&r, 100);
-    CU_ASSERT_TRUE(in_mcast_buf(&r) > 2 * EMU_MCAST_BUF_SLOTS); /* nobody waited for it */
+    CU_ASSERT_TRUE(in_mcast_buf(&r) > 2 * EMU_MCAST_BUF_SLOTS); /* nothing waited for it */
     fixture_close(&r);
 }
 
-/* Where one of them has no shelf, for want of memory when it came, all get copies. */
-static void without_a_mcast_buf__it_is_a_copy(void)
+/*
+ * If one of the processes has no multicast buffer, because memory was short when it attached, all
+ * get copies.
+ */
+static void without_a_mcast_buf__segments_are_copied(void)
 {
     uint32_t group, before;
     struct fixture r;
@@ -423,8 +438,8 @@ static void without_a_mcast_buf__it_is_a_copy(void)
     fixture_close(&r);
 }
 
-/* A process that says to have read what cannot be harms itself alone. */
-static void liar__harms_nobody_else(void)
+/* A process that claims impossible read positions harms only itself. */
+static void invalid_claims__harm_only_their_process(void)
 {
     const uint32_t with[] = {0, 3, 2}, without[] = {0, 1, 2};
     uint32_t both, honest;
@@ -449,8 +464,8 @@ static void liar__harms_nobody_else(void)
     fixture_close(&r);
 }
 
-/* A process may read what lies there, and that is all. */
-static void process__cannot_write_there(void)
+/* A process has read-only access to the buffer. */
+static void process__has_read_only_access(void)
 {
     struct fabric_attachment incarnation;
     struct fixture r;
@@ -472,7 +487,10 @@ static void process__cannot_write_there(void)
     fixture_close(&r);
 }
 
-/* Beside a worker, a stream from node 0 to all others. Returns the shelves that were made. */
+/*
+ * With a running worker, a stream from node 0 to all others. Returns the number of multicast
+ * buffers created.
+ */
 static uint32_t threads_stream(const char *topo, uint32_t threads, uint32_t count)
 {
     struct fabric_config config = {.threads = threads,
@@ -512,18 +530,18 @@ static uint32_t threads_stream(const char *topo, uint32_t threads, uint32_t coun
     return mcast_bufs;
 }
 
-static void threads__write_over_what_was_read(void)
+static void threads__overwrite_read_segments(void)
 {
     CU_ASSERT_EQUAL(threads_stream("kary:4,1", 1, 2 * EMU_MCAST_BUF_SLOTS), 1);
 }
 
-/* What comes by a cable lies on the shelves of the switches below, too: where processes are. */
-static void threads__read_what_came_by_cables(void)
+/* Segments that arrive by cable are stored in the multicast buffers of the lower switches, too. */
+static void threads__read_segments_from_cables(void)
 {
     CU_ASSERT_EQUAL(threads_stream("kary:4,2", 2, TEST_TRIALS(2000)), 4);
 }
 
-/* Both groups' segments have the numbers of one stream. False: @node has nothing new. */
+/* Segments of both groups are numbered as one stream. Returns false if @node has nothing new. */
 static bool take_next(struct hostifs *w, uint32_t node, uint32_t *got, uint32_t *wrong)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES];
@@ -537,8 +555,8 @@ static bool take_next(struct hostifs *w, uint32_t node, uint32_t *got, uint32_t 
 }
 
 /*
- * Beside a worker, a process goes without having asked after @after segments, and reads on while
- * the others' stream would fill the shelf again and again.
+ * With a running worker, a process disappears after @after segments without detaching, and reads on
+ * while the others' stream fills the buffer several times.
  */
 static uint32_t threads_gone(uint32_t first, uint32_t after)
 {
@@ -577,7 +595,7 @@ static uint32_t threads_gone(uint32_t first, uint32_t after)
     return wrong;
 }
 
-static void threads__gone_reads_what_it_had(void)
+static void threads__disappeared_reads_its_segments(void)
 {
     uint64_t random = test_seed();
 
@@ -590,21 +608,21 @@ static void threads__gone_reads_what_it_had(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE_ALONE(stream__is_read_by_all_at_their_own_pace),
-        CASE(results__lie_there_once),
-        CASE(results__are_not_for_who_is_gone),
-        CASE(unread__stays_as_it_is),
-        CASE(detach__clears_what_was_unread),
-        CASE(given_up__reads_what_it_had),
-        CASE_ALONE(gone__reads_what_it_had),
-        CASE(gone__while_a_part_is_wanted),
-        CASE(leaver__peeks_at_nothing_there),
-        CASE(without_a_mcast_buf__it_is_a_copy),
-        CASE(liar__harms_nobody_else),
-        CASE(process__cannot_write_there),
-        CASE(threads__write_over_what_was_read),
-        CASE(threads__read_what_came_by_cables),
-        CASE(threads__gone_reads_what_it_had),
+        CASE_ALONE(stream__is_read_by_each_at_its_own_pace),
+        CASE(results__are_stored_once),
+        CASE(results__skip_detached_members),
+        CASE(unread__stays_intact),
+        CASE(detach__releases_unread_segments),
+        CASE(cut_off__reads_its_segments),
+        CASE_ALONE(disappeared__reads_its_segments),
+        CASE(disappeared__while_a_block_is_needed),
+        CASE(leaver__reads_nothing_after_detaching),
+        CASE(without_a_mcast_buf__segments_are_copied),
+        CASE(invalid_claims__harm_only_their_process),
+        CASE(process__has_read_only_access),
+        CASE(threads__overwrite_read_segments),
+        CASE(threads__read_segments_from_cables),
+        CASE(threads__disappeared_reads_its_segments),
         {NULL, NULL},
     };
 

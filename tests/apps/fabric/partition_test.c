@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition_test.c - a network cut into parts, each a fabric of its own in this process, joined by
- * wires in memory: segments and collectives pass as in one fabric, every part's books are right,
- * and all replicas decide the same.
+ * partition_test.c - a network partitioned into several fabrics in this process, joined by
+ * simulated wires: segments and collectives pass as in one fabric, every partition's accounting is
+ * right, and all replicas decide the same.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,24 +21,24 @@
 
 #define PARTS_MAX     4u
 #define CROSSINGS_MAX 256u
-#define PASSES        4000000u /* of all parts, before a case is failed: a hang, not a slow host */
-#define AUDITS        1000u    /* passes among which there are some */
+#define PASSES        4000000u /* of all partitions, until a case fails: a hang, not a slow host */
+#define AUDITS        1000u    /* passes with one audit among them */
 #define WORDS         30u      /* of a contribution */
 
 struct fixture;
 
-/* A crossing cable's end: the device's own of the cable to the switch, or the adapter, here. */
+/* The end of a crossing cable that replaces the switch or adapter on the other partition. */
 struct wire_end {
-    uint32_t host; /* at the other end */
+    uint32_t host; /* the remote host */
     uint32_t number;
     struct emu_tx tx;
     struct emu_rx rx;
     struct emu_replay replay; /* link-level retry to the switch; answers.slot NULL: none */
 };
 
-#define ITEMS 32768u /* under way to a part: more than all rings of its crossings hold */
+#define ITEMS 32768u /* in flight to a partition: more than the rings of all its crossings hold */
 
-/* An entry, with what is in its buffer, or credits, on the way from a part to another. */
+/* An entry with the content of its buffer, or credits, in flight between two partitions. */
 struct item {
     uint32_t from, number; /* of the crossing */
     bool credits;
@@ -48,18 +48,17 @@ struct item {
     uint32_t note;
 };
 
-/* Where workers run: what other parts have put here, in order. */
+/* With running workers: what other partitions have sent here, in order. */
 struct inbox {
     pthread_mutex_t lock;
     uint32_t head, tail;
-    bool closed;       /* the part ends: it is told nothing more */
-    struct item *item; /* ITEMS of them; NULL: no worker runs */
+    bool closed;       /* this partition ends: it accepts nothing more */
+    struct item *item; /* ITEMS of them; NULL: workers do not run */
 };
 
 /*
- * What stands in the place of a host link: entries and credits are moved by fixture_pass(), or by
- * its
- * own step through inboxes.
+ * A partition with its replacement for a host link: fixture_pass() moves entries and credits, or
+ * its own step does through inboxes.
  */
 struct part {
     struct inbox inbox;
@@ -69,7 +68,7 @@ struct part {
     struct fabric_hosts hosts;
     uint32_t made, ends;
     struct wire_end end[CROSSINGS_MAX];
-    uint64_t carried; /* entries that came here */
+    uint64_t carried; /* entries received here */
 };
 
 struct fixture {
@@ -81,14 +80,15 @@ struct fixture {
     struct emu_hostif_nic nic[HOSTIFS_MAX];
     const struct emu_fault_rates *faults; /* on every cable; NULL: none */
     bool threads;                         /* workers run; else fixture_pass() steps them */
-    uint32_t flap[2];                     /* cables of one switch that do; TOPO_NONE: none */
+    uint32_t flap[2];                     /* cables of one switch that flap; TOPO_NONE: none */
     bool link_down;                       /* they are down */
-    uint32_t passes, ups, carried;        /* so often they came up, and segments went around */
+    /* ups: how often they came up; carried: segments rerouted */
+    uint32_t passes, ups, carried;
 };
 
 /* --- wires -------------------------------------------------------------------------- */
 
-/* The end of the crossing with that number to @host. */
+/* The end of crossing @number to @host. */
 static struct wire_end *end_find(struct part *p, uint32_t host, uint32_t number)
 {
     for (uint32_t i = 0; i < p->ends; i++)
@@ -100,7 +100,8 @@ static struct wire_end *end_find(struct part *p, uint32_t host, uint32_t number)
 static void inbox_put(struct part *to, const struct item *item)
 {
     pthread_mutex_lock(&to->inbox.lock);
-    if (to->inbox.head - to->inbox.tail < ITEMS) /* else a test fails, for it never comes */
+    /* otherwise the entry is lost and the test fails */
+    if (to->inbox.head - to->inbox.tail < ITEMS)
         to->inbox.item[to->inbox.head++ % ITEMS] = *item;
     if (!to->inbox.closed)
         emu_dev_signal_remote(&to->dev, EMU_EVENT_DATA, 1);
@@ -119,8 +120,8 @@ static bool inbox_take(struct part *p, struct item *ret)
     return any;
 }
 
-/* From the switch here, and credits from it, to the far part. */
-static uint32_t end_send(struct part *p, struct wire_end *end, struct part *far)
+/* Send entries from the local switch, and its credits, to the remote partition. */
+static uint32_t end_send(struct part *p, struct wire_end *end, struct part *remote)
 {
     struct emu_pool_cache *cache = &p->dev.worker->cache;
     struct item item = {.from = p->hosts.self, .number = end->number};
@@ -136,7 +137,7 @@ static uint32_t end_send(struct part *p, struct wire_end *end, struct part *far)
             emu_pool_drop(cache, entry->buf);
         }
         emu_rx_skip(&end->rx);
-        inbox_put(far, &item);
+        inbox_put(remote, &item);
     }
     if (taken)
         emu_rx_done(&end->rx, taken);
@@ -145,7 +146,7 @@ static uint32_t end_send(struct part *p, struct wire_end *end, struct part *far)
         end->tx.credits += back->count;
         item.credit = *back;
         emu_credit_skip(&end->tx.credit);
-        inbox_put(far, &item);
+        inbox_put(remote, &item);
     }
     return moved + taken;
 }
@@ -171,7 +172,7 @@ static void end_receive(struct part *p, const struct item *item)
     p->carried++;
 }
 
-/* Link-level retry of all ends that have it. Returns how long it may sleep. */
+/* Run link-level retry at all ends that have it. Returns how long the device may sleep. */
 static uint64_t wire_retry(struct part *p, uint64_t until_ps)
 {
     uint64_t next_ps = EMU_NEVER;
@@ -281,30 +282,27 @@ static const struct fabric_crossing_ops wire_ops = {
     .held = wire_held,
 };
 
-/* The other end of the cable: number by number, since both hosts count alike. */
-static struct wire_end *wire_far(struct fixture *w, uint32_t host, const struct wire_end *end)
+/* The remote end of the cable: both hosts number crossings alike. */
+static struct wire_end *wire_remote(struct fixture *w, uint32_t host, const struct wire_end *end)
 {
-    struct wire_end *far = end_find(w->part[end->host], host, end->number);
+    struct wire_end *remote = end_find(w->part[end->host], host, end->number);
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(far);
-    return far;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(remote);
+    return remote;
 }
 
-/*
- * What is in a buffer, an adapter's header and note too, goes from one fabric's pool to the
- * other's.
- */
-static void wire_carry(struct part *from, const struct emu_entry *entry, struct part *to,
-                       struct emu_tx *tx)
+/* Copy a buffer, with the adapter's header and note, from one fabric's pool to the other's. */
+static void wire_copy(struct part *from, const struct emu_entry *entry, struct part *to,
+                      struct emu_tx *tx)
 {
-    struct emu_pool_cache *near = &from->dev.worker->cache, *far = &to->dev.worker->cache;
+    struct emu_pool_cache *near = &from->dev.worker->cache, *remote = &to->dev.worker->cache;
     struct emu_entry copy = *entry;
 
     if (entry->buf != EMU_NO_BUF) {
-        copy.buf = emu_pool_take(far);
+        copy.buf = emu_pool_take(remote);
         CU_ASSERT_NOT_EQUAL_FATAL(copy.buf, EMU_NO_BUF);
-        *emu_pool_seg(far->pool, copy.buf) = *emu_pool_seg(near->pool, entry->buf);
-        *emu_pool_note(far->pool, copy.buf) = *emu_pool_note(near->pool, entry->buf);
+        *emu_pool_seg(remote->pool, copy.buf) = *emu_pool_seg(near->pool, entry->buf);
+        *emu_pool_note(remote->pool, copy.buf) = *emu_pool_note(near->pool, entry->buf);
         emu_pool_drop(near, entry->buf);
     }
     emu_tx_send(tx, &copy);
@@ -312,32 +310,35 @@ static void wire_carry(struct part *from, const struct emu_entry *entry, struct 
     to->carried++;
 }
 
-/* What came from the switch at @host goes to the far one, and credits for it come back. */
+/* Move entries from the switch at @host to the remote end, and credits back. */
 static uint32_t wire_move(struct fixture *w, uint32_t host, struct wire_end *end)
 {
-    struct wire_end *far = wire_far(w, host, end);
+    struct wire_end *remote = wire_remote(w, host, end);
     const struct emu_credit *back;
     const struct emu_entry *entry;
     uint32_t moved = 0;
 
     for (; (entry = emu_rx_front(&end->rx, 0)); moved++) {
-        wire_carry(w->part[host], entry, w->part[end->host], &far->tx);
+        wire_copy(w->part[host], entry, w->part[end->host], &remote->tx);
         emu_rx_skip(&end->rx);
     }
     if (moved)
         emu_rx_done(&end->rx, moved);
-    for (; (back = emu_credit_front(&far->tx.credit)); moved++) {
-        far->tx.credits += back->count;
+    for (; (back = emu_credit_front(&remote->tx.credit)); moved++) {
+        remote->tx.credits += back->count;
         emu_credit_put(&end->rx.credit, back->count, back->channel, 0);
         emu_rx_notify(&end->rx, end->rx.owner->worker);
-        emu_credit_skip(&far->tx.credit);
+        emu_credit_skip(&remote->tx.credit);
     }
     return moved;
 }
 
 static void flap_step(struct fixture *w);
 
-/* All parts go on by a pass, and wires carry what is there: in a random order, some not at all. */
+/*
+ * Step all partitions by one pass, and move what is on the wires: in random order, sometimes
+ * skipping one.
+ */
 static uint32_t fixture_pass(struct fixture *w)
 {
     uint32_t moved = 0;
@@ -357,7 +358,7 @@ static uint32_t fixture_pass(struct fixture *w)
     return moved;
 }
 
-/* --- parts -------------------------------------------------------------------------- */
+/* --- partitions --------------------------------------------------------------------- */
 
 static void part_open(struct fixture *w, uint32_t h, const struct emu_profile *profile)
 {
@@ -388,7 +389,7 @@ static struct fabric *fabric_of(const struct fixture *w, uint32_t node)
     return w->part[w->host_of[topo_first_link(w->graph, node)->sw]]->fabric;
 }
 
-/* All parts, and a process at each node, at the part that has it. */
+/* Create all partitions, and a process at each node in the partition that owns it. */
 static void fixture_open_on(struct fixture *w, const char *spec, uint32_t parts, const char *name,
                             const char *set, const struct emu_fault_rates *faults, bool threads)
 {
@@ -405,7 +406,7 @@ static void fixture_open_on(struct fixture *w, const char *spec, uint32_t parts,
     fixture_profile(&profile, name, set);
     CU_ASSERT_FATAL(w->graph->switches <= 64);
     CU_ASSERT_EQUAL_FATAL(topo_cut(w->graph, parts, NULL, w->host_of, error, sizeof error), 0);
-    for (uint32_t h = 0; h < parts; h++) /* a part that runs may reach any other */
+    for (uint32_t h = 0; h < parts; h++) /* a running partition may reach any other */
         w->part[h] = fixture_zeros(sizeof *w->part[h]);
     for (uint32_t h = 0; h < parts; h++)
         part_open(w, h, &profile);
@@ -438,8 +439,8 @@ static void fixture_close(struct fixture *w)
     topo_free(w->graph);
 }
 
-/* Every part is right. */
-static void audits_hold(struct fixture *w)
+/* Audit every partition. */
+static void check_audits(struct fixture *w)
 {
     static struct fabric_audit audit;
 
@@ -451,8 +452,8 @@ static void audits_hold(struct fixture *w)
     }
 }
 
-/* What all decide by is the same everywhere. */
-static void replicas_agree(const struct fixture *w)
+/* The state behind all decisions is the same everywhere. */
+static void check_replicas(const struct fixture *w)
 {
     const struct fabric *a = w->part[0]->fabric;
     size_t bytes = w->graph->switches * sizeof(uint32_t);
@@ -498,9 +499,7 @@ static bool take(struct fixture *w, uint32_t n, struct emu_seg *ret)
     return true;
 }
 
-/*
- * Every node sends @each segments to every other one; all come, once each, with what was in them.
- */
+/* Every node sends @each segments to every other; all arrive once, with their content. */
 static void unicasts(struct fixture *w, uint32_t each)
 {
     uint32_t nodes = w->graph->nodes, want = nodes * (nodes - 1) * each, got = 0;
@@ -528,12 +527,12 @@ static void unicasts(struct fixture *w, uint32_t each)
         }
         fixture_pass(w);
         if (pass < AUDITS && pass % 64 == 5)
-            audits_hold(w);
+            check_audits(w);
     }
     CU_ASSERT_EQUAL(got, want);
 }
 
-/* The same group in all replicas; its address. */
+/* Create the same group in all replicas; returns its address. */
 static uint32_t group_everywhere(struct fixture *w, const uint32_t *nodes, uint32_t count)
 {
     uint32_t id = 0;
@@ -553,7 +552,7 @@ static void leave_everywhere(struct fixture *w, uint32_t group)
         fixture_group_end(w->part[h]->fabric, group);
 }
 
-/* @count all-reduces over all nodes; everybody gets every sum, in any order. */
+/* @count all-reduces over all nodes; every node gets every sum, in any order. */
 static void allreduces(struct fixture *w, uint32_t count)
 {
     uint32_t nodes[HOSTIFS_MAX], members = fixture_nodes(nodes, w->graph->nodes);
@@ -593,12 +592,12 @@ static void allreduces(struct fixture *w, uint32_t count)
         }
         fixture_pass(w);
         if (pass < AUDITS && pass % 64 == 5)
-            audits_hold(w);
+            check_audits(w);
     }
     CU_ASSERT_EQUAL(done, members);
     CU_ASSERT_EQUAL(wrong, 0);
     leave_everywhere(w, group);
-    replicas_agree(w);
+    check_replicas(w);
 }
 
 static void quiet(struct fixture *w)
@@ -629,7 +628,7 @@ static const struct setting {
 };
 #define SETTINGS (sizeof settings / sizeof settings[0])
 
-static void parts__carry_segments_and_collectives(void)
+static void partitions__deliver_segments_and_collectives(void)
 {
     test_each_setting (i, SETTINGS) {
         const struct setting *s = &settings[i];
@@ -643,20 +642,21 @@ static void parts__carry_segments_and_collectives(void)
         allreduces(&w, 100);
         for (uint32_t h = 0; h < w.parts; h++) {
             fabric_totals_read(w.part[h]->fabric, &totals);
-            if (fabric_own_nodes(&w.part[h]->fabric->config)) /* else no member contributes here */
+            /* otherwise no member contributes here */
+            if (fabric_own_nodes(&w.part[h]->fabric->config))
                 CU_ASSERT(totals.contributions > 0 && totals.results > 0);
             CU_ASSERT_EQUAL(totals.dropped, 0);
         }
         quiet(&w);
-        audits_hold(&w);
+        check_audits(&w);
         for (uint32_t h = 0; h < w.parts; h++)
             CU_ASSERT_EQUAL(fabric_bufs_out(w.part[h]->fabric), 0);
         fixture_close(&w);
     }
 }
 
-/* What faults lose, double and damage on every cable, those between parts too, is sent again. */
-static void parts__repair_what_faults_break(void)
+/* Faults on every cable, crossings included, are repaired by retransmission. */
+static void partitions__repair_faults(void)
 {
     struct emu_fault_rates faults = fixture_faults(5000);
     struct fabric_totals totals;
@@ -687,8 +687,8 @@ static void parts__repair_what_faults_break(void)
     }
 }
 
-/* The same with workers that run, and a device of theirs that carries. */
-static void parts__run_on_threads(void)
+/* The same with running workers, and a device that moves the entries. */
+static void partitions__run_on_threads(void)
 {
     static const char *const profiles[][2] = {{"oq2004", NULL},
                                               {"qsnet3", NULL},
@@ -700,19 +700,22 @@ static void parts__run_on_threads(void)
         fixture_open_on(&w, "kary:4,2", 2, profiles[i][0], profiles[i][1], NULL, true);
         unicasts(&w, 20);
         allreduces(&w, 100);
-        audits_hold(&w);
+        check_audits(&w);
         fixture_close(&w);
     }
 }
 
-/* Where nothing is sent again: rules come to cables under load, and nothing is lost by that. */
-static void parts__take_rules_while_they_run(void)
+/*
+ * Without retransmission: fault rules are applied to cables under load, and nothing is lost by
+ * that.
+ */
+static void partitions__accept_rules_while_running(void)
 {
     struct fixture w;
 
     fixture_open(&w, "kary:4,2", 2, "oq2004", NULL);
     unicasts(&w, 5);
-    for (uint32_t n = 0; n < w.graph->nodes; n++) { /* what is under way meanwhile */
+    for (uint32_t n = 0; n < w.graph->nodes; n++) { /* in flight meanwhile */
         uint32_t number[3] = {n, (n + 8) % w.graph->nodes, 0};
 
         post(&w, n, &(struct emu_hdr){.dst = number[1], .len = sizeof number}, number);
@@ -727,7 +730,7 @@ static void parts__take_rules_while_they_run(void)
 
             CU_ASSERT_EQUAL(fabric_faults(fabric, i / 2, i % 2) != NULL, can);
         }
-    audits_hold(&w);
+    check_audits(&w);
     quiet(&w);
     for (uint32_t n = 0; n < w.graph->nodes; n++) {
         struct emu_seg seg;
@@ -736,12 +739,12 @@ static void parts__take_rules_while_they_run(void)
     }
     unicasts(&w, 20);
     allreduces(&w, 50);
-    audits_hold(&w);
+    check_audits(&w);
     fixture_close(&w);
 }
 
-/* Only its own devices are built, and all are somewhere. */
-static void parts__build_their_own_alone(void)
+/* A partition builds only its own devices, and every device has a partition. */
+static void partitions__build_only_their_own_devices(void)
 {
     test_each_setting (i, SETTINGS) {
         uint32_t switches = 0, nodes = 0, crossings = 0;
@@ -767,8 +770,11 @@ static void parts__build_their_own_alone(void)
     }
 }
 
-/* Cables to one switch on another host are twins, and those to two are not, as on one host. */
-static void parts__know_parallel_cables_apart(void)
+/*
+ * Parallel cables to one switch on another host are equivalent and those to two switches are not,
+ * as on one host.
+ */
+static void partitions__recognize_parallel_cables(void)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
     struct topo_graph *graph;
@@ -796,7 +802,7 @@ static void parts__know_parallel_cables_apart(void)
     fixture_close(&w);
 }
 
-/* What host 0's capture says to a filter; true: it takes it. */
+/* Does host 0's capture accept this filter? */
 static bool filter_is_taken(const struct fixture *w, char *error, const char *format, uint32_t a,
                             uint32_t b)
 {
@@ -814,8 +820,8 @@ static bool filter_is_taken(const struct fixture *w, char *error, const char *fo
     return !err;
 }
 
-/* A capture hears what begins on its host: what is named and is not heard is refused, by name. */
-static void parts__refuse_a_capture_of_what_is_sent_elsewhere(void)
+/* A capture sees what starts on its host: filters that name other devices are refused, by name. */
+static void partitions__refuse_a_capture_of_remote_devices(void)
 {
     char error[CAPTURE_ERROR_BYTES];
     uint32_t crossing = 0;
@@ -825,13 +831,13 @@ static void parts__refuse_a_capture_of_what_is_sent_elsewhere(void)
     for (uint32_t i = 0; i < fabric_cable_count(w.part[0]->fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(w.part[0]->fabric, i);
         bool node = cable->kind == TOPO_END_NODE, here = w.host_of[cable->at.sw] == 0;
-        bool far = node ? here : w.host_of[cable->peer.sw] == 0;
+        bool remote = node ? here : w.host_of[cable->peer.sw] == 0;
         uint32_t sw = cable->at.sw, port = cable->at.port;
 
-        crossing += here != far;
-        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u", sw, port), here && far);
+        crossing += here != remote;
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u", sw, port), here && remote);
         CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u>", sw, port), here);
-        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u<", sw, port), far);
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u<", sw, port), remote);
         CU_ASSERT_EQUAL(filter_is_taken(&w, error, "switch=%u", sw, 0), here);
         if (node)
             CU_ASSERT_EQUAL(filter_is_taken(&w, error, "node=%u", cable->node, 0), here);
@@ -842,7 +848,7 @@ static void parts__refuse_a_capture_of_what_is_sent_elsewhere(void)
     fixture_close(&w);
 }
 
-/* --- what changes everywhere -------------------------------------------------------- */
+/* --- changes of all replicas -------------------------------------------------------- */
 
 static void ignore(void *ctx, uint32_t group)
 {
@@ -850,7 +856,7 @@ static void ignore(void *ctx, uint32_t group)
     (void)group;
 }
 
-/* Cables go down, or come up again, and all get tables without them. */
+/* Cables go down or up, and all partitions get new tables. */
 static void cables_set(struct fixture *w, const uint32_t *cables, uint32_t count, bool up)
 {
     bool routed[512];
@@ -876,7 +882,7 @@ static void cable_set(struct fixture *w, uint32_t cable, bool up)
     cables_set(w, &cable, 1, up);
 }
 
-/* The same group is asked for everywhere, and made everywhere or refused everywhere. */
+/* The same group is requested everywhere, and created everywhere or refused everywhere. */
 static bool group_asked(struct fixture *w, uint64_t draw, uint32_t *group)
 {
     uint32_t count = (uint32_t)test_draw(&w->random, 2, w->graph->nodes), nodes[HOSTIFS_MAX];
@@ -901,8 +907,8 @@ static bool group_asked(struct fixture *w, uint64_t draw, uint32_t *group)
     return !first;
 }
 
-/* Has all of its past left a cable that is down, at both ends and between them? */
-static bool flap_is_over(const struct fixture *w, uint32_t cable)
+/* Have all segments left a cable that is down, at both ends and in between? */
+static bool flap_is_drained(const struct fixture *w, uint32_t cable)
 {
     struct fabric_past past[2], one;
     uint32_t ends = 0;
@@ -917,7 +923,7 @@ static bool flap_is_over(const struct fixture *w, uint32_t cable)
     return !ends || (past[0].sent == past[1].arrived && past[1].sent == past[0].arrived);
 }
 
-/* Down, carried around for a while, and up again as soon as they may. */
+/* Cables go down, traffic is rerouted for a while, and they come up as soon as allowed. */
 static void flap_step(struct fixture *w)
 {
     uint32_t at = w->passes++ % 300;
@@ -931,14 +937,17 @@ static void flap_step(struct fixture *w)
         fabric_ease(w->part[h]->fabric, rises);
         w->carried += fabric_reroute_in_flight_all(w->part[h]->fabric, 0);
     }
-    if (rises && flap_is_over(w, w->flap[0]) && flap_is_over(w, w->flap[1])) {
+    if (rises && flap_is_drained(w, w->flap[0]) && flap_is_drained(w, w->flap[1])) {
         w->link_down = false;
         w->ups++;
         cables_set(w, w->flap, 2, true);
     }
 }
 
-/* Two cables down from the switch @top, one of them between parts. False: it has none such. */
+/*
+ * Choose two cables of switch @top to take down, one of them a crossing. Returns false if it has
+ * none.
+ */
 static bool flap_choose(struct fixture *w, uint32_t top)
 {
     const struct topo_graph *graph = w->graph;
@@ -946,12 +955,12 @@ static bool flap_choose(struct fixture *w, uint32_t top)
 
     for (uint32_t p = 0; p < graph->ports && count < 2; p++) {
         const struct topo_end *end = &graph->sw[top].end[p];
-        bool far = end->kind == TOPO_END_SWITCH && w->host_of[top] != w->host_of[end->id];
+        bool remote = end->kind == TOPO_END_SWITCH && w->host_of[top] != w->host_of[end->id];
 
         if (end->kind != TOPO_END_SWITCH || graph->sw[end->id].level > graph->sw[top].level ||
-            (count && !crosses && !far))
+            (count && !crosses && !remote))
             continue;
-        crosses += far;
+        crosses += remote;
         w->flap[count++] = fabric_cable_at(w->part[0]->fabric, top, p);
     }
     if (count < 2 || !crosses)
@@ -960,10 +969,10 @@ static bool flap_choose(struct fixture *w, uint32_t top)
 }
 
 /*
- * Two cables of a switch go down and up under load, of which one is between parts: what waits for
- * it is given to the switch behind it, or is sent home and goes by another way, once each.
+ * Two cables of a switch go down and up under load, one of them a crossing. Segments that wait for
+ * it are handed to the next switch or returned to another route, once each.
  */
-static void links__between_parts_are_carried_around(void)
+static void links__between_partitions_are_rerouted(void)
 {
     static const char *const sets[] = {"link_retry=go_back_n",
                                        "link_retry=go_back_n raw_xpoint_slots=1"};
@@ -986,7 +995,7 @@ static void links__between_parts_are_carried_around(void)
             w.flap[0] = TOPO_NONE;
             w.carried = w.ups = w.passes = 0;
             quiet(&w);
-            audits_hold(&w);
+            check_audits(&w);
         }
         CU_ASSERT(carried > 0);
         CU_ASSERT(ups > 0);
@@ -999,12 +1008,14 @@ static void links__between_parts_are_carried_around(void)
 static void cable_fails(struct fixture *w, uint32_t cable)
 {
     cable_set(w, cable, false);
-    audits_hold(w);
-    replicas_agree(w);
+    check_audits(w);
+    check_replicas(w);
     cable_set(w, cable, true);
 }
 
-/* Groups come and go, full or refused, cables fail: after each step all know the same. */
+/*
+ * Groups are created and removed or refused, and cables fail: after each step all replicas agree.
+ */
 static void replicas__decide_the_same(void)
 {
     test_each_setting (i, SETTINGS) {
@@ -1024,19 +1035,22 @@ static void replicas__decide_the_same(void)
             else if (groups < 64)
                 groups += group_asked(&w, draw, &group[groups]);
             fixture_pass(&w);
-            replicas_agree(&w);
+            check_replicas(&w);
         }
-        audits_hold(&w);
+        check_audits(&w);
         while (groups)
             leave_everywhere(&w, group[--groups]);
         unicasts(&w, 2);
-        audits_hold(&w);
+        check_audits(&w);
         fixture_close(&w);
     }
 }
 
-/* Who is at a node of another part is seen at once, and no process can attach there. */
-static void seats__are_seen_on_all_hosts(void)
+/*
+ * An attached process in another partition is visible at once, and no process can attach to its
+ * node here.
+ */
+static void processes__are_visible_on_all_hosts(void)
 {
     struct fabric_attachment incarnation;
     struct fixture w;
@@ -1065,7 +1079,7 @@ static void seats__are_seen_on_all_hosts(void)
     fixture_close(&w);
 }
 
-/* --- lives ----------------------------------------------------------------------------- */
+/* --- incarnations ---------------------------------------------------------------------- */
 
 #define MANY_SPEC "kary:18,2" /* so that each of two hosts has 162 nodes */
 #define MANY      324u
@@ -1083,8 +1097,11 @@ static void lets_go(struct fabric *fabric)
     (void)fabric;
 }
 
-/* All here are told of all there; and the workers are not held until that is done. */
-static void incarnation__of_a_large_host_does_not_hold_all_others_up(void)
+/*
+ * All processes here are notified of all processes there, and the workers are not stopped until
+ * that is done.
+ */
+static void incarnation__of_a_large_host_does_not_stop_all_others(void)
 {
     static uint32_t of[MANY];
     struct part *p = fixture_zeros(sizeof *p);
@@ -1128,7 +1145,7 @@ static int refused(const struct fabric_hosts *hosts, struct fabric_config *confi
     return 0;
 }
 
-static void fabric_start__refuses_what_is_no_part(void)
+static void fabric_start__refuses_an_invalid_partition(void)
 {
     struct topo_graph *graph = fixture_graph("kary:2,2", HOSTIFS_MAX);
     struct fabric_config config = {.graph = graph, .start_stopped = true};
@@ -1151,18 +1168,18 @@ static void fabric_start__refuses_what_is_no_part(void)
 int main(void)
 {
     const struct test_case cases[] = {
-        CASE(parts__build_their_own_alone),
-        CASE(parts__carry_segments_and_collectives),
-        CASE(parts__repair_what_faults_break),
-        CASE(links__between_parts_are_carried_around),
-        CASE(parts__run_on_threads),
-        CASE(parts__take_rules_while_they_run),
-        CASE(parts__know_parallel_cables_apart),
-        CASE(parts__refuse_a_capture_of_what_is_sent_elsewhere),
+        CASE(partitions__build_only_their_own_devices),
+        CASE(partitions__deliver_segments_and_collectives),
+        CASE(partitions__repair_faults),
+        CASE(links__between_partitions_are_rerouted),
+        CASE(partitions__run_on_threads),
+        CASE(partitions__accept_rules_while_running),
+        CASE(partitions__recognize_parallel_cables),
+        CASE(partitions__refuse_a_capture_of_remote_devices),
         CASE(replicas__decide_the_same),
-        CASE(seats__are_seen_on_all_hosts),
-        CASE(incarnation__of_a_large_host_does_not_hold_all_others_up),
-        CASE(fabric_start__refuses_what_is_no_part),
+        CASE(processes__are_visible_on_all_hosts),
+        CASE(incarnation__of_a_large_host_does_not_stop_all_others),
+        CASE(fabric_start__refuses_an_invalid_partition),
         {NULL, NULL},
     };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replan_test.c - trees of groups that lose a link, and members that have posted their part and
- * left. What they posted comes to the others all the same.
+ * replan_test.c - groups whose trees lose a link, with members that have contributed and left.
+ * Their contributions still reach the other members.
  *
- * Workers do not run: the test steps them, and has new tables made where a manager would.
+ * Workers do not run: the test steps them, and triggers new tables where a manager would.
  */
 #include "apps/fabric/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"
 #include "tests/fixtures/hostifs.h"
 
-#define LEAVER 0u
-#define LOOKS  4000000u /* empty passes before a case is failed */
+#define LEAVER     0u
+#define PASSES_MAX 4000000u /* empty passes before a case fails */
 
 struct fixture {
     struct hostifs w;
@@ -48,8 +48,8 @@ static void treeless(void *ctx, uint32_t group)
     CU_FAIL("there is a tree");
 }
 
-/* The cable's signal goes, or is there again; and then tables and trees are as it is. */
-static void signal_of(struct fixture *r, uint32_t cable, bool on)
+/* The cable loses or regains its signal; then tables and trees are recomputed. */
+static void set_signal(struct fixture *r, uint32_t cable, bool on)
 {
     uint32_t hit;
 
@@ -67,7 +67,7 @@ static void reroute(struct fixture *r)
                     0);
 }
 
-/* A broadcast of the member that leaves at once, as it may. */
+/* A broadcast by the member that leaves at once, which is allowed. */
 static void post_and_leave(struct fixture *r)
 {
     const struct emu_hdr hdr = {
@@ -81,7 +81,7 @@ static bool comes(struct fixture *r, uint32_t node)
 {
     struct emu_seg seg;
 
-    for (uint32_t looks = 0; looks < LOOKS; looks++) {
+    for (uint32_t looks = 0; looks < PASSES_MAX; looks++) {
         fixture_fabric_pass(r->w.fabric);
         if (hostifs_take(&r->w, node, &seg))
             return seg.hdr.dst == r->group && seg.hdr.kind == EMU_MULTICAST;
@@ -96,7 +96,7 @@ static void others_get_it(struct fixture *r)
     CU_ASSERT_TRUE(comes(r, 3));
 }
 
-/* A cable of the group's tree between switches. */
+/* A cable between switches in the group's tree. */
 static uint32_t tree_cable(const struct fixture *r)
 {
     const struct topo_tree *tree = &fabric_group_at(r->w.fabric, r->group)->tree;
@@ -104,8 +104,8 @@ static uint32_t tree_cable(const struct fixture *r)
     return fabric_cable_at(r->w.fabric, tree->switches[1].sw, (uint32_t)tree->switches[1].up);
 }
 
-/* The tree goes another way while what it posted is in its adapter. */
-static void leaver__is_in_the_tree_that_grows_anew(void)
+/* The tree is rebuilt while the contribution is still in its adapter. */
+static void leaver__is_in_the_rebuilt_tree(void)
 {
     static const char *const profiles[][2] = {{"qsnet3", ""}, {"oq2004", "link_retry=go_back_n"}};
 
@@ -116,12 +116,12 @@ static void leaver__is_in_the_tree_that_grows_anew(void)
         fixture_open(&r, profiles[i][0], profiles[i][1]);
         cable = tree_cable(&r);
         post_and_leave(&r);
-        signal_of(&r, cable, false);
+        set_signal(&r, cable, false);
         reroute(&r);
         CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
         CU_ASSERT_NOT_EQUAL(tree_cable(&r), cable);
         others_get_it(&r);
-        signal_of(&r, cable, true);
+        set_signal(&r, cable, true);
         reroute(&r);
         CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
         fixture_close(&r);
@@ -129,24 +129,24 @@ static void leaver__is_in_the_tree_that_grows_anew(void)
 }
 
 /*
- * It has no link for a while. The others have a tree without it, and then one with it again: what
- * its adapter sends from outside of a tree no switch takes.
+ * The leaver's node has no link for a while. The others get a tree without it, and later one with
+ * it again: switches accept nothing from an adapter outside of the tree.
  */
-static void leaver__that_is_back_is_in_the_tree_again(void)
+static void leaver__reconnected_is_in_the_tree_again(void)
 {
     struct fixture r;
     uint32_t cable;
 
     fixture_open(&r, "qsnet3", "");
     cable = fabric_cable_of(r.w.fabric, LEAVER, 0);
-    signal_of(&r, cable, false);
+    set_signal(&r, cable, false);
     post_and_leave(&r);
     reroute(&r);
     CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
     for (uint32_t i = 0; i < 100; i++)
         fixture_fabric_pass(r.w.fabric);
-    signal_of(&r, cable, true);
-    for (uint32_t i = 0; i < 100; i++) /* refused: tables are not there yet */
+    set_signal(&r, cable, true);
+    for (uint32_t i = 0; i < 100; i++) /* refused until the new tables are in force */
         fixture_fabric_pass(r.w.fabric);
     reroute(&r);
     CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 2);
@@ -155,10 +155,10 @@ static void leaver__that_is_back_is_in_the_tree_again(void)
 }
 
 /*
- * The switch of its own, which nobody else needs, combines no more: the group goes on without it,
- * unless there is something of it still to come by there.
+ * The leaver's own switch, which no other member needs, stops combining: the group continues
+ * without it, unless a contribution is still due there.
  */
-static void leaver__holds_nobody_at_its_switch(void)
+static void leaver__does_not_block_others_at_its_switch(void)
 {
     for (int posted = 0; posted < 2; posted++) {
         struct fixture r;
@@ -188,9 +188,9 @@ static void leaver__holds_nobody_at_its_switch(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(leaver__is_in_the_tree_that_grows_anew),
-    CASE(leaver__that_is_back_is_in_the_tree_again),
-    CASE(leaver__holds_nobody_at_its_switch),
+    CASE(leaver__is_in_the_rebuilt_tree),
+    CASE(leaver__reconnected_is_in_the_tree_again),
+    CASE(leaver__does_not_block_others_at_its_switch),
     {0},
 };
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_wrap_test.c - the rings of an edge (emu/hostif/hostif.h): whoever writes one begins at its
- * first slot again when it is empty. What is said little at a time stays in few pages; a reader who
- * is behind still has all of the ring before it.
+ * ring_wrap_test.c - the rings of a host interface (emu/hostif/hostif.h): the writer restarts at
+ * the first slot when the ring is empty, so light traffic touches few pages, and a slow reader
+ * still has the whole ring.
  *
- * Workers do not run: the test steps them. Each case is run with numbers that begin at 0, and that
- * wrap soon.
+ * Workers do not run: the test steps them. Each case runs with numbers from 0 on and with numbers
+ * about to wrap.
  */
 #include "tests/test.h"
 #include "tests/fixtures/hostifs.h"
 
 #define FROM 0u
 #define TO   1u
-#define LATE 2000000u /* passes in vain before a case is failed */
-#define MOST 9u       /* at a time, that is little */
+#define LATE 2000000u /* empty passes before a case fails */
+#define MOST 9u       /* most segments at a time in light traffic */
 
 struct fixture {
     struct hostifs w;
@@ -36,7 +36,7 @@ static void fixture_close(struct fixture *r)
     hostifs_close(&r->w);
 }
 
-/* The next one, which says which it is. False: there is no room. */
+/* Post the next segment, which carries its number. Returns false if there is no space. */
 static bool post(struct fixture *r)
 {
     uint8_t payload[EMU_PAYLOAD_BYTES];
@@ -52,7 +52,7 @@ static bool post(struct fixture *r)
     return true;
 }
 
-/* What comes next, if there is any, is the next one, whole. */
+/* A segment that arrives must be the next one, and whole. */
 static bool take(struct fixture *r)
 {
     struct emu_seg seg;
@@ -91,8 +91,8 @@ static bool untouched(const struct emu_hostif_slot *ring)
     return true;
 }
 
-/* One at a time, and few: neither ring's later pages are touched. */
-static void little__stays_in_few_pages(void)
+/* One or a few segments at a time: later pages of both rings stay untouched. */
+static void light_traffic__stays_in_few_pages(void)
 {
     struct fixture r;
 
@@ -101,15 +101,18 @@ static void little__stays_in_few_pages(void)
         for (uint32_t i = 0; i < 1 + round % MOST; i++)
             CU_ASSERT_TRUE(post(&r));
         take_until(&r, r.posted);
-        fixture_fabric_pass(r.w.fabric); /* the source is told that all was taken */
+        fixture_fabric_pass(r.w.fabric); /* the source sees that all was taken */
     }
     CU_ASSERT_TRUE(untouched(r.w.nic[FROM].shared->up));
     CU_ASSERT_TRUE(untouched(r.w.nic[TO].shared->down));
     fixture_close(&r);
 }
 
-/* Wherever the ring began, who reads nothing has all of it before it, and what is behind waits. */
-static void reader__that_is_behind_has_the_whole_ring(void)
+/*
+ * Wherever the ring starts, a process that does not read can fill all of its slots, and later
+ * segments wait.
+ */
+static void reader__behind_has_the_whole_ring(void)
 {
     for (size_t f = 0; f < FIRSTS; f++) {
         struct fixture r;
@@ -135,8 +138,8 @@ static void reader__that_is_behind_has_the_whole_ring(void)
     }
 }
 
-/* Bursts of any size, readers who are behind by any number, both kinds of clock. */
-static void bursts__come_in_order(void)
+/* Bursts of any size, readers behind by any number, both kinds of clock. */
+static void bursts__arrive_in_order(void)
 {
     uint64_t random = test_seed();
 
@@ -163,8 +166,8 @@ static void bursts__come_in_order(void)
     }
 }
 
-/* A process says that its slots are anywhere: it harms itself alone. */
-static void liar__harms_itself(void)
+/* A process that claims arbitrary slot positions harms only itself. */
+static void invalid_claims__harm_only_their_process(void)
 {
     uint64_t random = test_seed();
     struct fixture r;
@@ -187,10 +190,10 @@ static void liar__harms_itself(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(little__stays_in_few_pages),
-    CASE(reader__that_is_behind_has_the_whole_ring),
-    CASE(bursts__come_in_order),
-    CASE(liar__harms_itself),
+    CASE(light_traffic__stays_in_few_pages),
+    CASE(reader__behind_has_the_whole_ring),
+    CASE(bursts__arrive_in_order),
+    CASE(invalid_claims__harm_only_their_process),
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls_test.c - where a collective's contributions are, which of them do not agree, and links
- * that do not move.
+ * stalls_test.c - stall diagnosis: where a collective's contributions are, which of them mismatch,
+ * and links that do not move.
  *
  * Workers do not run: the test steps them.
  */
@@ -53,7 +53,7 @@ static void settle(struct hostifs *w)
         fixture_fabric_pass(w->fabric);
 }
 
-/* A conditional rests between two questions, by the host's clock: passes alone do not end that. */
+/* A conditional waits between two queries by the host's clock: passes alone do not end that. */
 static bool settle_until_taken(struct hostifs *w, uint32_t node, struct emu_seg *seg)
 {
     uint64_t end_ns = emu_now_ns() + 20 * S_NS;
@@ -95,14 +95,14 @@ static void parts_name_the_missing(const char *profile, bool at_switch)
     hostifs_close(&w);
 }
 
-static void parts__name_the_missing(void)
+static void contributions__name_the_missing(void)
 {
     parts_name_the_missing("oq2004", true);
     parts_name_the_missing("qsnet3", false);
 }
 
-/* Four bytes of one, and eight of the other. */
-static void mismatch_is_kept(const char *profile)
+/* Four bytes from one member, eight from the other. */
+static void check_mismatch_kept(const char *profile)
 {
     struct hostifs w;
     const struct emu_mismatch *mismatch;
@@ -126,11 +126,11 @@ static void mismatch_is_kept(const char *profile)
 
 static void mismatch__is_kept(void)
 {
-    mismatch_is_kept("oq2004");
-    mismatch_is_kept("qsnet3");
+    check_mismatch_kept("oq2004");
+    check_mismatch_kept("qsnet3");
 }
 
-/* Below the tree's top all has come; only the switch there is stepped. */
+/* Everything arrived below the root; only the switch of the missing member is stepped. */
 static void gaps__are_between_switches(void)
 {
     struct hostifs w;
@@ -159,8 +159,8 @@ static void gaps__are_between_switches(void)
 
 /* --- links -------------------------------------------------------------------------- */
 
-/* The ports of a cable are stuck: they are named, and nobody else. */
-static void port_is_named(const char *profile, uint32_t node)
+/* Exactly the ports of a stuck cable are named. */
+static void check_port_named(const char *profile, uint32_t node)
 {
     struct hostifs w;
     struct fabric_stall stall[64];
@@ -188,14 +188,14 @@ static void port_is_named(const char *profile, uint32_t node)
     hostifs_close(&w);
 }
 
-static void stalls__name_ports_that_do_not_send(void)
+static void stalls__name_stuck_ports(void)
 {
-    port_is_named("oq2004", TOPO_NONE);
-    port_is_named("qsnet3", 2);
+    check_port_named("oq2004", TOPO_NONE);
+    check_port_named("qsnet3", 2);
 }
 
-/* Node 3 takes nothing. Its edge fills, and what leads there waits for it. */
-static void waits_are_named(enum emu_clock_mode clock)
+/* Node 3 takes nothing. Its ring fills, and the links that lead to it wait. */
+static void check_waits_named(enum emu_clock_mode clock)
 {
     struct hostifs w;
     struct fabric_stall stall[64];
@@ -204,7 +204,7 @@ static void waits_are_named(enum emu_clock_mode clock)
     uint32_t count, process = 0, credit = 0;
 
     open_stopped_on(&w, "oq2004", clock, 1);
-    CU_ASSERT_EQUAL(fabric_stalls(w.fabric, S_NS, stall, 64), 0); /* nobody has looked */
+    CU_ASSERT_EQUAL(fabric_stalls(w.fabric, S_NS, stall, 64), 0); /* no earlier sample */
     for (uint32_t round = 0; round < EMU_HOSTIF_SLOTS + 2000; round++) {
         hdr.src = round % 3;
         hostifs_post(&w, hdr.src, &hdr, &payload);
@@ -226,19 +226,16 @@ static void waits_are_named(enum emu_clock_mode clock)
     hostifs_close(&w);
 }
 
-static void stalls__name_links_that_wait(void)
+static void stalls__name_waiting_links(void)
 {
-    waits_are_named(EMU_CLOCK_RAW);
-    waits_are_named(EMU_CLOCK_REAL);
+    check_waits_named(EMU_CLOCK_RAW);
+    check_waits_named(EMU_CLOCK_REAL);
 }
 
 static const struct test_case cases[] = {
-    CASE(parts__name_the_missing),
-    CASE(mismatch__is_kept),
-    CASE(gaps__are_between_switches),
-    CASE(stalls__name_links_that_wait),
-    CASE(stalls__name_ports_that_do_not_send),
-    {0},
+    CASE(contributions__name_the_missing), CASE(mismatch__is_kept),
+    CASE(gaps__are_between_switches),      CASE(stalls__name_waiting_links),
+    CASE(stalls__name_stuck_ports),        {0},
 };
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault_network_test.c - faults and networks: what is agent_faults, what is not there, the
+ * fault_network_test.c - faults on networks: the targets of a fault, targets that do not exist, the
  * scenarios.
  */
 #include <errno.h>
@@ -31,10 +31,10 @@ static bool same(const struct fault_targets *a, const struct fault_targets *b)
            memcmp(a->target, b->target, a->count * sizeof a->target[0]) == 0;
 }
 
-/* --- what is agent_faults ----------------------------------------------------------------- */
+/* --- targets ------------------------------------------------------------------------------ */
 
-/* kary:4,2: 16 nodes; switches 0 to 3 below with nodes at ports 0 to 3, 4 to 7 above. */
-static void targets__are_as_many_as_the_place_has(void)
+/* kary:4,2: 16 nodes; switches 0 to 3 below with nodes at ports 0 to 3, ports 4 to 7 lead up. */
+static void targets__of_each_place(void)
 {
     static const struct {
         const char *text;
@@ -70,7 +70,7 @@ static void targets__are_as_many_as_the_place_has(void)
     topo_free(graph);
 }
 
-/* Seen from the switch, what a node sends comes in. */
+/* Directions are the switch's: a node's output is an input of the switch. */
 static void targets__of_a_node_are_seen_from_its_switch(void)
 {
     static const struct {
@@ -108,7 +108,7 @@ static void targets__of_several_links_are_each_of_them(void)
     topo_free(graph);
 }
 
-/* Every cable is listed once, from one of its ends. */
+/* Every cable is listed once, at one of its ends. */
 static void targets__of_all_links_have_no_cable_twice(void)
 {
     static const char *const specs[] = {"kary:3,3", "qsnet:100", "clos:radix=8,levels=3"};
@@ -130,7 +130,7 @@ static void targets__of_all_links_have_no_cable_twice(void)
     }
 }
 
-static void targets__are_drawn_by_the_seed_alone(void)
+static void targets__depend_only_on_the_seed(void)
 {
     struct topo_graph *graph = graph_of("kary:4,3");
     uint32_t others = 0;
@@ -150,8 +150,8 @@ static void targets__are_drawn_by_the_seed_alone(void)
     topo_free(graph);
 }
 
-/* 16 cables, 8000 times 4 of them: each about 2000 times, with a standard deviation of 39. */
-static void targets__are_all_as_likely(void)
+/* 16 cables, 8000 draws of 4: each about 2000 times, with a standard deviation of 39. */
+static void targets__are_equally_likely(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
     uint64_t random = test_seed();
@@ -171,11 +171,12 @@ static void targets__are_all_as_likely(void)
     topo_free(graph);
 }
 
-/* --- what is not there -------------------------------------------------------------------- */
+/* --- missing targets ---------------------------------------------------------------------- */
 
 struct odd {
     const char *spec, *profile, *set, *text;
-    const char *wrong, *right; /* what is said; wrong NULL: nothing, "": a note with right in it */
+    /* parts of the error; wrong NULL: no error, "": a note with right in it */
+    const char *wrong, *right;
 };
 
 static void check_odd(const struct odd *row, enum emu_clock_mode clock)
@@ -198,7 +199,7 @@ static void check_odd(const struct odd *row, enum emu_clock_mode clock)
     topo_free(graph);
 }
 
-static void fault_check__says_what_a_network_does_not_have(void)
+static void fault_check__names_what_a_network_lacks(void)
 {
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "link-down link=8:0", "no switch 8", "switches 0 to 7"},
@@ -226,7 +227,7 @@ static void fault_check__says_what_a_network_does_not_have(void)
         check_odd(&rows[i], EMU_CLOCK_RAW);
 }
 
-static void fault_check__says_what_a_profile_does_not_have(void)
+static void fault_check__names_what_a_profile_lacks(void)
 {
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "loss link=any packet=ack", "no acknowledgments", "qsnet3"},
@@ -250,7 +251,7 @@ static void fault_check__says_what_a_profile_does_not_have(void)
  * A fault without effect, or with damage that nothing repairs, is refused. The error says what
  * would work.
  */
-static void fault_check__refuses_what_cannot_be_carried_out(void)
+static void fault_check__refuses_unusable_faults(void)
 {
     static const char retry[] = "link_retry=go_back_n";
     static const struct odd rows[] = {
@@ -282,7 +283,7 @@ static void fault_check__refuses_what_cannot_be_carried_out(void)
         check_odd(&rows[i], EMU_CLOCK_RAW);
 }
 
-static void fault_check__knows_the_clock(void)
+static void fault_check__considers_the_clock(void)
 {
     static const struct odd real[] = {
         {"kary:4,2", "oq2004", NULL, "slow-link random factor=2", NULL, NULL},
@@ -302,7 +303,7 @@ static void fault_check__knows_the_clock(void)
 }
 
 /* An accepted fault with a surprising effect has a note. */
-static void fault_check__says_what_will_not_be_repaired(void)
+static void fault_check__notes_unrepaired_damage(void)
 {
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never returns"},
@@ -320,7 +321,7 @@ static void fault_check__says_what_will_not_be_repaired(void)
 
 /* --- scenarios ------------------------------------------------------------------------------ */
 
-/* Each is read, and there is a network that has all it names. */
+/* Each scenario is parsed, and some network has everything it names. */
 static void scenarios__fit_a_network(void)
 {
     struct topo_graph *graphs[] = {graph_of("kary:4,2"), graph_of("qsnet:256")};
@@ -373,17 +374,17 @@ static void scenarios__show_every_kind(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(targets__are_as_many_as_the_place_has),
+    CASE(targets__of_each_place),
     CASE(targets__of_a_node_are_seen_from_its_switch),
     CASE(targets__of_several_links_are_each_of_them),
     CASE(targets__of_all_links_have_no_cable_twice),
-    CASE(targets__are_drawn_by_the_seed_alone),
-    CASE(targets__are_all_as_likely),
-    CASE(fault_check__says_what_a_network_does_not_have),
-    CASE(fault_check__says_what_a_profile_does_not_have),
-    CASE(fault_check__refuses_what_cannot_be_carried_out),
-    CASE(fault_check__knows_the_clock),
-    CASE(fault_check__says_what_will_not_be_repaired),
+    CASE(targets__depend_only_on_the_seed),
+    CASE(targets__are_equally_likely),
+    CASE(fault_check__names_what_a_network_lacks),
+    CASE(fault_check__names_what_a_profile_lacks),
+    CASE(fault_check__refuses_unusable_faults),
+    CASE(fault_check__considers_the_clock),
+    CASE(fault_check__notes_unrepaired_damage),
     CASE(scenarios__fit_a_network),
     CASE(scenarios__show_every_kind),
     {NULL, NULL},

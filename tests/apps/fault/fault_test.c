@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault_test.c - faults as text: what is read, what is written, what is refused and how.
+ * fault_test.c - the text form of faults: parsing, printing, error texts.
  */
 #include "apps/fault/fault.h"
 
@@ -14,7 +14,7 @@
 #define ROUND_TRIPS 20000
 #define MUTATIONS   40000
 
-/* A fault of this kind with usual values. */
+/* A fault of this kind with typical values. */
 static struct fault example(enum fault_kind kind)
 {
     static const char *const where[] = {[FAULT_OF_LINKS] = "link=0:1",
@@ -33,7 +33,7 @@ static bool same(const struct fault *a, const struct fault *b)
 
 /* --- reading and writing ------------------------------------------------------------ */
 
-static void fault_parse__fills_what_the_text_says(void)
+static void fault_parse__sets_the_given_fields(void)
 {
     struct fault f = parsed("at=1.5s for=10ms every=20ms on=allreduce:3:7 loss link=4:5> "
                             "packet=ack,nack kind=reduce from=1 to=2 group=9 rate=0.1% count=12");
@@ -59,7 +59,7 @@ static void fault_parse__fills_what_the_text_says(void)
     CU_ASSERT_EQUAL(f.rule.most, 12);
 }
 
-static void fault_parse__aims_at_all_where_the_text_says_nothing(void)
+static void fault_parse__defaults_to_all_targets(void)
 {
     struct fault f = parsed("loss link=n3");
 
@@ -79,7 +79,7 @@ static void fault_parse__aims_at_all_where_the_text_says_nothing(void)
     CU_ASSERT_EQUAL(f.rule.aim.kinds, 1u << EMU_REDUCE | 1u << EMU_ALLREDUCE);
 }
 
-/* A text, and the canonical one of the same fault. */
+/* Each row: a text, and the canonical text of the same fault. */
 static void each_is_printed(const char *const (*rows)[2], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -95,7 +95,7 @@ static void each_is_printed(const char *const (*rows)[2], size_t count)
     }
 }
 
-/* What is written in many ways has one canonical text. */
+/* The many spellings of a time have one canonical text. */
 static void fault_print__has_one_text_for_a_time(void)
 {
     static const char *const rows[][2] = {
@@ -246,7 +246,7 @@ static void random_rule(uint64_t *random, struct fault *f)
 {
     struct emu_fault_rule *rule = &f->rule;
 
-    rule->rate = EMU_FAULT_ONE; /* nth takes no other */
+    rule->rate = EMU_FAULT_ONE; /* nth excludes all others */
     rule->most = 0;
     if (test_draw(random, 0, 1))
         rule->nth = test_draw(random, 1, INT64_MAX);
@@ -293,7 +293,7 @@ static void random_when(uint64_t *random, struct fault *f)
                                         test_draw(random, 1, INT64_MAX)};
 }
 
-/* All that the kind has beside place, time and rule. */
+/* All parameters of the kind besides target, time and rule. */
 static void random_own(uint64_t *random, struct fault *f)
 {
     if (fault_has_rule(f->kind)) {
@@ -331,12 +331,12 @@ static void fault_print__is_read_as_the_same_fault(void)
         CU_ASSERT_FATAL(same(&f, &again));
         CU_ASSERT_STRING_EQUAL(text, twice);
     }
-    CU_ASSERT(longest < FAULT_TEXT_BYTES - 200); /* nothing was cut off */
+    CU_ASSERT(longest < FAULT_TEXT_BYTES - 200); /* nothing was truncated */
 }
 
-/* --- what is refused -------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------- */
 
-/* A fault, and what the line about it must have: what is wrong, and what would be right. */
+/* An invalid fault, and what its error line must contain: what is wrong, and the valid choices. */
 struct refused {
     const char *text, *wrong, *right;
 };
@@ -355,12 +355,12 @@ static void each_is_refused(const struct refused *rows, size_t count)
         CU_ASSERT_PTR_NOT_NULL(strstr(error, rows[i].wrong));
         CU_ASSERT_PTR_NOT_NULL(strstr(error, rows[i].right));
         CU_ASSERT_PTR_NULL(strchr(error, '\n'));
-        CU_ASSERT(strlen(error) < sizeof error - 1); /* nothing was cut off */
+        CU_ASSERT(strlen(error) < sizeof error - 1); /* nothing was truncated */
         CU_ASSERT(same(&fault, &before));
     }
 }
 
-static void fault_parse__says_which_word_is_wrong(void)
+static void fault_parse__reports_the_wrong_word(void)
 {
     static const struct refused rows[] = {
         {"", "no kind of fault is named", "link-down link=0:3"},
@@ -400,7 +400,7 @@ static void fault_parse__says_which_word_is_wrong(void)
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void fault_parse__says_which_time_is_wrong(void)
+static void fault_parse__reports_the_wrong_time(void)
 {
     static const struct refused rows[] = {
         {"at= link-down link=0:1", "at=:", "1.5s"},
@@ -437,7 +437,7 @@ static void fault_parse__says_which_time_is_wrong(void)
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void fault_parse__says_which_value_is_wrong(void)
+static void fault_parse__reports_the_wrong_value(void)
 {
     static const struct refused rows[] = {
         {"loss link=0:1 rate=0", "rate=0 is too small", "1e-9 to 1"},
@@ -474,7 +474,7 @@ static void fault_parse__says_which_value_is_wrong(void)
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void fault_parse__says_which_place_is_wrong(void)
+static void fault_parse__reports_the_wrong_target(void)
 {
     static const struct refused rows[] = {
         {"link-down link=0", "link=0:", "S:P"},
@@ -515,7 +515,7 @@ static void fault_parse__says_which_place_is_wrong(void)
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void fault_parse__refuses_words_without_end(void)
+static void fault_parse__refuses_overlong_words(void)
 {
     static const char *const fronts[] = {"", "at=", "link-down link=", "node-kill nodes=", "loss "};
     const size_t bytes = 1 << 20;
@@ -532,8 +532,8 @@ static void fault_parse__refuses_words_without_end(void)
     free(text);
 }
 
-/* An error fits where it is put, however little room there is. */
-static void fault_parse__writes_no_more_than_there_is_room_for(void)
+/* An error is truncated to its buffer, however small. */
+static void fault_parse__truncates_the_error_to_its_buffer(void)
 {
     struct fault fault;
     char error[64];
@@ -547,7 +547,7 @@ static void fault_parse__writes_no_more_than_there_is_room_for(void)
     }
 }
 
-/* --- rubbish -------------------------------------------------------------------------- */
+/* --- garbage -------------------------------------------------------------------------- */
 
 static const char *const seeds[] = {
     "at=1.5s for=10ms every=20ms on=allreduce:3:7 loss link=4:5> packet=ack,nack kind=reduce "
@@ -560,7 +560,7 @@ static const char *const seeds[] = {
     "slow-link top=2 factor=1.5",
 };
 
-/* One or several bytes are changed, left out, doubled, or taken from elsewhere. */
+/* One or several bytes are changed, removed, duplicated, or copied from elsewhere. */
 static size_t mutate(uint64_t *random, char *text, size_t bytes, size_t room)
 {
     static const char likely[] = " =:,-<>%.#e0123456789nsum\t\r\n\"any";
@@ -577,14 +577,14 @@ static size_t mutate(uint64_t *random, char *text, size_t bytes, size_t room)
         case 1:
             text[at] = (char)test_draw(random, 0, 255);
             break;
-        case 2: /* some are left out */
+        case 2: /* some are removed */
             memmove(text + at, text + at + length, bytes - at - length);
             bytes -= length;
             break;
-        case 3: /* some come from elsewhere */
+        case 3: /* some are copied from elsewhere */
             memmove(text + at, text + from, length);
             break;
-        default: /* some are there twice */
+        default: /* some are duplicated */
             if (bytes + length > room)
                 break;
             memmove(text + at + length, text + at, bytes - at);
@@ -594,8 +594,8 @@ static size_t mutate(uint64_t *random, char *text, size_t bytes, size_t room)
     return bytes;
 }
 
-/* What is taken must be written so that it is read as the same; what is not must say a line. */
-static void judge(const char *text)
+/* An accepted text must survive a round trip; a refused one must give one line. */
+static void check_round_trip(const char *text)
 {
     struct fault fault;
     char error[FAULT_ERROR_BYTES] = "", canonical[FAULT_TEXT_BYTES];
@@ -611,7 +611,7 @@ static void judge(const char *text)
     }
 }
 
-static void rubbish__is_refused_or_understood(void)
+static void garbage__is_refused_or_parsed(void)
 {
     uint64_t random = test_seed();
     char room[1024], error[FAULT_ERROR_BYTES];
@@ -622,10 +622,10 @@ static void rubbish__is_refused_or_understood(void)
 
         memcpy(room, seed, strlen(seed));
         size_t bytes = mutate(&random, room, strlen(seed), sizeof room);
-        char *text = malloc(bytes + 1); /* of just this size: who reads beyond is seen */
+        char *text = malloc(bytes + 1); /* of the exact size: sanitizers detect a read beyond it */
         memcpy(text, room, bytes);
         text[bytes] = '\0';
-        judge(text);
+        check_round_trip(text);
         free(text);
         char *bare = malloc(bytes ? bytes : 1);
         memcpy(bare, room, bytes);
@@ -649,7 +649,7 @@ static struct fault_schedule read_good(const char *text, size_t bytes)
     return schedule;
 }
 
-static void schedule__knows_comments_and_ends_of_lines(void)
+static void schedule__accepts_comments_and_line_ends(void)
 {
     static const char text[] = "# first\r\n"
                                "\r\n"
@@ -657,7 +657,7 @@ static void schedule__knows_comments_and_ends_of_lines(void)
                                "\t \n"
                                "node-kill node=3#\n"
                                "\n\n"
-                               "loss link=any"; /* and no newline */
+                               "loss link=any"; /* without a final newline */
     struct fault_schedule schedule = read_good(text, sizeof text - 1);
 
     CU_ASSERT_EQUAL_FATAL(schedule.count, 3);
@@ -682,7 +682,7 @@ static void refused_as(const char *text, size_t bytes, int err, const char *wron
     CU_ASSERT_PTR_NOT_NULL(strstr(error, wrong));
 }
 
-static void schedule__names_the_line_that_is_wrong(void)
+static void schedule__reports_the_wrong_line(void)
 {
     static const char zero[] = "link-down link=0:1\nlink-down\0 link=0:1\n";
     char *text = malloc(100000);
@@ -696,7 +696,7 @@ static void schedule__names_the_line_that_is_wrong(void)
     refused_as(text, 100000, -EINVAL, "line 1: longer than 4095 characters");
     refused_as(text, 4096, -EINVAL, "line 1: longer than 4095 characters");
     refused_as(text, 4095, -EINVAL, "line 1: 'xxxx");
-    text[0] = '#'; /* a comment may be as long as it likes */
+    text[0] = '#'; /* a comment may have any length */
     memcpy(text + 99980, "\nloss link=any\n    ", 19);
     struct fault_schedule schedule = read_good(text, 99999);
     CU_ASSERT_EQUAL(schedule.count, 1);
@@ -704,7 +704,7 @@ static void schedule__names_the_line_that_is_wrong(void)
     free(text);
 }
 
-static void schedule__has_room_for_thousands_of_lines(void)
+static void schedule__accepts_thousands_of_lines(void)
 {
     const uint32_t most = 65536;
     char *text;
@@ -756,22 +756,22 @@ static void schedule__is_a_scenario_or_a_file(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(fault_parse__fills_what_the_text_says),
-    CASE(fault_parse__aims_at_all_where_the_text_says_nothing),
+    CASE(fault_parse__sets_the_given_fields),
+    CASE(fault_parse__defaults_to_all_targets),
     CASE(fault_print__has_one_text_for_a_time),
     CASE(fault_print__has_one_text_for_a_rate),
     CASE(fault_print__has_one_text_for_all_else),
     CASE(fault_print__is_read_as_the_same_fault),
-    CASE(fault_parse__says_which_word_is_wrong),
-    CASE(fault_parse__says_which_time_is_wrong),
-    CASE(fault_parse__says_which_value_is_wrong),
-    CASE(fault_parse__says_which_place_is_wrong),
-    CASE(fault_parse__refuses_words_without_end),
-    CASE(fault_parse__writes_no_more_than_there_is_room_for),
-    CASE(rubbish__is_refused_or_understood),
-    CASE(schedule__knows_comments_and_ends_of_lines),
-    CASE(schedule__names_the_line_that_is_wrong),
-    CASE(schedule__has_room_for_thousands_of_lines),
+    CASE(fault_parse__reports_the_wrong_word),
+    CASE(fault_parse__reports_the_wrong_time),
+    CASE(fault_parse__reports_the_wrong_value),
+    CASE(fault_parse__reports_the_wrong_target),
+    CASE(fault_parse__refuses_overlong_words),
+    CASE(fault_parse__truncates_the_error_to_its_buffer),
+    CASE(garbage__is_refused_or_parsed),
+    CASE(schedule__accepts_comments_and_line_ends),
+    CASE(schedule__reports_the_wrong_line),
+    CASE(schedule__accepts_thousands_of_lines),
     CASE(schedule__is_a_scenario_or_a_file),
     {NULL, NULL},
 };

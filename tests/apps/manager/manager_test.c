@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * manager_test.c - links come and go under the traffic of tests/fixtures/engine/transport_run.h,
- * which knows of each message whether it came, once and whole.
+ * manager_test.c - links go down and up under the traffic of tests/fixtures/engine/transport_run.h,
+ * which checks that each message arrives once and whole.
  */
 #include <string.h>
 
@@ -14,32 +14,33 @@
 
 #define CABLES_MAX 512u
 
-/* What happens to the cables of a run. */
-struct weather {
+/* Cable events during a run. */
+struct cable_events {
     uint64_t random;
-    uint32_t most;    /* cables without a signal at a time */
+    uint32_t most;    /* most cables without a signal at a time */
     uint32_t lone;    /* this node has no link from then on; 0: none; */
-    bool gagged;      /* it has, but no port at it sends anything */
-    uint32_t look;    /* so many looks after the first */
-    uint32_t top;     /* this switch dies, and comes back; TOPO_NONE: none does */
-    uint64_t dies_ps; /* since the beginning */
-    uint64_t lives_ps;
-    uint64_t began_ps, calm_ps; /* when all are to be back */
+    bool gagged;      /* it has a link, but its ports send nothing */
+    uint32_t checks;  /* this many checks after the first */
+    uint32_t top;     /* this switch dies and comes back; TOPO_NONE: none */
+    uint64_t dies_ps; /* since the start */
+    uint64_t alive_ps;
+    uint64_t began_ps, calm_ps; /* calm_ps: when all are back */
     struct manager_config set;
 
     struct manager *manager;
     struct fabric *fabric;
     bool link_down[CABLES_MAX];
     uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
-    uint32_t stuck, traps, isolated, cut; /* this cable has no signal between two looks; 0: none */
-    uint64_t trapped_at, trapped_for;     /* switches, and nodes */
+    /* stuck: a cable without a signal between two checks; 0: none */
+    uint32_t stuck, traps, isolated, cut;
+    uint64_t trapped_at, trapped_for; /* switches, and nodes */
     uint64_t partitioned, hit;
     struct topo_at peer;
 };
 
 static void hear(void *ctx, const struct manager_event *event)
 {
-    struct weather *w = ctx;
+    struct cable_events *w = ctx;
 
     w->lost += event->what == MANAGER_EVENT_LOST;
     w->ups += event->what == MANAGER_EVENT_UP;
@@ -62,7 +63,7 @@ static void hear(void *ctx, const struct manager_event *event)
         w->peer = event->peer;
 }
 
-static void weather_open(struct weather *w, struct fabric *fabric, uint64_t now_ps)
+static void weather_open(struct cable_events *w, struct fabric *fabric, uint64_t now_ps)
 {
     w->fabric = fabric;
     w->began_ps = now_ps;
@@ -73,7 +74,7 @@ static void weather_open(struct weather *w, struct fabric *fabric, uint64_t now_
     CU_ASSERT_EQUAL_FATAL(manager_create(&w->manager, fabric, &w->set), 0);
 }
 
-static void turn(struct weather *w, uint32_t cable, bool link_down, uint64_t now_ps)
+static void turn(struct cable_events *w, uint32_t cable, bool link_down, uint64_t now_ps)
 {
     uint32_t hit;
 
@@ -85,8 +86,8 @@ static void turn(struct weather *w, uint32_t cable, bool link_down, uint64_t now
     w->hit += hit;
 }
 
-/* A node keeps a link: what a node without one is told is another test's. */
-static bool may_go(const struct weather *w, uint32_t i)
+/* May cable @i go down? Each node keeps a link: another test covers nodes without one. */
+static bool may_go(const struct cable_events *w, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(w->fabric, i);
     uint32_t left = 0;
@@ -102,11 +103,11 @@ static bool may_go(const struct weather *w, uint32_t i)
 }
 
 /*
- * One cable may lose its signal, or has it again; the first look always finds one to lose it. Time
- * leaps where all wait for each other's tries: what goes is back before the manager gives up who
- * is parted.
+ * One cable loses or regains its signal; the first call always takes one down. Simulated time leaps
+ * where everything waits for retries, so a cable comes back before the manager gives up unreachable
+ * nodes.
  */
-static void flap(struct weather *w, uint64_t now_ps)
+static void flap(struct cable_events *w, uint64_t now_ps)
 {
     for (uint32_t i = 0; now_ps >= w->calm_ps && i < fabric_cable_count(w->fabric); i++)
         turn(w, i, false, now_ps);
@@ -122,10 +123,10 @@ static void flap(struct weather *w, uint64_t now_ps)
     } while (!w->looks && !w->darks);
 }
 
-static void top_dies(struct weather *w, uint64_t now_ps)
+static void top_dies(struct cable_events *w, uint64_t now_ps)
 {
     uint64_t at_ps = now_ps - w->began_ps;
-    bool link_down = at_ps >= w->dies_ps && at_ps < w->lives_ps;
+    bool link_down = at_ps >= w->dies_ps && at_ps < w->alive_ps;
 
     for (uint32_t p = 0; w->top != TOPO_NONE && p < w->fabric->config.graph->ports; p++) {
         uint32_t i = fabric_cable_at(w->fabric, w->top, p);
@@ -135,8 +136,8 @@ static void top_dies(struct weather *w, uint64_t now_ps)
     }
 }
 
-/* Nobody is told. */
-static void gag(struct weather *w, uint64_t now_ps)
+/* No notification is given. */
+static void silence_ports(struct cable_events *w, uint64_t now_ps)
 {
     uint32_t cable = fabric_cable_of(w->fabric, w->lone, 0);
 
@@ -150,7 +151,7 @@ static void gag(struct weather *w, uint64_t now_ps)
 
 static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
 {
-    struct weather *w = ctx;
+    struct cable_events *w = ctx;
 
     if (!w->manager)
         weather_open(w, fabric, now_ps);
@@ -159,23 +160,24 @@ static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
     top_dies(w, now_ps);
     if (w->cut && w->looks == 2)
         turn(w, w->cut, true, now_ps);
-    if (w->cut && w->looks == w->look)
+    if (w->cut && w->looks == w->checks)
         turn(w, w->cut, false, now_ps);
-    if (w->gagged && w->looks == w->look)
-        gag(w, now_ps);
-    else if (w->lone && !w->gagged && w->looks >= w->look)
+    if (w->gagged && w->looks == w->checks)
+        silence_ports(w, now_ps);
+    else if (w->lone && !w->gagged && w->looks >= w->checks)
         turn(w, fabric_cable_of(fabric, w->lone, 0), true, now_ps);
     w->looks++;
     CU_ASSERT_EQUAL(manager_step(w->manager, now_ps), 0);
 }
 
-static void weather_close(struct weather *w)
+static void weather_close(struct cable_events *w)
 {
     manager_destroy(w->manager);
 }
 
 /* One run; returns its result. */
-static struct transport_result blown(struct weather *w, struct transport_config *config)
+static struct transport_result run_with_events(struct cable_events *w,
+                                               struct transport_config *config)
 {
     struct transport_result result;
 
@@ -192,7 +194,7 @@ static struct transport_result blown(struct weather *w, struct transport_config 
     return result;
 }
 
-/* Steps that are short beside a run. */
+/* Intervals that are short compared to a run. */
 static struct manager_config quick(void)
 {
     struct manager_config config = manager_defaults();
@@ -207,7 +209,10 @@ static const struct transport_sizes sizes = {.count = 1, .range = {{0, 900}}};
 static const char *const topos[] = {"kary:2,3", "kary:4,2", "qsnet:16,links=2", "kary:2,4"};
 #define TOPOS (sizeof topos / sizeof topos[0])
 
-/* Links go and come at random. All that was sent comes once, as a seed says, on any workers. */
+/*
+ * Links go down and up at random. Every message arrives once, with results that depend only on the
+ * seed, for any number of workers.
+ */
 static void links__flap_and_nothing_is_lost(void)
 {
     uint64_t seed = test_seed();
@@ -216,7 +221,7 @@ static void links__flap_and_nothing_is_lost(void)
         uint64_t order[2];
 
         for (uint32_t threads = 1; threads <= 2; threads++) {
-            struct weather w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
+            struct cable_events w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
             struct transport_config config = {.topo = topos[t],
                                               .clock = EMU_CLOCK_VIRTUAL,
                                               .threads = threads,
@@ -225,7 +230,7 @@ static void links__flap_and_nothing_is_lost(void)
                                               .sizes = sizes};
 
             w.set = quick();
-            order[threads - 1] = blown(&w, &config).order;
+            order[threads - 1] = run_with_events(&w, &config).order;
             CU_ASSERT(w.lost && w.tables);
         }
         CU_ASSERT_EQUAL(order[0], order[1]);
@@ -237,7 +242,7 @@ static void links__flap_under_threads(void)
     uint64_t seed = test_seed();
 
     for (size_t t = 0; t < TOPOS; t++) {
-        struct weather w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
+        struct cable_events w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
         struct transport_config config = {.topo = topos[t],
                                           .clock = EMU_CLOCK_RAW,
                                           .threads = 2,
@@ -246,18 +251,18 @@ static void links__flap_under_threads(void)
                                           .sizes = sizes};
 
         w.set = quick();
-        blown(&w, &config);
+        run_with_events(&w, &config);
         CU_ASSERT(w.lost > 0);
     }
 }
 
-/* A top switch loses all its cables, and has them again. */
+/* A top switch loses all its cables and regains them. */
 static void top__dies_and_comes_back(void)
 {
-    struct weather w = {.random = test_seed(),
-                        .top = 8,
-                        .dies_ps = 40000000,
-                        .lives_ps = 120000000};
+    struct cable_events w = {.random = test_seed(),
+                             .top = 8,
+                             .dies_ps = 40000000,
+                             .alive_ps = 120000000};
     struct transport_config config = {.topo = "kary:2,3",
                                       .clock = EMU_CLOCK_VIRTUAL,
                                       .threads = 1,
@@ -266,7 +271,7 @@ static void top__dies_and_comes_back(void)
                                       .sizes = sizes};
 
     w.set = quick();
-    blown(&w, &config);
+    run_with_events(&w, &config);
     CU_ASSERT_EQUAL(w.lost, 2);
     CU_ASSERT_EQUAL(w.ups, 2);
     CU_ASSERT_EQUAL(w.treeless, 0);
@@ -274,17 +279,18 @@ static void top__dies_and_comes_back(void)
 }
 
 /*
- * A node loses its only link for good, or neither end of it sends any more (@gagged). What it
- * sends, and what is sent to it, fails, and its sender is told: nobody waits for ever.
+ * A node loses its only link for good, or neither end of it sends any more (@gagged). Messages from
+ * and to it fail with an error, and nobody waits for ever.
  */
-static void node_is_told(bool gagged)
+static void check_node_reported(bool gagged)
 {
     static const enum emu_clock_mode clocks[] = {EMU_CLOCK_VIRTUAL, EMU_CLOCK_RAW};
 
     for (size_t c = 0; c < 2; c++) {
-        bool raw = clocks[c] == EMU_CLOCK_RAW; /* the host's threads may end before a second look */
-        struct weather w = {
-            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .look = !raw};
+        /* the host's threads may end before a second check */
+        bool raw = clocks[c] == EMU_CLOCK_RAW;
+        struct cable_events w = {
+            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .checks = !raw};
         struct transport_config config = {.topo = "kary:2,2",
                                           .clock = clocks[c],
                                           .threads = 1,
@@ -299,31 +305,31 @@ static void node_is_told(bool gagged)
         w.set.no_link_ps = 100000000;
         w.set.scan_ps = 5000000;
         w.set.stuck_ps = 50000000;
-        result = blown(&w, &config);
+        result = run_with_events(&w, &config);
         CU_ASSERT(result.counts.failed > 0);
         CU_ASSERT(w.alone > 0);
         CU_ASSERT_EQUAL(w.stuck, gagged);
     }
 }
 
-static void node__that_is_alone_is_reported(void)
+static void node__isolated_is_reported(void)
 {
-    node_is_told(false);
+    check_node_reported(false);
 }
 
-static void node__whose_port_is_stuck_is_reported(void)
+static void node__with_a_stuck_port_is_reported(void)
 {
-    node_is_told(true);
+    check_node_reported(true);
 }
 
 /*
- * A top switch that has lost a way down says so, and never more often than it is looked at. As the
- * profile has it, its links go down; when the lost one is back, all are.
+ * A top switch that has lost a link down sends a trap, at most once per check. If the profile
+ * isolates it, its links go down; when the lost one is back, all come up.
  */
-static void trap__is_reported_and_isolates_if_it_is_to(void)
+static void trap__is_reported_and_isolates_if_configured(void)
 {
     for (uint32_t isolates = 0; isolates < 2; isolates++) {
-        struct weather w = {.random = test_seed(), .top = TOPO_NONE, .look = 40, .cut = 2};
+        struct cable_events w = {.random = test_seed(), .top = TOPO_NONE, .checks = 40, .cut = 2};
         struct transport_config config = {.topo = "kary:2,2",
                                           .clock = EMU_CLOCK_VIRTUAL,
                                           .threads = 1,
@@ -333,9 +339,9 @@ static void trap__is_reported_and_isolates_if_it_is_to(void)
                                           .sets = 1};
 
         w.set = quick();
-        w.set.reroute = false; /* so that the neighbours go on sending */
+        w.set.reroute = false; /* so that the neighbours keep sending */
         w.set.scan_ps = 20000000;
-        blown(&w, &config);
+        run_with_events(&w, &config);
         CU_ASSERT_EQUAL(w.lost, 1);
         CU_ASSERT_EQUAL(w.trapped_at, emu_bit(2));
         CU_ASSERT(w.trapped_for & 3); /* below the switch that is cut off */
@@ -345,18 +351,18 @@ static void trap__is_reported_and_isolates_if_it_is_to(void)
     }
 }
 
-/* --- one link ----------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------- */
 
 /* A fabric without traffic, and its manager. */
-struct still {
+struct idle_fabric {
     struct topo_graph *graph;
-    struct weather w;
+    struct cable_events w;
     uint64_t now_ps;
 };
 
-static void still_open(struct still *s, const char *topo, const struct emu_fault_rates *rates)
+static void still_open(struct idle_fabric *s, const char *topo, const struct emu_fault_rates *rates)
 {
-    struct fabric_config config = {.name = "still",
+    struct fabric_config config = {.name = "idle_fabric",
                                    .clock = EMU_CLOCK_RAW,
                                    .threads = 1,
                                    .seed = 1,
@@ -364,7 +370,7 @@ static void still_open(struct still *s, const char *topo, const struct emu_fault
                                    .faults = rates};
     char error[256];
 
-    *s = (struct still){.now_ps = 1000000};
+    *s = (struct idle_fabric){.now_ps = 1000000};
     CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "qsnet3", error, sizeof error), 0);
     CU_ASSERT_EQUAL_FATAL(topo_parse(&s->graph, topo, error, sizeof error), 0);
     config.graph = s->graph;
@@ -373,15 +379,15 @@ static void still_open(struct still *s, const char *topo, const struct emu_fault
     weather_open(&s->w, s->w.fabric, s->now_ps);
 }
 
-static void still_close(struct still *s)
+static void still_close(struct idle_fabric *s)
 {
     weather_close(&s->w);
     fabric_stop(s->w.fabric);
     topo_free(s->graph);
 }
 
-/* Until nothing is due, or for so long. */
-static void still_for(struct still *s, uint64_t ps)
+/* Run until nothing is due, or for @ps. */
+static void idle_fabric_run(struct idle_fabric *s, uint64_t ps)
 {
     uint64_t end_ps = s->now_ps + ps;
 
@@ -393,7 +399,7 @@ static void still_for(struct still *s, uint64_t ps)
     s->now_ps = end_ps;
 }
 
-static void signal_of(struct still *s, uint32_t cable, bool on)
+static void signal_of(struct idle_fabric *s, uint32_t cable, bool on)
 {
     uint32_t hit;
 
@@ -401,16 +407,16 @@ static void signal_of(struct still *s, uint32_t cable, bool on)
     CU_ASSERT_EQUAL(hit, 0);
 }
 
-/* How many candidates switch @sw has for node @node. */
-static int directions(const struct still *s, uint32_t sw, uint32_t node)
+/* How many candidate ports switch @sw has for node @node. */
+static int directions(const struct idle_fabric *s, uint32_t sw, uint32_t node)
 {
     return __builtin_popcountll(topo_route_ports(&s->w.fabric->links.routed->sw[sw].route, node));
 }
 
-/* Tables are without a link from a while after its loss until a while after three steps. */
-static void link__is_in_the_tables_only_when_it_is_up(void)
+/* Tables exclude a link some time after its loss, and include it again after three intervals. */
+static void link__is_in_the_tables_only_while_up(void)
 {
-    struct still s;
+    struct idle_fabric s;
     uint32_t cable;
 
     still_open(&s, "kary:2,2", NULL);
@@ -419,26 +425,26 @@ static void link__is_in_the_tables_only_when_it_is_up(void)
     signal_of(&s, cable, false);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_LOST);
     CU_ASSERT_EQUAL(directions(&s, 0, 3), 2);
-    still_for(&s, s.w.set.reaction_ps);
+    idle_fabric_run(&s, s.w.set.reaction_ps);
     CU_ASSERT_EQUAL(directions(&s, 0, 3), 1);
     signal_of(&s, cable, true);
-    still_for(&s, 2 * s.w.set.step_ps);
+    idle_fabric_run(&s, 2 * s.w.set.step_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_TESTS);
     CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 1);
-    still_for(&s, s.w.set.step_ps);
+    idle_fabric_run(&s, s.w.set.step_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_UP);
-    still_for(&s, s.w.set.reaction_ps);
+    idle_fabric_run(&s, s.w.set.reaction_ps);
     CU_ASSERT_EQUAL(directions(&s, 0, 3), 2);
     CU_ASSERT_EQUAL(s.w.tables, 2);
     still_close(&s);
 }
 
-/* A cable that is plugged in elsewhere is named, and not used until it is right. */
-static void link__that_is_swapped_is_found_out(void)
+/* A cable that is plugged in elsewhere is reported, and not used until it is right. */
+static void link__swapped_is_detected(void)
 {
     const struct topo_at wrong = {3, 1};
     struct topo_at right;
-    struct still s;
+    struct idle_fabric s;
     uint32_t cable;
 
     still_open(&s, "kary:2,2", NULL);
@@ -447,7 +453,7 @@ static void link__that_is_swapped_is_found_out(void)
     signal_of(&s, cable, false);
     manager_plug(s.w.manager, cable, &wrong);
     signal_of(&s, cable, true);
-    still_for(&s, 10 * s.w.set.reaction_ps);
+    idle_fabric_run(&s, 10 * s.w.set.reaction_ps);
     CU_ASSERT_EQUAL(s.w.swapped, 1);
     CU_ASSERT(s.w.peer.sw == wrong.sw && s.w.peer.port == wrong.port);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_SWAPPED);
@@ -455,16 +461,16 @@ static void link__that_is_swapped_is_found_out(void)
     signal_of(&s, cable, false);
     manager_plug(s.w.manager, cable, &right);
     signal_of(&s, cable, true);
-    still_for(&s, 10 * s.w.set.reaction_ps);
+    idle_fabric_run(&s, 10 * s.w.set.reaction_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_UP);
     still_close(&s);
 }
 
-/* A link that errs more than it may does not come back; on a node's link more is borne. */
-static void link__that_errs_is_not_let_in(void)
+/* A link with too many errors is not used again; a node's link has a higher limit. */
+static void link__with_errors_is_not_used_again(void)
 {
     const struct emu_fault_rates rates = {.lost = 30000};
-    struct still s;
+    struct idle_fabric s;
     uint32_t inside, node;
 
     still_open(&s, "kary:2,2", &rates);
@@ -474,7 +480,7 @@ static void link__that_errs_is_not_let_in(void)
     signal_of(&s, node, false);
     signal_of(&s, inside, true);
     signal_of(&s, node, true);
-    still_for(&s, 10 * s.w.set.again_ps);
+    idle_fabric_run(&s, 10 * s.w.set.again_ps);
     CU_ASSERT_EQUAL(manager_link_state(s.w.manager, node), MANAGER_UP);
     CU_ASSERT_NOT_EQUAL(manager_link_state(s.w.manager, inside), MANAGER_UP);
     CU_ASSERT(s.w.failed >= 2);
@@ -482,29 +488,32 @@ static void link__that_errs_is_not_let_in(void)
     still_close(&s);
 }
 
-/* What is counted on one way of a cable, and a look behind it. */
-static bool stays_up(struct still *s, uint32_t cable, uint64_t packets, uint64_t errors)
+/* Errors are counted in one direction of a cable, and checked. */
+static bool stays_up(struct idle_fabric *s, uint32_t cable, uint64_t packets, uint64_t errors)
 {
     struct emu_faults *faults = fabric_faults(s->w.fabric, cable, false);
 
     emu_count(&faults->counts.seen, packets);
     emu_count(&faults->counts.damaged, errors);
-    still_for(s, s->w.set.scan_ps);
+    idle_fabric_run(s, s->w.set.scan_ps);
     return manager_link_state(s->w.manager, cable) == MANAGER_UP;
 }
 
-/* A few errors of few packets are no rate; a rate is one also if few packets come between looks. */
-static void link__that_errs_is_taken_out_when_that_is_certain(void)
+/*
+ * A few errors in few packets are no rate; an error rate is detected even if few packets pass
+ * between checks.
+ */
+static void link__with_errors_is_removed_when_certain(void)
 {
     const struct emu_fault_rates rates = {0};
-    struct still s;
+    struct idle_fabric s;
     uint32_t a, b, c, looks;
 
     still_open(&s, "kary:2,3", &rates);
     a = fabric_cable_at(s.w.fabric, 0, 2);
     b = fabric_cable_at(s.w.fabric, 1, 2);
     c = fabric_cable_at(s.w.fabric, 2, 2);
-    for (uint32_t i = 0; i < 20; i++) /* of 1 % that it may have, with some luck, good and bad */
+    for (uint32_t i = 0; i < 20; i++) /* 1 % is allowed, with some variance in both directions */
         CU_ASSERT_TRUE(stays_up(&s, a, 127, i % 3 ? 0 : 4));
     CU_ASSERT_EQUAL(s.w.out, 0);
     CU_ASSERT_FALSE(stays_up(&s, a, 127, 6));
@@ -517,48 +526,48 @@ static void link__that_errs_is_taken_out_when_that_is_certain(void)
     still_close(&s);
 }
 
-/* --- pieces ------------------------------------------------------------------------- */
+/* --- partitions --------------------------------------------------------------------- */
 
-/* Does engine @src give what is for @dst few tries? */
-static bool is_cut(const struct still *s, uint32_t src, uint32_t dst)
+/* Does engine @src give packets for @dst few retries? */
+static bool has_few_retries(const struct idle_fabric *s, uint32_t src, uint32_t dst)
 {
     return fabric_engine(s->w.fabric, src)->send.flow[dst].cut;
 }
 
-/* All cables of switch @sw that lead up, or none. */
-static void ways_up(struct still *s, uint32_t sw, bool on)
+/* Set the signal of all cables from switch @sw upwards. */
+static void set_links_up(struct idle_fabric *s, uint32_t sw, bool on)
 {
     for (uint32_t p = 2; p < 4; p++)
         signal_of(s, fabric_cable_at(s->w.fabric, sw, p), on);
 }
 
 /*
- * Half of a network is cut off from the other half, but no node is alone. Who is on the other side
- * has few tries after a while, and not before; so has a group of both halves. Those that are
- * together go on, and a piece that is back in time was never cut off.
+ * Half of a network is cut off from the other half, but no node is alone. After a while, not
+ * before, nodes in the other half get few retries, and so does a group of both halves. Traffic
+ * within a half continues. A half that is back in time is never treated as cut off.
  */
-static void piece__that_is_cut_off_for_long_has_few_tries(void)
+static void partition__cut_off_for_long_gets_few_retries(void)
 {
     const uint32_t all[] = {0, 1, 2, 3}, mine[] = {0, 1};
     uint32_t both, half;
-    struct still s;
+    struct idle_fabric s;
 
     still_open(&s, "kary:2,2", NULL);
     both = fixture_multicast(s.w.fabric, all, 4);
     half = fixture_multicast(s.w.fabric, mine, 2);
-    ways_up(&s, 0, false);
-    still_for(&s, s.w.set.no_link_ps / 2);
-    ways_up(&s, 0, true);
-    still_for(&s, 2 * s.w.set.no_link_ps);
+    set_links_up(&s, 0, false);
+    idle_fabric_run(&s, s.w.set.no_link_ps / 2);
+    set_links_up(&s, 0, true);
+    idle_fabric_run(&s, 2 * s.w.set.no_link_ps);
     CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 0);
-    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
-    ways_up(&s, 0, false);
-    still_for(&s, s.w.set.no_link_ps / 2);
-    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
-    still_for(&s, s.w.set.no_link_ps);
+    CU_ASSERT_FALSE(has_few_retries(&s, 0, 2));
+    set_links_up(&s, 0, false);
+    idle_fabric_run(&s, s.w.set.no_link_ps / 2);
+    CU_ASSERT_FALSE(has_few_retries(&s, 0, 2));
+    idle_fabric_run(&s, s.w.set.no_link_ps);
     for (uint32_t a = 0; a < 4; a++)
         for (uint32_t b = 0; b < 4; b++)
-            CU_ASSERT_EQUAL(is_cut(&s, a, b), a / 2 != b / 2);
+            CU_ASSERT_EQUAL(has_few_retries(&s, a, b), a / 2 != b / 2);
     for (uint32_t n = 0; n < 4; n++)
         CU_ASSERT_TRUE(engine_group_of(fabric_engine(s.w.fabric, n), both)->flow.cut);
     CU_ASSERT_FALSE(engine_group_of(fabric_engine(s.w.fabric, 0), half)->flow.cut);
@@ -566,28 +575,28 @@ static void piece__that_is_cut_off_for_long_has_few_tries(void)
 }
 
 /*
- * A manager that has had no processor for longer than the bound sees its end together with the
- * signal that came back meanwhile: nobody is given up. Whoever's signal does not, is.
+ * A manager that had no core for longer than the bound finds, in one check, that the bound has
+ * expired and the signal has returned: that node is not given up. A node without a signal is.
  */
-static void late__manager_gives_up_only_whom_nothing_comes_back_to(void)
+static void late_manager__keeps_nodes_whose_signal_returned(void)
 {
     for (uint32_t back = 0; back < 2; back++) {
-        struct still s;
+        struct idle_fabric s;
         uint32_t node;
 
         still_open(&s, "kary:2,2", NULL);
         node = fabric_cable_of(s.w.fabric, 3, 0);
         signal_of(&s, node, false);
-        ways_up(&s, 0, false);
-        still_for(&s, 2 * s.w.set.reaction_ps);
+        set_links_up(&s, 0, false);
+        idle_fabric_run(&s, 2 * s.w.set.reaction_ps);
         s.now_ps += 3 * s.w.set.no_link_ps;
         if (back) {
             signal_of(&s, node, true);
-            ways_up(&s, 0, true);
+            set_links_up(&s, 0, true);
         }
-        still_for(&s, s.w.set.no_link_ps);
+        idle_fabric_run(&s, s.w.set.no_link_ps);
         CU_ASSERT_EQUAL(s.w.alone != 0, !back);
-        CU_ASSERT_EQUAL(is_cut(&s, 0, 2), !back);
+        CU_ASSERT_EQUAL(has_few_retries(&s, 0, 2), !back);
         CU_ASSERT_EQUAL(manager_links_out(s.w.manager), back ? 0 : 3);
         still_close(&s);
     }
@@ -599,15 +608,15 @@ int main(void)
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_under_threads),
         CASE_ALONE(top__dies_and_comes_back),
-        CASE(node__that_is_alone_is_reported),
-        CASE(node__whose_port_is_stuck_is_reported),
-        CASE_ALONE(trap__is_reported_and_isolates_if_it_is_to),
-        CASE(link__is_in_the_tables_only_when_it_is_up),
-        CASE(link__that_is_swapped_is_found_out),
-        CASE(link__that_errs_is_not_let_in),
-        CASE(link__that_errs_is_taken_out_when_that_is_certain),
-        CASE(piece__that_is_cut_off_for_long_has_few_tries),
-        CASE(late__manager_gives_up_only_whom_nothing_comes_back_to),
+        CASE(node__isolated_is_reported),
+        CASE(node__with_a_stuck_port_is_reported),
+        CASE_ALONE(trap__is_reported_and_isolates_if_configured),
+        CASE(link__is_in_the_tables_only_while_up),
+        CASE(link__swapped_is_detected),
+        CASE(link__with_errors_is_not_used_again),
+        CASE(link__with_errors_is_removed_when_certain),
+        CASE(partition__cut_off_for_long_gets_few_retries),
+        CASE(late_manager__keeps_nodes_whose_signal_returned),
         {NULL, NULL},
     };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reroute_test.c - links between switches with crosspoints come and go, and ports get stuck, under
- * traffic that nobody sends again: the manager's tables, trees and carrying bring all of it to
- * where it is to go, once.
+ * reroute_test.c - links between crosspoint switches go down and up, and ports get stuck, under
+ * traffic without retransmission: with the manager's tables, trees and rerouting every segment
+ * reaches its destination once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #define FOREVER_PS (UINT64_C(1) << 36) /* 68 ms */
 #define FLAPS      TEST_TRIALS(40u)
 
-/* What the manager has said. */
+/* Events that the manager has reported. */
 struct heard {
     uint32_t lost, ups, tables, treeless, stuck, failed, told;
     uint64_t partitioned;
@@ -40,7 +40,7 @@ static void hear(void *ctx, const struct manager_event *event)
         heard->partitioned = event->partitioned;
 }
 
-/* @no_link_ps: that nodes may be parted. */
+/* @no_link_ps: how long nodes may be unreachable. */
 static struct manager *manager_within(struct fabric *fabric, struct heard *heard,
                                       uint64_t no_link_ps)
 {
@@ -68,7 +68,7 @@ static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
 
 /* --- simulated time ----------------------------------------------------------------- */
 
-/* To @until_ps, or until nothing is left to happen; the manager is stepped when it is due. */
+/* Run to @until_ps, or until nothing is due; the manager is stepped when it is due. */
 static void advance(struct sim *w, struct manager *manager, uint64_t until_ps, bool drains)
 {
     uint64_t carried = manager_rerouted(manager);
@@ -82,7 +82,7 @@ static void advance(struct sim *w, struct manager *manager, uint64_t until_ps, b
         idle = still ? idle + 1 : 0;
         carried = manager_rerouted(manager);
         if (drains && still && (idle == 4 || due_ps == EMU_NEVER))
-            return; /* nothing is left to carry either */
+            return; /* nothing is left to reroute either */
         sim_advance(w, due_ps < until_ps ? due_ps : until_ps);
         if (due_ps <= w->now_ps)
             CU_ASSERT_EQUAL(manager_step(manager, w->now_ps), 0);
@@ -101,7 +101,7 @@ static void turn(struct sim *w, struct manager *manager, uint32_t cable, bool on
     CU_ASSERT_EQUAL(manager_signal(manager, cable, on, 0, w->now_ps, &hit), 0);
 }
 
-/* A trial of a network with several ways, on cables with retry. */
+/* A trial of a network with several routes, on cables with retry. */
 static struct trial draw(uint64_t *seed, enum emu_buffers buffers)
 {
     static const char *const specs[] = {"kary:2,3", "kary:4,2", "kary:3,2", "kary:2,2"};
@@ -112,9 +112,11 @@ static struct trial draw(uint64_t *seed, enum emu_buffers buffers)
     return t;
 }
 
-/* Cables come and go for a while; in the end all are back if @heals, else some stay away. */
-static uint64_t weather(struct trial t, struct heard *heard, uint64_t *carried, uint32_t workers,
-                        uint64_t cut_ps, bool heals)
+/*
+ * Cables go down and up for a while; at the end all are back if @heals, otherwise some stay down.
+ */
+static uint64_t run_with_flaps(struct trial t, struct heard *heard, uint64_t *carried,
+                               uint32_t workers, uint64_t cut_ps, bool heals)
 {
     uint64_t random = t.seed, digest;
     struct manager *manager;
@@ -156,7 +158,7 @@ static uint64_t weather(struct trial t, struct heard *heard, uint64_t *carried, 
     return digest;
 }
 
-/* So many trials; two of four leave a link away. Returns how many tables they took. */
+/* @trials trials; two of four leave a link down. Returns the number of table computations. */
 static uint32_t flap(uint64_t seed, uint32_t trials, uint64_t *carried)
 {
     uint32_t tables = 0;
@@ -167,14 +169,17 @@ static uint32_t flap(uint64_t seed, uint32_t trials, uint64_t *carried)
         struct heard heard;
         uint64_t by_this;
 
-        weather(t, &heard, &by_this, 1 + i % 2, 0, i % 4 < 2);
+        run_with_flaps(t, &heard, &by_this, 1 + i % 2, 0, i % 4 < 2);
         *carried += by_this;
         tables += heard.tables;
     }
     return tables;
 }
 
-/* Links flap, and one of them stays away: all arrives once, whatever was where when it went. */
+/*
+ * Links flap, and one stays down: every segment arrives once, wherever it was when the link went
+ * down.
+ */
 static void links__flap_and_nothing_is_lost(void)
 {
     uint64_t carried;
@@ -184,10 +189,10 @@ static void links__flap_and_nothing_is_lost(void)
 }
 
 /*
- * The last trial of this seed has two links of a switch that are down, and then both back: what
- * waits for the one is what the other waits for. They once kept each other down for ever.
+ * The last trial of this seed takes two links of a switch down and brings both back: segments of
+ * each wait for the other link. They once kept each other down for ever.
  */
-static void links__that_come_back_do_not_keep_each_other_down(void)
+static void links__returning_do_not_keep_each_other_down(void)
 {
     uint64_t carried;
 
@@ -195,7 +200,7 @@ static void links__that_come_back_do_not_keep_each_other_down(void)
     CU_ASSERT(carried > 0);
 }
 
-/* A run is a function of its seed: not of workers, nor of how time is cut. */
+/* A run depends only on its seed, not on workers or on how time is cut into windows. */
 static void links__flap_the_same_on_any_number_of_workers(void)
 {
     uint64_t seed = test_seed(), carried[3];
@@ -203,18 +208,18 @@ static void links__flap_the_same_on_any_number_of_workers(void)
     for (uint32_t i = 0; i < TEST_TRIALS(8u); i++) {
         struct trial t = draw(&seed, (enum emu_buffers)(i % 2));
         struct heard heard;
-        uint64_t once = weather(t, &heard, &carried[0], 1, 0, i % 2);
+        uint64_t once = run_with_flaps(t, &heard, &carried[0], 1, 0, i % 2);
 
-        CU_ASSERT_EQUAL(weather(t, &heard, &carried[1], 2, 0, i % 2), once);
-        CU_ASSERT_EQUAL(weather(t, &heard, &carried[2], 2, 300000, i % 2), once);
+        CU_ASSERT_EQUAL(run_with_flaps(t, &heard, &carried[1], 2, 0, i % 2), once);
+        CU_ASSERT_EQUAL(run_with_flaps(t, &heard, &carried[2], 2, 300000, i % 2), once);
         CU_ASSERT(carried[0] == carried[1] && carried[0] == carried[2]);
     }
 }
 
-/* --- nodes that no way joins ---------------------------------------------------------- */
+/* --- unreachable nodes ---------------------------------------------------------------- */
 
-/* All cables from the first switch up. */
-static void part(struct sim *w, struct manager *manager, bool parts)
+/* Cut or restore all cables of the first switch upwards. */
+static void set_partitioned(struct sim *w, struct manager *manager, bool parts)
 {
     for (uint32_t p = 0; p < fabric_graph(w->fabric)->ports; p++) {
         uint32_t cable = fabric_cable_at(w->fabric, 0, p);
@@ -235,11 +240,10 @@ static uint64_t waiting(const struct sim *w)
 }
 
 /*
- * Nodes are parted from some moment on. What is for the others waits, is dropped after the bound,
- * and nothing waits behind it; it takes no credit and no buffer with it, and in the end all links
- * are used.
+ * From some moment on nodes are unreachable. Segments for them wait, are dropped after the bound,
+ * and block nothing else; they leak no credit or buffer, and at the end all links are used.
  */
-static void partitioned__nodes_hold_nothing_up(void)
+static void partitioned__nodes_block_nothing(void)
 {
     uint64_t seed = test_seed(), dropped = 0;
 
@@ -252,7 +256,7 @@ static void partitioned__nodes_hold_nothing_up(void)
         trial_open(&t, &w, 1 + i % 2);
         manager = manager_within(w.fabric, &heard, 30000000);
         advance(&w, manager, w.now_ps + test_draw(&seed, 1, 10000000), false);
-        part(&w, manager, true);
+        set_partitioned(&w, manager, true);
         advance(&w, manager, w.now_ps + 20000000, false);
         CU_ASSERT_EQUAL(fabric_dropped_unreachable(w.fabric) + heard.told, 0);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
@@ -260,7 +264,7 @@ static void partitioned__nodes_hold_nothing_up(void)
         CU_ASSERT_EQUAL(waiting(&w), 0);
         CU_ASSERT_TRUE(sim_holds(&w));
         dropped += fabric_dropped_unreachable(w.fabric);
-        part(&w, manager, false);
+        set_partitioned(&w, manager, false);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
         CU_ASSERT_EQUAL(manager_links_out(manager), 0);
         CU_ASSERT_TRUE(fabric_reaches(w.fabric, 0, fabric_graph(w.fabric)->nodes - 1));
@@ -293,8 +297,8 @@ static uint32_t cable_inside(const struct fabric *fabric, uint64_t *random)
     return cable;
 }
 
-/* The ports of a cable are stuck from some moment on, until all has arrived. */
-static uint64_t siege(struct trial t, struct heard *heard, uint32_t workers)
+/* The ports of a cable are stuck from some moment on, until everything has arrived. */
+static uint64_t run_with_stuck_port(struct trial t, struct heard *heard, uint32_t workers)
 {
     uint64_t random = t.seed, digest;
     struct manager *manager;
@@ -326,10 +330,10 @@ static uint64_t siege(struct trial t, struct heard *heard, uint32_t workers)
 }
 
 /*
- * With retry and without: a port that sends nothing is found, what waits there arrives all the
- * same, and only when it sends again is its link used again.
+ * With retry and without: a port that sends nothing is detected, the segments waiting there arrive
+ * all the same, and its link is used again only after the port sends again.
  */
-static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
+static void port__stuck_is_removed_and_its_segments_rerouted(void)
 {
     uint64_t seed = test_seed();
     uint32_t found[2] = {0};
@@ -340,10 +344,10 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
         uint64_t once;
 
         t.profile.link_retry = i % 2 ? EMU_LINK_RETRY_GO_BACK_N : EMU_LINK_RETRY_NONE;
-        once = siege(t, &heard, 1);
+        once = run_with_stuck_port(t, &heard, 1);
         found[i % 2] += heard.stuck;
         if (i % 8 < 2)
-            CU_ASSERT_EQUAL(siege(t, &heard, 2), once);
+            CU_ASSERT_EQUAL(run_with_stuck_port(t, &heard, 2), once);
     }
     CU_ASSERT(found[0] && found[1]);
 }
@@ -379,8 +383,8 @@ static void lone_port_close(struct lone_port *l)
     hostifs_close(&l->w);
 }
 
-/* What the manager sees @now_ps: does something wait for the port? */
-static void lone_port_look(struct lone_port *l, uint64_t now_ps, bool waits)
+/* The manager's check at @now_ps: is a segment waiting at the port? */
+static void lone_port_check(struct lone_port *l, uint64_t now_ps, bool waits)
 {
     struct switch_out *out = &switch_crossbar_of(l->sw)->out[l->port];
 
@@ -395,55 +399,55 @@ static void lone_port_look(struct lone_port *l, uint64_t now_ps, bool waits)
 #define BOUND_PS UINT64_C(20000000)
 
 /*
- * Something waits for a port at two looks that are farther apart than the bound, and in between
- * nothing does, or it waits for room. What waited first need not have been sent, but given up.
+ * Segments wait at a port in two checks that are farther apart than the bound; in between nothing
+ * waits, or it waits for credit. The first segment may have been dropped instead of sent.
  */
-static void port__that_could_not_send_between_two_samples_is_not_stuck(void)
+static void port__unable_to_send_between_samples_is_not_stuck(void)
 {
     struct lone_port l;
 
     lone_port_open(&l);
     for (uint64_t now_ps = LOOK_PS; now_ps <= 3 * BOUND_PS; now_ps += LOOK_PS)
-        lone_port_look(&l, now_ps, now_ps == LOOK_PS || now_ps == LOOK_PS + BOUND_PS);
+        lone_port_check(&l, now_ps, now_ps == LOOK_PS || now_ps == LOOK_PS + BOUND_PS);
     CU_ASSERT_EQUAL(l.heard.stuck, 0);
     lone_port_close(&l);
 }
 
-/* A manager that gets no processor for a while need not be the only one. */
-static void port__is_not_stuck_for_a_look_that_is_late(void)
+/* A manager that had no core for a while cannot conclude that the port had one. */
+static void port__is_not_stuck_if_a_check_is_late(void)
 {
     uint64_t now_ps = LOOK_PS;
     struct lone_port l;
 
     lone_port_open(&l);
-    lone_port_look(&l, now_ps, true);
+    lone_port_check(&l, now_ps, true);
     now_ps += 10 * BOUND_PS;
-    lone_port_look(&l, now_ps, true);
+    lone_port_check(&l, now_ps, true);
     for (uint32_t looks = 2; looks * LOOK_PS < BOUND_PS; looks++)
-        lone_port_look(&l, now_ps += LOOK_PS, true);
+        lone_port_check(&l, now_ps += LOOK_PS, true);
     CU_ASSERT_EQUAL(l.heard.stuck, 0);
-    lone_port_look(&l, now_ps += LOOK_PS, true);
+    lone_port_check(&l, now_ps += LOOK_PS, true);
     CU_ASSERT_EQUAL(l.heard.stuck, 1);
     lone_port_close(&l);
 }
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
-#define POSTS (8 * TEST_TRIALS(75u)) /* of each node, to nodes; and so many rounds of the groups */
+#define POSTS (8 * TEST_TRIALS(75u)) /* unicasts of each node, and rounds of the groups */
 
-/* All processes of a run: what each has posted and got. */
-struct crowd {
+/* All processes of a run: what each has posted and received. */
+struct procs {
     struct hostifs w;
     struct manager *manager;
     struct heard heard;
     uint64_t random;
-    bool flaps, sticks; /* cables come and go; the ports of one are stuck from some moment on */
+    bool flaps, sticks; /* flaps: cables go down and up; sticks: the ports of one get stuck */
     uint32_t steps;
-    uint32_t all, sums; /* groups of all nodes: multicasts, all-reduces */
+    uint32_t all, sums; /* groups of all nodes: for multicasts, for all-reduces */
     uint8_t *seen;      /* unicasts, by source and number */
     uint32_t got, casts, wrong;
     uint32_t added[HOSTIFS_MAX];  /* contributions of each node, */
-    uint32_t result[HOSTIFS_MAX]; /* and results that it has */
+    uint32_t result[HOSTIFS_MAX]; /* and results it received */
 };
 
 static uint64_t now_ps(void)
@@ -451,7 +455,7 @@ static uint64_t now_ps(void)
     return emu_now_ns() * 1000u;
 }
 
-static void crowd_take(struct crowd *c)
+static void procs_take(struct procs *c)
 {
     struct emu_seg seg;
     int64_t is;
@@ -474,8 +478,8 @@ static void crowd_take(struct crowd *c)
         }
 }
 
-/* One cable loses its signal, or has it again. */
-static void crowd_flap(struct crowd *c)
+/* One cable loses or regains its signal. */
+static void procs_flap(struct procs *c)
 {
     uint32_t cable = (uint32_t)test_draw(&c->random, 0, fabric_cable_count(c->w.fabric) - 1);
     bool on = manager_links_out(c->manager) >= 2 || test_draw(&c->random, 0, 1);
@@ -488,42 +492,42 @@ static void crowd_flap(struct crowd *c)
     fabric_resume(c->w.fabric);
 }
 
-/* The manager does what is due; while @flaps a cable comes or goes now and then. */
-static void crowd_step(struct crowd *c)
+/* The manager does what is due; with @flaps a cable changes state now and then. */
+static void procs_step(struct procs *c)
 {
     if (c->flaps && c->steps++ % 16 == 0)
-        crowd_flap(c);
+        procs_flap(c);
     if (c->sticks && c->steps++ == 64)
         stick(c->w.fabric, cable_inside(c->w.fabric, &c->random), true, now_ps());
     if (manager_due_ps(c->manager) <= now_ps())
         CU_ASSERT_EQUAL(manager_step(c->manager, now_ps()), 0);
-    crowd_take(c);
+    procs_take(c);
 }
 
-static void crowd_post(struct crowd *c, uint32_t src, struct emu_hdr hdr, int64_t is)
+static void procs_post(struct procs *c, uint32_t src, struct emu_hdr hdr, int64_t is)
 {
     hdr.len = sizeof is;
     for (uint32_t i = 0; !hostifs_post(&c->w, src, &hdr, &is); i++) {
         CU_ASSERT_FATAL(i < HOSTIFS_GIVE_UP);
-        crowd_step(c);
+        procs_step(c);
         hostifs_pause(i);
     }
 }
 
-/* Contributions run ahead of results by no more than @ahead. */
-static void crowd_add(struct crowd *c, uint32_t n, uint32_t ahead)
+/* Contributions run ahead of results by at most @ahead. */
+static void procs_add(struct procs *c, uint32_t n, uint32_t ahead)
 {
     const struct emu_hdr hdr = {
         .dst = c->sums, .kind = EMU_ALLREDUCE, .seq = c->added[n], .op = EMU_SUM, .type = EMU_I64};
 
     if (c->added[n] == POSTS || c->added[n] - c->result[n] >= ahead)
         return;
-    crowd_post(c, n, hdr, (int64_t)c->added[n]);
+    procs_post(c, n, hdr, (int64_t)c->added[n]);
     c->added[n]++;
 }
 
-/* All cables are there again, but for one, which stays away. */
-static void crowd_settle(struct crowd *c)
+/* All cables are up again, but for one that stays down. */
+static void procs_settle(struct procs *c)
 {
     bool away = false;
     uint32_t hit;
@@ -538,7 +542,7 @@ static void crowd_settle(struct crowd *c)
     }
 }
 
-static bool crowd_is_done(const struct crowd *c)
+static bool procs_is_done(const struct procs *c)
 {
     uint32_t rounds = POSTS / 8;
 
@@ -548,14 +552,14 @@ static bool crowd_is_done(const struct crowd *c)
     return c->got == c->w.nodes * POSTS && c->casts == rounds * c->w.nodes * (c->w.nodes - 1);
 }
 
-static void crowd_open(struct crowd *c, const char *topo, const char *set, uint32_t threads,
+static void procs_open(struct procs *c, const char *topo, const char *set, uint32_t threads,
                        enum emu_link_retry retry, uint64_t seed)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = threads, .seed = seed};
     uint32_t nodes[HOSTIFS_MAX];
     char error[256];
 
-    *c = (struct crowd){.got = 0};
+    *c = (struct procs){.got = 0};
     fixture_profile(&config.profile, "oq2004", set);
     config.profile.link_retry = retry;
     hostifs_open(&c->w, topo, &config);
@@ -572,7 +576,7 @@ static void crowd_open(struct crowd *c, const char *topo, const char *set, uint3
     c->random = ~seed;
 }
 
-static void crowd_close(struct crowd *c)
+static void procs_close(struct procs *c)
 {
     manager_destroy(c->manager);
     hostifs_close(&c->w);
@@ -580,32 +584,32 @@ static void crowd_close(struct crowd *c)
 }
 
 /*
- * All nodes send to each other, multicast and add up, over cables that come and go, of which one
- * stays away in the end, or of which one is stuck. All of it comes, once, and all sums are right.
+ * All nodes send to each other, multicast and all-reduce, over cables that flap, of which one stays
+ * down or is stuck at the end. Everything arrives once, and all sums are right.
  */
-static void crowd_run(struct crowd *c)
+static void procs_run(struct procs *c)
 {
     for (uint32_t i = 0; i < POSTS; i++) {
         for (uint32_t n = 0; n < c->w.nodes; n++) {
             struct emu_hdr hdr = {.dst = (uint32_t)test_draw(&c->random, 0, c->w.nodes - 1),
                                   .seq = i};
 
-            crowd_post(c, n, hdr, (int64_t)(i * 77 + n));
+            procs_post(c, n, hdr, (int64_t)(i * 77 + n));
             if (i % 8 == 0)
-                crowd_post(c, n, (struct emu_hdr){.dst = c->all, .kind = EMU_MULTICAST}, n);
-            crowd_add(c, n, 1 + i % 4);
+                procs_post(c, n, (struct emu_hdr){.dst = c->all, .kind = EMU_MULTICAST}, n);
+            procs_add(c, n, 1 + i % 4);
         }
-        crowd_step(c);
+        procs_step(c);
     }
     if (c->flaps)
-        crowd_settle(c);
-    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !crowd_is_done(c); i++) {
+        procs_settle(c);
+    for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && !procs_is_done(c); i++) {
         for (uint32_t n = 0; n < c->w.nodes; n++)
-            crowd_add(c, n, 4);
-        crowd_step(c);
+            procs_add(c, n, 4);
+        procs_step(c);
         hostifs_pause(i);
     }
-    CU_ASSERT_TRUE(crowd_is_done(c));
+    CU_ASSERT_TRUE(procs_is_done(c));
     CU_ASSERT_EQUAL(c->wrong, 0);
 }
 
@@ -617,15 +621,15 @@ static void links__flap_under_threads(void)
     uint64_t random = test_seed();
 
     for (uint32_t i = 0; i < 9; i++) {
-        struct crowd c;
+        struct procs c;
 
-        crowd_open(&c, topos[i % 3], sets[i / 3], 1 + i % 2, EMU_LINK_RETRY_GO_BACK_N,
+        procs_open(&c, topos[i % 3], sets[i / 3], 1 + i % 2, EMU_LINK_RETRY_GO_BACK_N,
                    test_random(&random));
         c.flaps = true;
-        crowd_run(&c);
+        procs_run(&c);
         CU_ASSERT(c.heard.lost > 0 && c.heard.tables > 0);
         CU_ASSERT_EQUAL(c.heard.stuck, 0); /* however late the host's threads are */
-        crowd_close(&c);
+        procs_close(&c);
     }
 }
 
@@ -636,30 +640,30 @@ static void port__is_stuck_under_threads(void)
 
     for (uint32_t i = 0; i < 18; i++) {
         enum emu_link_retry retry = i % 2 ? EMU_LINK_RETRY_GO_BACK_N : EMU_LINK_RETRY_NONE;
-        struct crowd c;
+        struct procs c;
 
-        crowd_open(&c, topos[i / 2 % 3], sets[i / 6], 1 + i / 2 % 2, retry, test_random(&random));
+        procs_open(&c, topos[i / 2 % 3], sets[i / 6], 1 + i / 2 % 2, retry, test_random(&random));
         c.sticks = true;
-        crowd_run(&c);
+        procs_run(&c);
         CU_ASSERT(c.heard.stuck <= 1); /* but no port that waits for it */
         found[i % 2] += c.heard.stuck;
-        crowd_close(&c);
+        procs_close(&c);
     }
     CU_ASSERT(found[0] && found[1]);
 }
 
 /*
- * A process takes nothing, and the network backs up behind it to those that send to it: however
- * long the manager looks, no port is stuck. When it takes again, all of it comes.
+ * A process takes nothing, and the network backs up to its senders: however long the manager
+ * checks, no port counts as stuck. When the process reads again, everything arrives.
  */
-static void port__that_waits_for_room_is_not_stuck(void)
+static void port__waiting_for_credit_is_not_stuck(void)
 {
     for (uint32_t retry = 0; retry < 2; retry++) {
         uint64_t due_ps, posted = 0, got = 0;
         struct emu_seg seg;
-        struct crowd c;
+        struct procs c;
 
-        crowd_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
+        procs_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
         fabric_pause(c.w.fabric);
         CU_ASSERT_PTR_NOT_NULL_FATAL(
             fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random), true));
@@ -676,7 +680,7 @@ static void port__that_waits_for_room_is_not_stuck(void)
         for (; got < posted && hostifs_await(&c.w, 0, &seg); got++)
             ;
         CU_ASSERT_EQUAL(got, posted);
-        crowd_close(&c);
+        procs_close(&c);
     }
 }
 
@@ -684,15 +688,15 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(links__flap_and_nothing_is_lost),
-        CASE(links__that_come_back_do_not_keep_each_other_down),
+        CASE(links__returning_do_not_keep_each_other_down),
         CASE(links__flap_the_same_on_any_number_of_workers),
-        CASE(partitioned__nodes_hold_nothing_up),
-        CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
-        CASE(port__that_could_not_send_between_two_samples_is_not_stuck),
-        CASE(port__is_not_stuck_for_a_look_that_is_late),
+        CASE(partitioned__nodes_block_nothing),
+        CASE(port__stuck_is_removed_and_its_segments_rerouted),
+        CASE(port__unable_to_send_between_samples_is_not_stuck),
+        CASE(port__is_not_stuck_if_a_check_is_late),
         CASE(links__flap_under_threads),
         CASE(port__is_stuck_under_threads),
-        CASE(port__that_waits_for_room_is_not_stuck),
+        CASE(port__waiting_for_credit_is_not_stuck),
         {NULL, NULL},
     };
 

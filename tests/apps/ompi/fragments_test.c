@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fragments_test.c - receives for windows that came in part: they are started again, unless their
- * window was freed before. What stands below is played here.
+ * fragments_test.c - receives of one-sided windows that arrived incomplete are restarted, unless
+ * their window was freed before. This test simulates the layer below.
  */
 #include "apps/ompi/coll_fabemu.h"
 
@@ -42,8 +42,8 @@ static int below_free(ompi_request_t **req)
     return OMPI_SUCCESS;
 }
 
-/* As ompi_request_complete() does: the callback comes first, and is cleared. */
-static void comes(struct receive *receive, int error)
+/* As ompi_request_complete() does: the callback is called first, and cleared. */
+static void complete(struct receive *receive, int error)
 {
     ompi_request_complete_fn_t callback = receive->req.req_complete_cb;
 
@@ -63,7 +63,7 @@ static void free_receive(struct receive *receive)
     CU_ASSERT_EQUAL(receive->freed, 1);
 }
 
-/* A window is made that posts its receives. */
+/* Create a window that posts its receives. */
 static void window_make(struct receive receives[RECEIVES])
 {
     mca_pml.pml_start = below_start;
@@ -84,37 +84,37 @@ static void window_free(struct receive receives[RECEIVES])
     for (size_t i = 0; i < RECEIVES; i++)
         if (!receives[i].freed)
             free_receive(&receives[i]);
-    coll_fabemu_fragments_again(); /* nothing of them is left to be started */
+    coll_fabemu_fragments_again(); /* none is left to restart */
     coll_fabemu_fragments_undo();
     CU_ASSERT_PTR_EQUAL(mca_pml.pml_start, below_start);
 }
 
-static void fragments__what_came_whole_is_taken_and_what_did_not_is_received_again(void)
+static void fragments__incomplete_ones_are_received_again(void)
 {
     struct receive receives[RECEIVES];
 
     window_make(receives);
-    comes(&receives[0], MPI_SUCCESS);
+    complete(&receives[0], MPI_SUCCESS);
     CU_ASSERT_EQUAL(receives[0].taken, 1);
-    comes(&receives[1], MPI_ERR_OTHER);
+    complete(&receives[1], MPI_ERR_OTHER);
     CU_ASSERT_EQUAL(receives[1].taken, 0);
     coll_fabemu_fragments_again();
     CU_ASSERT_EQUAL(receives[0].started, 1);
     CU_ASSERT_EQUAL(receives[1].started, 2);
     CU_ASSERT_EQUAL(receives[1].req.req_status.MPI_ERROR, MPI_SUCCESS);
-    comes(&receives[1], MPI_SUCCESS);
+    complete(&receives[1], MPI_SUCCESS);
     CU_ASSERT_EQUAL(receives[1].taken, 1);
     window_free(receives);
 }
 
-static void fragments__a_window_that_is_freed_takes_its_broken_receives_along(void)
+static void fragments__freed_window_drops_its_incomplete_receives(void)
 {
     struct receive receives[RECEIVES];
 
     window_make(receives);
     for (size_t i = 1; i < RECEIVES; i++)
-        comes(&receives[i], MPI_ERR_OTHER);
-    free_receive(&receives[1]); /* the first, one in between, the last of those that broke */
+        complete(&receives[i], MPI_ERR_OTHER);
+    free_receive(&receives[1]); /* the first, one in between, and the last of the incomplete ones */
     free_receive(&receives[3]);
     free_receive(&receives[RECEIVES - 1]);
     coll_fabemu_fragments_again();
@@ -124,13 +124,14 @@ static void fragments__a_window_that_is_freed_takes_its_broken_receives_along(vo
     window_free(receives);
 }
 
-static void fragments__one_that_is_not_complete_yet_may_be_freed(void)
+static void fragments__pending_one_may_be_freed(void)
 {
     struct receive receives[RECEIVES];
 
     window_make(receives);
-    comes(&receives[0], MPI_ERR_OTHER);
-    receives[0].req.req_complete = REQUEST_PENDING; /* ompi_request_complete() is not over yet */
+    complete(&receives[0], MPI_ERR_OTHER);
+    /* ompi_request_complete() has not returned yet */
+    receives[0].req.req_complete = REQUEST_PENDING;
     coll_fabemu_fragments_again();
     CU_ASSERT_EQUAL(receives[0].started, 1);
     window_free(receives);
@@ -140,9 +141,9 @@ static void fragments__one_that_is_not_complete_yet_may_be_freed(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(fragments__what_came_whole_is_taken_and_what_did_not_is_received_again),
-        CASE(fragments__a_window_that_is_freed_takes_its_broken_receives_along),
-        CASE(fragments__one_that_is_not_complete_yet_may_be_freed),
+        CASE(fragments__incomplete_ones_are_received_again),
+        CASE(fragments__freed_window_drops_its_incomplete_receives),
+        CASE(fragments__pending_one_may_be_freed),
         {NULL, NULL},
     };
 

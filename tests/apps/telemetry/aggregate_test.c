@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate_test.c - a folded network with some blocks open says what the whole one says: each part
- * the sum of those that it is, and one that is open what it is itself.
+ * aggregate_test.c - aggregated telemetry agrees with the full one: each aggregate row is the sum
+ * of its members, and members of open blocks have their own rows.
  *
- * Networks, counters and blocks are random. What each part is stands here once more, slowly.
+ * Networks, counters and blocks are random. The test computes the mapping again, by brute force.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "tests/apps/telemetry/snapshot.h"
 #include "tests/test.h"
 
-#define DIRECTION 4u /* counters of a row: of links, */
+#define DIRECTION 4u /* counters of a link's row */
 #define SWITCH    4u
 #define NODE      5u
 #define STATE     3u
@@ -34,7 +34,7 @@ struct net {
     uint32_t cables;
 };
 
-/* Rows that a reader has taken, one in the place of the other. */
+/* Rows that a reader has received, each replacing its predecessor. */
 struct held {
     int64_t (*direction)[MOST], (*sw)[MOST], (*node)[MOST], (*state)[MOST];
     uint32_t directions, switches, nodes, cables;
@@ -88,18 +88,8 @@ static uint64_t some(struct net *net)
     return test_draw(&net->seed, 0, 1) ? test_draw(&net->seed, 0, 1000000) : 0;
 }
 
-/* Set the values of a row, which has changed in the last sample. */
-static void change(struct net *net, int kind, uint32_t row)
-{
-    struct telemetry_table *table = &net->t->table[kind];
-
-    for (size_t c = 0; c < table->counters->count; c++)
-        telemetry_values(table, row)[c] = some(net);
-    table->changed[row] = net->t->samples;
-}
-
-/* A sample in which some rows have changed. */
-static void look(struct net *net)
+/* A sample in which some counters have changed. */
+static void sample(struct net *net)
 {
     struct telemetry *t = net->t;
     uint64_t share = test_draw(&net->seed, 1, 9);
@@ -172,16 +162,16 @@ static void held_take(struct held *held, const struct text_buf *text)
     json_object_put(line);
 }
 
-/* --- what each part is, once more --------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------- */
 
 struct parts {
     struct json_object *shape, *folded, *cables;
-    uint32_t *of_sw, *of_node; /* by number: the part; */
-    uint32_t *of_cable;        /* the row of cables; */
-    bool *turned;              /* and whether that goes the other way */
+    uint32_t *of_sw, *of_node; /* row by number; */
+    uint32_t *of_cable;        /* row of the cables; */
+    bool *turned;              /* and whether its direction is reversed */
 };
 
-/* Parts in the order of the plain ones; an open one is as many as there are in it, by number. */
+/* Rows in the order of the full ones; an open block has as many as it has members, by number. */
 static void expand(const uint32_t *of, uint32_t count, const struct telemetry_group *group,
                    uint32_t groups, const bool *is_open, uint32_t *part)
 {
@@ -223,7 +213,7 @@ static void find_row(struct net *net, struct parts *parts, uint32_t i)
         parts->turned[i] = !same;
         if (at(row, 6) != 1)
             continue;
-        CU_ASSERT_EQUAL(at(row, 7), cable->at.sw); /* what the fabric calls it */
+        CU_ASSERT_EQUAL(at(row, 7), cable->at.sw); /* the fabric's name of it */
         CU_ASSERT_EQUAL(at(row, 8), cable->at.port);
         CU_ASSERT_EQUAL(at(row, same ? 1 : 4), cable->at.port);
         CU_ASSERT_EQUAL(at(row, same ? 4 : 1), is_node ? cable->link : cable->peer.port);
@@ -260,7 +250,7 @@ static void parts_close(struct parts *parts)
     free(parts->turned);
 }
 
-/* What is open is told by its own number, and its block is open. */
+/* Members of open blocks are reported by their own number. */
 static void check_numbers(struct net *net, struct parts *parts, const bool *is_open)
 {
     const struct telemetry_aggregate *plain = net->t->aggregate;
@@ -339,8 +329,8 @@ static uint32_t draw_blocks(struct net *net, uint32_t *block, bool *is_open)
     return count;
 }
 
-/* A reader with blocks open, who misses some looks, beside one of all of it. */
-static void reads_the_same(struct net *net, struct telemetry_aggregate *open, const bool *is_open)
+/* A reader with open blocks, which misses some samples, beside a reader of the full telemetry. */
+static void check_reader(struct net *net, struct telemetry_aggregate *open, const bool *is_open)
 {
     struct held whole, told;
     struct parts parts;
@@ -355,7 +345,7 @@ static void reads_the_same(struct net *net, struct telemetry_aggregate *open, co
               (uint32_t)emu_json_number(parts.shape, "nodes", 0));
     for (uint32_t i = 0; i < 4; i++) {
         for (uint64_t looks = test_draw(&net->seed, 1, 3); looks; looks--)
-            look(net);
+            sample(net);
         telemetry_line(net->t, seen, 0, &net->text);
         held_take(&whole, &net->text);
         telemetry_aggregate_put_line(net->t, open, seen, 0, &net->text);
@@ -370,7 +360,7 @@ static void reads_the_same(struct net *net, struct telemetry_aggregate *open, co
     parts_close(&parts);
 }
 
-static void aggregate__is_the_sum_of_the_whole_whatever_is_open(void)
+static void aggregate__is_the_sum_of_the_full_telemetry(void)
 {
     uint64_t seed = test_seed();
 
@@ -384,10 +374,10 @@ static void aggregate__is_the_sum_of_the_whole_whatever_is_open(void)
         block = calloc(net.t->aggregate->blocks + 1u, sizeof *block);
         is_open = calloc(net.t->aggregate->blocks + 1u, sizeof *is_open);
         CU_ASSERT_TRUE_FATAL(block && is_open);
-        reads_the_same(&net, NULL, is_open);
+        check_reader(&net, NULL, is_open);
         count = draw_blocks(&net, block, is_open);
         CU_ASSERT_EQUAL_FATAL(telemetry_open(&open, net.t, block, count), 0);
-        reads_the_same(&net, open, is_open);
+        check_reader(&net, open, is_open);
         telemetry_aggregate_destroy(open);
         free(block);
         free(is_open);
@@ -395,8 +385,10 @@ static void aggregate__is_the_sum_of_the_whole_whatever_is_open(void)
     }
 }
 
-/* Whoever is at an open node, and what it waits for, is told; of those that are folded nothing. */
-static void aggregate__reports_who_is_at_open_nodes(void)
+/*
+ * Processes at open nodes and what they wait for are reported; nothing is about aggregated nodes.
+ */
+static void aggregate__reports_processes_at_open_nodes(void)
 {
     uint64_t seed = test_seed();
     struct telemetry_aggregate *open;
@@ -408,7 +400,7 @@ static void aggregate__reports_who_is_at_open_nodes(void)
         net.t->node[n].who.pid = n + 1;
         net.t->node[n].who_changed = net.t->node[n].waits_changed = 1;
     }
-    look(&net);
+    sample(&net);
     CU_ASSERT_EQUAL_FATAL(telemetry_open(&open, net.t, &(uint32_t){0}, 1), 0);
     telemetry_aggregate_put_line(net.t, open, 0, 0, &net.text);
     line = parsed(&net.text);
@@ -431,8 +423,8 @@ static void aggregate__reports_who_is_at_open_nodes(void)
     net_close(&net);
 }
 
-/* On several hosts: a switch that is told as itself says on which it is. */
-static void shape__says_where_open_switches_are(void)
+/* With several hosts: an open switch reports its host. */
+static void shape__reports_the_hosts_of_open_switches(void)
 {
     static const char *const names[] = {"one", "two", "three"};
     uint64_t seed = test_seed();
@@ -467,7 +459,7 @@ static void shape__says_where_open_switches_are(void)
     net_close(&net);
 }
 
-static void open__of_what_is_not_there_is_refused(void)
+static void open__of_unknown_blocks_is_refused(void)
 {
     uint64_t seed = test_seed();
     struct telemetry_aggregate *open = NULL;
@@ -486,7 +478,7 @@ static void open__of_what_is_not_there_is_refused(void)
     net_close(&net);
 }
 
-/* --- what is asked for -------------------------------------------------------------- */
+/* --- filters ------------------------------------------------------------------------ */
 
 static int wish_of(const char *text, struct telemetry_filter *wish, const char **why)
 {
@@ -499,7 +491,7 @@ static int wish_of(const char *text, struct telemetry_filter *wish, const char *
     return err;
 }
 
-static void filter__is_read_or_refused_with_a_reason(void)
+static void filter__is_parsed_or_refused_with_a_reason(void)
 {
     static const struct {
         const char *text;
@@ -547,11 +539,11 @@ static void filter__is_read_or_refused_with_a_reason(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(aggregate__is_the_sum_of_the_whole_whatever_is_open),
-    CASE(aggregate__reports_who_is_at_open_nodes),
-    CASE(shape__says_where_open_switches_are),
-    CASE(open__of_what_is_not_there_is_refused),
-    CASE(filter__is_read_or_refused_with_a_reason),
+    CASE(aggregate__is_the_sum_of_the_full_telemetry),
+    CASE(aggregate__reports_processes_at_open_nodes),
+    CASE(shape__reports_the_hosts_of_open_switches),
+    CASE(open__of_unknown_blocks_is_refused),
+    CASE(filter__is_parsed_or_refused_with_a_reason),
     {0},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lines.h - lines of telemetry, for tests that read them.
+ * snapshot.h - lines of telemetry, for tests that read them.
  */
 #ifndef TESTS_APPS_TELEMETRY_SNAPSHOT_H
 #define TESTS_APPS_TELEMETRY_SNAPSHOT_H
@@ -10,7 +10,7 @@
 
 #include "apps/telemetry/telemetry.h"
 
-/* One line, whole, and nothing behind it; the caller's to put. */
+/* Exactly one whole line; the caller puts it. */
 static inline struct json_object *parsed(const struct text_buf *text)
 {
     struct json_tokener *tok = json_tokener_new();

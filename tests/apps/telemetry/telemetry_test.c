@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * telemetry_test.c - snapshots of a fabric: they add up to what the fabric has counted, and tell
- * what has changed, and nothing else.
+ * telemetry_test.c - snapshots of a fabric: they add up to the fabric's own counters, and report
+ * exactly what has changed.
  *
- * Workers do not run, but where a case says so: the test steps them.
+ * Workers do not run, except where a case says so: the test steps them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void watch_close(struct watch *w)
     hostifs_close(&w->e);
 }
 
-/* The next line for a reader who has seen @since. */
+/* The next line for a reader that has received the lines up to @since. */
 static struct json_object *line_after(struct watch *w, uint64_t since)
 {
     telemetry_line(w->telemetry, since, 0, &w->text);
@@ -84,7 +84,7 @@ static uint64_t sum(struct json_object *line, const char *name, size_t column)
     return all;
 }
 
-/* Columns of the row that is about @number; NULL: there is none. */
+/* Columns of the row for @number; NULL: there is none. */
 static struct json_object *row_of(struct json_object *line, const char *name, int64_t number)
 {
     for (size_t i = 0; i < rows(line, name); i++) {
@@ -127,7 +127,7 @@ static uint32_t take_all(struct watch *w, uint32_t node)
     return taken;
 }
 
-/* What the switches have sent by cables, as the lines tell it. */
+/* Segments that the switches sent on cables, according to the lines. */
 static uint64_t hops_of(struct watch *w, struct json_object *line)
 {
     uint64_t hops = 0;
@@ -203,7 +203,7 @@ static void waits_add_up(const char *profile)
 }
 
 /*
- * A process takes nothing, so ports wait for room. That its own adapter finds none at it is no
+ * A process takes nothing, so ports wait for space. Waits of its own adapter are not counted as a
  * port's.
  */
 static void snapshot__adds_up_what_ports_have_waited(void)
@@ -212,8 +212,8 @@ static void snapshot__adds_up_what_ports_have_waited(void)
     waits_add_up("qsnet3");
 }
 
-/* One message from node 0 to node 1, which are at one switch: that row and no other. */
-static void snapshot__reports_what_has_changed_and_no_more(void)
+/* One message from node 0 to node 1 on the same switch: only that row changes. */
+static void snapshot__reports_exactly_the_changes(void)
 {
     struct watch w;
     struct json_object *line;
@@ -241,8 +241,8 @@ static void snapshot__reports_what_has_changed_and_no_more(void)
     watch_close(&w);
 }
 
-/* Who has missed looks gets by one line what others got by several. */
-static void snapshot__is_whole_for_who_missed_some(void)
+/* A reader that missed samples gets in one line what others got in several. */
+static void snapshot__is_complete_after_missed_ones(void)
 {
     struct watch w;
     struct json_object *late, *first;
@@ -266,8 +266,8 @@ static void snapshot__is_whole_for_who_missed_some(void)
     watch_close(&w);
 }
 
-/* A process that takes nothing: its ring fills, then the port before it, then what leads there. */
-static void queue__shows_what_waits_behind_a_process(void)
+/* A process takes nothing: its ring fills, then the port before it, then the upstream queues. */
+static void queue__shows_segments_behind_a_process(void)
 {
     struct watch w;
     struct json_object *line;
@@ -299,8 +299,8 @@ static void queue__shows_what_waits_behind_a_process(void)
     watch_close(&w);
 }
 
-/* A process may write anything to where its ring's ends stand. */
-static void queue__of_a_process_that_lies_is_nothing(void)
+/* A process may write anything into its ring's indexes. */
+static void queue__of_a_lying_process_is_empty(void)
 {
     struct watch w;
     struct json_object *line;
@@ -314,8 +314,8 @@ static void queue__of_a_process_that_lies_is_nothing(void)
     watch_close(&w);
 }
 
-/* Looks while two workers move segments: what is told only grows, and is the truth in the end. */
-static void looks_beside_workers(const char *profile)
+/* Samples while two workers move segments: reported values only grow, and are exact at the end. */
+static void samples_beside_workers(const char *profile)
 {
     struct watch w;
     struct json_object *line = NULL;
@@ -344,13 +344,13 @@ static void looks_beside_workers(const char *profile)
     watch_close(&w);
 }
 
-static void look__while_the_workers_run(void)
+static void sample__while_the_workers_run(void)
 {
-    looks_beside_workers("qsnet3");
-    looks_beside_workers("oq2004");
+    samples_beside_workers("qsnet3");
+    samples_beside_workers("oq2004");
 }
 
-/* Every switch and node of the network is in the shape, each cable once, with both of its ends. */
+/* The shape has every switch and node of the network, and each cable once, with both ends. */
 static void shape__is_the_network(void)
 {
     struct watch w;
@@ -407,11 +407,11 @@ static void text__has_every_number(void)
 static const struct test_case cases[] = {
     CASE(snapshot__adds_up_to_the_report),
     CASE(snapshot__adds_up_what_ports_have_waited),
-    CASE(snapshot__reports_what_has_changed_and_no_more),
-    CASE(snapshot__is_whole_for_who_missed_some),
-    CASE(queue__shows_what_waits_behind_a_process),
-    CASE(queue__of_a_process_that_lies_is_nothing),
-    CASE(look__while_the_workers_run),
+    CASE(snapshot__reports_exactly_the_changes),
+    CASE(snapshot__is_complete_after_missed_ones),
+    CASE(queue__shows_segments_behind_a_process),
+    CASE(queue__of_a_lying_process_is_empty),
+    CASE(sample__while_the_workers_run),
     CASE(shape__is_the_network),
     CASE(text__has_every_number),
     {0},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline_test.c - a run as a file for viewers: whole at any time, in order, bounded.
+ * timeline_test.c - a run as a file for viewers: valid at any time, in order, bounded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static size_t phases(struct json_object *all, const char *phase)
     return count;
 }
 
-/* In each thread of each node nothing begins before what came before it has ended. */
+/* In each thread of each node nothing begins before its predecessor has ended. */
 static void is_in_order(struct json_object *all)
 {
     struct json_object *events = at(all, "traceEvents");
@@ -77,7 +77,7 @@ static void is_in_order(struct json_object *all)
     }
 }
 
-/* Whatever comes, by whatever times, as processes write it: the file is in order. */
+/* Whatever times processes write, the file is in order. */
 static void file__is_in_order(void)
 {
     int fd = memfd_create("timeline", 0);
@@ -93,7 +93,7 @@ static void file__is_in_order(void)
                                    .kind = (uint8_t)(EMU_MULTICAST +
                                                      (draw >> 8) % (EMU_FINISHED_KINDS - 1))};
 
-        end_ns[node] += draw >> 16 & 0xfff; /* by when they are complete */
+        end_ns[node] += draw >> 16 & 0xfff; /* by completion time */
         one.ended_ns = ORIGIN_NS + end_ns[node];
         one.began_ns = one.ended_ns - (draw >> 28 & (i % 8 ? 0xfff : 0xfffff));
         timeline_finished(t, node, 1, &one);
@@ -113,7 +113,7 @@ static void file__is_in_order(void)
     close(fd);
 }
 
-/* A message has the same name at both ends, and another one than the next. */
+/* A message has the same id at both ends, and differs from the next one's. */
 static void flow__joins_both_ends(void)
 {
     int fd = memfd_create("timeline", 0);
@@ -156,7 +156,7 @@ static void flow__joins_both_ends(void)
     close(fd);
 }
 
-/* What comes when the file is full is counted, and the file says so. */
+/* Events beyond the file's limit are counted, and the file reports that. */
 static void file__is_bounded(void)
 {
     int fd = memfd_create("timeline", 0);
@@ -199,7 +199,7 @@ static void event_of_fault(struct timeline *t, const char *state, double s)
     json_object_put(event);
 }
 
-/* A fault that is over has an end; one that is not is over at the end of the file. */
+/* A fault that ended has an end; others end with the file. */
 static void fault__has_an_end(void)
 {
     for (int over = 0; over < 2; over++) {
@@ -220,14 +220,16 @@ static void fault__has_an_end(void)
     }
 }
 
-/* --- what is killed ----------------------------------------------------------------- */
+/* --- killed writers ----------------------------------------------------------------- */
 
 #define KILLS      800
-#define WRITTEN_MS 20000 /* by then it has written something, */
-#define SEEN_BYTES 4096  /* which is more than what it begins with */
-#define BATCH_MOST 20000 /* things between two writes: megabytes, so that a kill is in the middle */
+#define WRITTEN_MS 20000 /* the time within which it has written something, */
+#define SEEN_BYTES 4096  /* that is, more than its header */
+#define BATCH_MOST 20000 /* events between two writes: megabytes, so that a kill hits a write */
 
-/* A process that writes one, as fast as it can, until it is killed. @hosts: of several hosts. */
+/*
+ * A process that writes a timeline as fast as it can, until it is killed. @hosts: of several hosts.
+ */
 static void writes_on(const char *path, bool hosts, uint64_t seed)
 {
     static const char *const names[] = {"red", "green"};
@@ -262,8 +264,8 @@ static off_t bytes_of(const char *path)
 }
 
 /*
- * Returns how many things are in the file that a writer left who was killed @us after it began or,
- * if it was @seen, after it had written something.
+ * Kill the writer @us after it started or, if @seen, after it has written something. Returns the
+ * number of events in the file.
  */
 static size_t killed_after(const char *path, bool hosts, bool seen, uint64_t us, uint64_t seed)
 {
@@ -286,7 +288,7 @@ static size_t killed_after(const char *path, bool hosts, bool seen, uint64_t us,
     fd = open(path, O_RDONLY);
     all = json_of_file(fd);
     count = json_object_array_length(at(all, "traceEvents"));
-    if (at(all, "otherData")) /* what it says of itself is of the same moment */
+    if (at(all, "otherData")) /* its summary is of the same moment */
         CU_ASSERT_EQUAL(number(at(at(all, "otherData"), "kept"), "collectives"), phases(all, "X"));
     json_object_put(all);
     close(fd);
@@ -294,8 +296,8 @@ static size_t killed_after(const char *path, bool hosts, bool seen, uint64_t us,
     return count;
 }
 
-/* At whatever moment its writer is killed, the file that has the name is whole. */
-static void file__is_whole_when_its_writer_is_killed(void)
+/* Whenever its writer is killed, the file under the final name is valid. */
+static void file__is_valid_when_its_writer_is_killed(void)
 {
     char dir[] = "/tmp/fabemu-timeline.XXXXXX", path[64];
     uint64_t state = test_seed();
@@ -311,11 +313,11 @@ static void file__is_whole_when_its_writer_is_killed(void)
     }
     CU_ASSERT_TRUE(most > 0);
     unlink(path);
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* and nothing is left beside it */
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* no temporary file is left */
 }
 
-/* A pipe cannot be written anew at its end. */
-static void file__is_a_file(void)
+/* A pipe cannot be rewritten at its end. */
+static void file__must_be_a_regular_file(void)
 {
     struct timeline_config config = {.most_bytes = MOST, .nodes = NODES};
     struct timeline *t;
@@ -328,8 +330,8 @@ static void file__is_a_file(void)
     close(fds[1]);
 }
 
-/* One pair is no pairs. */
-static void report__says_pair_of_one(void)
+/* The singular of "pairs". */
+static void report__uses_the_singular_for_one_pair(void)
 {
     for (uint32_t pairs = 1; pairs < 3; pairs++) {
         char text[160], *out = NULL;
@@ -350,10 +352,14 @@ static void report__says_pair_of_one(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(file__is_in_order),        CASE(flow__joins_both_ends),
-    CASE(file__is_bounded),         CASE(fault__has_an_end),
-    CASE(file__is_a_file),          CASE(file__is_whole_when_its_writer_is_killed),
-    CASE(report__says_pair_of_one), {0},
+    CASE(file__is_in_order),
+    CASE(flow__joins_both_ends),
+    CASE(file__is_bounded),
+    CASE(fault__has_an_end),
+    CASE(file__must_be_a_regular_file),
+    CASE(file__is_valid_when_its_writer_is_killed),
+    CASE(report__uses_the_singular_for_one_pair),
+    {0},
 };
 
 int main(void)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""timeline_test.py - what a run's report says of its program's communication, and its timeline.
+"""timeline_test.py - a run's report on its program's communication, and its timeline.
 
-    tests/apps/timeline/timeline_test.py --fabemu build/fabemu [unittest options]
+   tests/apps/timeline/timeline_test.py --fabemu build/fabemu [unittest options]
 """
 import collections
 import json
@@ -33,8 +33,8 @@ class Timeline:
         return [e for e in self.events if e["ph"] == "X" and e["name"] in names]
 
     def check(self, case):
-        """Times rise in each thread and nothing overlaps, all threads have names; what is in the
-        file is as many as it says; arrows go forward."""
+        """Times rise in each thread and nothing overlaps, all threads have names, the counts in
+        the file are right, and arrows point forward."""
         end, named, flows = {}, set(), collections.defaultdict(dict)
         for event in self.events:
             at = event["pid"], event["tid"]
@@ -60,7 +60,7 @@ class Timeline:
 
 
 class Program(FabemuCase):
-    """One of which every message and collective is known: apps/example.c."""
+    """A program whose messages and collectives are all known: apps/example.c."""
 
     def setUp(self):
         super().setUp()
@@ -139,7 +139,7 @@ class Program(FabemuCase):
         self.assertEqual(timeline.other["kept"]["sends"] + timeline.other["kept"]["receives"], 0)
         self.assertEqual(timeline.other["kept"]["collectives"], 2 * NODES)
 
-    def test_what_is_wrong_is_refused(self):
+    def test_invalid_options_are_refused(self):
         for options, words in ((("--timeline", "/no/such"), "choose another --timeline"),
                                (("--timeline", "/dev/null"), "choose another --timeline"),
                                (("--timeline", self.file, "--timeline-bytes", "-1"), "bytes"),
@@ -149,7 +149,7 @@ class Program(FabemuCase):
 
 
 class Mpi(FabemuCase):
-    """MPI programs that go on until somebody ends them."""
+    """MPI programs that run until they are killed."""
 
     def setUp(self):
         super().setUp()
@@ -158,22 +158,22 @@ class Mpi(FabemuCase):
         self.env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                          "OMPI_MCA_rmaps_base_oversubscribe": "1"})
 
-    def going(self, seconds, *options):
+    def running(self, seconds, *options):
         program = os.path.join(os.path.dirname(self.command), "tests", "mpi_rounds")
         run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--timeline", self.file,
                          "--report", self.report, *options, "--", "mpirun", "-np", str(NODES),
                          program, "--seconds", str(seconds))
         return run
 
-    def going_well(self, seconds):
-        """The same, when it has begun."""
-        run = self.going(seconds)
+    def running_well(self, seconds):
+        """The same, once it has started."""
+        run = self.running(seconds)
         self.assertTrue(until(lambda: os.path.exists(self.socket_path("r"))))
         self.assertTrue(until(lambda: os.path.getsize(self.file) > 20000), "nothing is told")
         return run
 
     def test_a_process_that_dies_leaves_a_file(self):
-        run = self.going_well(60)
+        run = self.running_well(60)
         victim = self.status("r")["attached"][1]
         os.kill(victim["pid"], signal.SIGKILL)
         run.communicate(timeout=30)
@@ -184,12 +184,12 @@ class Mpi(FabemuCase):
         self.assertTrue(timeline.named("allreduce"))
 
     def test_a_fabric_that_dies_leaves_a_file(self):
-        run = self.going_well(60)
+        run = self.running_well(60)
         status = self.status("r")
         for process in status["attached"]:
             os.kill(process["pid"], signal.SIGSTOP)
         size = None
-        while size != os.path.getsize(self.file):  # nothing comes any more
+        while size != os.path.getsize(self.file):  # nothing is written any more
             size = os.path.getsize(self.file)
             self.status("r")
         os.kill(status["pid"], signal.SIGKILL)
@@ -198,9 +198,9 @@ class Mpi(FabemuCase):
         timeline.check(self)
         self.assertTrue(timeline.named("allreduce"))
 
-    def test_what_mpi_does_by_messages(self):
+    def test_mpi_messages(self):
         self.env["OMPI_MCA_coll_fabemu_enable"] = "0"
-        run = self.going(0)
+        run = self.running(0)
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, err)
         rounds = int(re.match(r"(\d+) rounds", out).group(1))
@@ -214,7 +214,7 @@ class Mpi(FabemuCase):
         self.assertGreater(told["messages"]["messages"], 2 * NODES * rounds)
 
     def test_a_long_run_fits_its_bound(self):
-        run = self.going(1, "--timeline-limit", "1MiB")
+        run = self.running(1, "--timeline-limit", "1MiB")
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, err)
         self.assertLessEqual(os.path.getsize(self.file), 1 << 20)

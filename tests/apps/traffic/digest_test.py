@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""digest_test - what the fabric does has not changed: the digests of many runs of traffic.
+"""digest_test.py - the fabric's behaviour has not changed: digests of many runs of traffic.
 
-A digest covers every arrival of a run, to the picosecond. digests.txt has a line for each run: its
-digest and its options. Whoever changes what the fabric does says so by renewing it:
+A digest covers every arrival of a run, to the picosecond. digests.txt has one line per run: its
+digest and its options. After an intended change of behaviour, renew the file:
 
-    tests/apps/traffic/digest_test.py --fabemu build/fabemu --renew
+   tests/apps/traffic/digest_test.py --fabemu build/fabemu --renew
 
---every N takes each N-th line only, where a run takes thirty times as long. FABEMU_SEED chooses the
-first of them.
+--every N runs each N-th line only, where a run takes thirty times as long. FABEMU_SEED selects the
+first one.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digests.txt")
 
 
 def digest_of(fabemu, options):
-    """The digest of one run, or what went wrong."""
+    """The digest of one run, or its error."""
     done = subprocess.run([fabemu, "traffic", "--json", *shlex.split(options)], text=True,
                           capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
     if done.returncode:
@@ -43,7 +43,7 @@ def main():
     first = random.Random(seed).randrange(args.every)
     with open(TABLE, encoding="ascii") as f:
         lines = [line.rstrip("\n").split(" ", 1) for line in f if not line.startswith("#")]
-    runs = list(enumerate(lines, 2))[first::args.every]  # number of a line in the file
+    runs = list(enumerate(lines, 2))[first::args.every]  # line number in the file
     wrong, table = 0, []
     for number, (want, options) in runs:
         got = digest_of(args.fabemu, options)

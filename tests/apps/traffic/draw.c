@@ -9,7 +9,7 @@
 
 static struct topo_graph *graph;
 
-/* A configuration to start from; the graph stands until the next one. */
+/* A basic configuration; the graph stays until the next call. */
 struct traffic_config draw_config_of(const char *topo, const char *pattern)
 {
     struct traffic_config config = {.bytes = 240,
@@ -66,7 +66,7 @@ void draw_profile(uint64_t *seed, struct emu_profile *profile)
     profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
 }
 
-/* When collectives begin, and what they carry: something, if that is not a barrier's nothing. */
+/* Random times of collectives, and their size; only barriers are empty. */
 static void any_times(uint64_t *seed, struct traffic_config *config)
 {
     config->interval_ps = test_random(seed) % 2 ? test_draw(seed, 1, 4000) * 1000 : 0;
@@ -106,7 +106,7 @@ struct traffic_config draw_config(uint64_t *seed, const char **topo, const char 
     return config;
 }
 
-/* The same with acknowledgments. What places a broadcast needs, every profile here has. */
+/* The same with acknowledgments. Every profile here has the slots that broadcasts need. */
 struct traffic_config draw_acknowledged(uint64_t *seed, const char **topo, const char **pattern)
 {
     static const char *const topos[] = {"qsnet:8", "qsnet:40", "qsnet:8,links=2,rails=2",

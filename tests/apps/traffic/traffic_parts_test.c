@@ -20,7 +20,7 @@
 #include "apps/traffic/workload/sets.h"
 #include "emu/packet/packet.h"
 
-/* Within 5 standard errors of what the law says: a false alarm in a million runs. */
+/* Within 5 standard errors of the expected value: one false alarm in a million runs. */
 static bool near(double got, double want, double error)
 {
     bool good = fabs(got - want) <= 5 * error;
@@ -48,7 +48,7 @@ static void traffic_exp_init__table_is_minus_ln(void)
     CU_ASSERT(worst <= 0.51);
 }
 
-/* At every magnitude of u. */
+/* For u of every magnitude. */
 static void traffic_exp_of__is_minus_ln(void)
 {
     uint64_t seed = test_seed();
@@ -92,8 +92,8 @@ static void traffic_exp_ps__has_mean_variance_and_tail(void)
     }
 }
 
-/* The digests of runs hang on these: other bits are other results on every host. */
-static void traffic_random__has_the_same_bits_for_ever(void)
+/* The digests of runs depend on these bits: a change would alter results on every host. */
+static void traffic_random__bits_never_change(void)
 {
     struct traffic_random random;
     struct traffic_exp table;
@@ -141,11 +141,11 @@ static uint64_t packet_by_hand(uint32_t payload)
     return wire;
 }
 
-/* Packet by packet, as an adapter forms them from what its host posts at one time. */
+/* Packet by packet, as an adapter forms them from segments posted at one time. */
 static uint64_t message_by_hand(const struct emu_profile *profile, uint64_t bytes)
 {
     uint64_t wire = 0;
-    uint32_t packet = 0; /* payload of the one being formed */
+    uint32_t packet = 0; /* payload of the packet being formed */
 
     for (uint64_t segments = traffic_segments_of(bytes); segments; segments--) {
         uint32_t len = (uint32_t)(bytes < EMU_PAYLOAD_BYTES ? bytes : EMU_PAYLOAD_BYTES);
@@ -238,7 +238,7 @@ static bool refuses(const char *text, uint32_t nodes, const char *word)
     return good;
 }
 
-static void traffic_pattern_parse__says_what_is_right(void)
+static void traffic_pattern_parse__errors_name_the_valid_values(void)
 {
     CU_ASSERT(refuses("", 16, "uniform, transpose"));
     CU_ASSERT(refuses("uniforms", 16, "no pattern 'uniforms'"));
@@ -298,7 +298,9 @@ static void traffic_pattern_parse__reads_files(void)
     unlink(file_with("") + 5);
 }
 
-/* Who sends to whom in a drawn permutation, as digits; and is it one, without fixed points? */
+/*
+ * The destinations of a random permutation, as digits; checks that it is one, without fixed points.
+ */
 static uint32_t drawn(const char *text, uint32_t nodes, uint64_t seed)
 {
     struct traffic_pattern asked = pattern_of(text, nodes), pattern;
@@ -481,7 +483,7 @@ static void traffic_sets_draw__has_the_mean_of_each_law(void)
     CU_ASSERT(near(sets_mean(TRAFFIC_LAW_BINOMIAL, 63, 64, &deviation), 63, 0));
 }
 
-/* Every node is as often in a set as any other, and as often the first. */
+/* Every node is in a set as often as any other, and as often first. */
 static void traffic_sets_draw__favours_nobody(void)
 {
     bool all[8] = {true};
@@ -509,7 +511,7 @@ static void traffic_sets_draw__favours_nobody(void)
     traffic_sets_release(&sets);
 }
 
-static void traffic_sets_draw__refuses_what_cannot_be(void)
+static void traffic_sets_draw__refuses_impossible_fanouts(void)
 {
     bool all[8] = {true};
     struct traffic_sets_config config = {.nodes = 8, .sends = all, .per_source = 1};
@@ -528,10 +530,13 @@ static void traffic_sets_draw__refuses_what_cannot_be(void)
     CU_ASSERT_EQUAL(traffic_sets_draw(&sets, &config, error, sizeof error), -EINVAL);
 }
 
-/* --- parts -------------------------------------------------------------------------- */
+/* --- message parts ------------------------------------------------------------------ */
 
-/* Against a list: things of up to 5 parts, in any order, the table always as small as can be. */
-/* Everyone but the root is the child of one who comes before him; returns the depth. */
+/*
+ * Compared with a list: messages of up to 5 parts in any order; the table always has the least
+ * possible size.
+ */
+/* Each node but the root is the child of an earlier one; returns the depth. */
 static uint32_t tree_depth(uint32_t arity, uint32_t last)
 {
     uint32_t depth[301] = {0}, deepest = 0;
@@ -559,7 +564,8 @@ static void traffic_tree_next__reaches_each_once(void)
         for (uint32_t last = 1; last <= 300; last += 1 + last / 10)
             tree_depth(arities[i], last);
     CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_BINOMIAL, 255), 8);
-    CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_BINOMIAL, 256), 8); /* 2^8 is of the root's own */
+    /* 2^8 is a direct child of the root */
+    CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_BINOMIAL, 256), 8);
     CU_ASSERT_EQUAL(tree_depth(1, 300), 300);
     CU_ASSERT_EQUAL(tree_depth(4, 84), 3);
     CU_ASSERT_EQUAL(tree_depth(4, 85), 4);
@@ -568,7 +574,7 @@ static void traffic_tree_next__reaches_each_once(void)
     CU_ASSERT_EQUAL(traffic_tree_next(0, UINT32_MAX - 1, 0, UINT32_MAX), 0);
 }
 
-static void traffic_relay_room__keeps_the_order(void)
+static void traffic_relay_reserve__keeps_the_order(void)
 {
     struct traffic_relay relay = {.count = 0};
     struct traffic_relay_item item = {.set = 0};
@@ -671,9 +677,9 @@ static void traffic_latency_of__mean_is_exact_and_percentiles_near(void)
 
     traffic_stats_init(&stats[0], &phase);
     traffic_stats_init(&stats[1], &phase);
-    for (uint64_t i = 0; i < 30000; i++) /* latencies 1000000 to 1029999, by two accumulators */
+    for (uint64_t i = 0; i < 30000; i++) /* latencies 1000000 to 1029999, in two accumulators */
         traffic_stats_latency(&stats[i % 2], 1000 + i, 1000 + i + 1000000 + i * 7919 % 30000);
-    traffic_stats_latency(&stats[0], 999, 5); /* before, and after: not measured */
+    traffic_stats_latency(&stats[0], 999, 5); /* before and after the window: not measured */
     traffic_stats_latency(&stats[0], 31000, 90000);
     traffic_stats_add(&stats[0], &stats[1]);
     traffic_latency_of(&latency, &stats[0]);
@@ -690,7 +696,7 @@ static void traffic_latency_of__mean_is_exact_and_percentiles_near(void)
     free(stats);
 }
 
-/* One value has no spread: the interval is empty, every percentile is it. */
+/* One value has no variance: the interval is empty, and every percentile is that value. */
 static void traffic_latency_of__one_value_is_exact(void)
 {
     struct traffic_stats *stats = malloc(sizeof *stats);
@@ -706,7 +712,7 @@ static void traffic_latency_of__one_value_is_exact(void)
     free(stats);
 }
 
-/* Batches whose latencies remember the one before by @memory. */
+/* Batches whose latencies depend on the previous batch by the factor @memory. */
 static double ci95_with(uint64_t *seed, double memory)
 {
     struct traffic_stats *stats = malloc(sizeof *stats);
@@ -724,7 +730,7 @@ static double ci95_with(uint64_t *seed, double memory)
     return latency.mean_ci95_ps;
 }
 
-static void traffic_latency_of__says_nothing_when_batches_are_alike(void)
+static void traffic_latency_of__gives_no_interval_for_correlated_batches(void)
 {
     uint64_t seed = test_seed();
     int unknown[3] = {0};
@@ -737,7 +743,7 @@ static void traffic_latency_of__says_nothing_when_batches_are_alike(void)
     CU_ASSERT(unknown[0] <= 3 && unknown[1] < 90 && unknown[2] > 150);
 }
 
-/* Normal batches: 95 of 100 intervals hold the mean. */
+/* Normal batches: 95 of 100 intervals cover the mean. */
 static void traffic_mean_of__covers(void)
 {
     uint64_t seed = test_seed();
@@ -816,7 +822,7 @@ static void traffic_saturated__needs_growth_to_the_end(void)
     CU_ASSERT(false_alarms < 40); /* 400 tries at 2.5 % each */
 }
 
-/* Noise of 1 about 100 and a slope over all batches. */
+/* Noise of 1 around 100, and a slope over all batches. */
 static bool steady(uint64_t *seed, double slope, double grows)
 {
     double latency[TRAFFIC_BATCHES], growth[TRAFFIC_BATCHES];
@@ -850,16 +856,17 @@ int main(void)
         {"traffic_exp_init__table_is_minus_ln", traffic_exp_init__table_is_minus_ln},
         {"traffic_exp_of__is_minus_ln", traffic_exp_of__is_minus_ln},
         {"traffic_exp_ps__has_mean_variance_and_tail", traffic_exp_ps__has_mean_variance_and_tail},
-        {"traffic_random__has_the_same_bits_for_ever", traffic_random__has_the_same_bits_for_ever},
+        {"traffic_random__bits_never_change", traffic_random__bits_never_change},
         {"traffic_random_init__streams_differ", traffic_random_init__streams_differ},
         {"traffic_random_below__is_even", traffic_random_below__is_even},
         {"traffic_pattern_parse__fixed_destinations", traffic_pattern_parse__fixed_destinations},
-        {"traffic_pattern_parse__says_what_is_right", traffic_pattern_parse__says_what_is_right},
+        {"traffic_pattern_parse__errors_name_the_valid_values",
+         traffic_pattern_parse__errors_name_the_valid_values},
         {"traffic_pattern_parse__reads_files", traffic_pattern_parse__reads_files},
         {"traffic_pattern_draw__favours_none", traffic_pattern_draw__favours_none},
         {"traffic_message_wire_ps__counts_packets", traffic_message_wire_ps__counts_packets},
         {"traffic_tree_next__reaches_each_once", traffic_tree_next__reaches_each_once},
-        {"traffic_relay_room__keeps_the_order", traffic_relay_room__keeps_the_order},
+        {"traffic_relay_reserve__keeps_the_order", traffic_relay_reserve__keeps_the_order},
         {"traffic_other__is_never_oneself_and_even", traffic_other__is_never_oneself_and_even},
         {"traffic_hot_or_other__gives_the_fraction", traffic_hot_or_other__gives_the_fraction},
         {"traffic_next_in_turn__begins_after_oneself", traffic_next_in_turn__begins_after_oneself},
@@ -868,7 +875,8 @@ int main(void)
         {"traffic_sets_draw__has_the_mean_of_each_law",
          traffic_sets_draw__has_the_mean_of_each_law},
         {"traffic_sets_draw__favours_nobody", traffic_sets_draw__favours_nobody},
-        {"traffic_sets_draw__refuses_what_cannot_be", traffic_sets_draw__refuses_what_cannot_be},
+        {"traffic_sets_draw__refuses_impossible_fanouts",
+         traffic_sets_draw__refuses_impossible_fanouts},
         {"traffic_pending_arrive__finds_the_last", traffic_pending_arrive__finds_the_last},
         {"traffic_bucket_of__is_within_half_a_percent",
          traffic_bucket_of__is_within_half_a_percent},
@@ -876,8 +884,8 @@ int main(void)
         {"traffic_latency_of__mean_is_exact_and_percentiles_near",
          traffic_latency_of__mean_is_exact_and_percentiles_near},
         {"traffic_latency_of__one_value_is_exact", traffic_latency_of__one_value_is_exact},
-        {"traffic_latency_of__says_nothing_when_batches_are_alike",
-         traffic_latency_of__says_nothing_when_batches_are_alike},
+        {"traffic_latency_of__gives_no_interval_for_correlated_batches",
+         traffic_latency_of__gives_no_interval_for_correlated_batches},
         {"traffic_mean_of__covers", traffic_mean_of__covers},
         {"traffic_digest__depends_on_everything", traffic_digest__depends_on_everything},
         {"traffic_phases_choose__grows_near_saturation",

@@ -2,8 +2,7 @@
 /*
  * traffic_test.c - synthetic traffic through whole fabrics on clock virtual.
  *
- * FABEMU_SEED replays the random configurations; each is printed before it runs if
- * FABEMU_TRAFFIC_SHOW is set.
+ * FABEMU_SEED replays the random configurations; FABEMU_TRAFFIC_SHOW prints each before it runs.
  */
 #include "apps/audit/audit.h"
 #include "tests/test.h"
@@ -46,7 +45,7 @@ static const struct {
 } distances[] = {{"kary:4,1", 1}, {"kary:2,2", 3}, {"kary:2,3", 5}, {"kary:2,4", 7}};
 
 /*
- * The paper's times: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire,
+ * The OQ paper's times: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire,
  * 1300 ns.
  */
 static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
@@ -80,7 +79,7 @@ static void traffic_run__zero_load_latency_is_exact(void)
     CU_ASSERT_EQUAL(zero_load_ps(7, 204800), 3594800);
 }
 
-/* Each switch copies as it sends on: copies are as fast as a message of their own. */
+/* Each switch copies while it forwards: copies arrive as fast as a single message. */
 static void traffic_run__multicast_takes_no_longer_than_a_message(void)
 {
     struct traffic_config config = draw_config_of("kary:2,3", "multicast");
@@ -100,10 +99,11 @@ static void traffic_run__multicast_takes_no_longer_than_a_message(void)
 }
 
 /*
- * A source with a way of its own is an M/D/1 queue: load r waits r / (2 - 2r) wire times. r is the
- * load that was drawn, so that a run with few messages is not taken for one with short queues.
+ * A source with exclusive links is an M/D/1 queue: at load r a message waits r / (2 - 2r) wire
+ * times. r is the load that was drawn, so that a run with few messages is not taken for one with
+ * short queues.
  */
-static void traffic_run__waiting_is_that_of_a_queue(void)
+static void traffic_run__waiting_agrees_with_queueing_theory(void)
 {
     const double loads[] = {0.2, 0.5, 0.8};
 
@@ -126,9 +126,9 @@ static void traffic_run__waiting_is_that_of_a_queue(void)
 }
 
 #define COVERAGE_RUNS   TEST_TRIALS(100u)
-#define COVERAGE_MISSES (COVERAGE_RUNS / 10u + 10u) /* of 100 runs 6 standard deviations */
+#define COVERAGE_MISSES (COVERAGE_RUNS / 10u + 10u) /* 6 standard deviations of 100 runs */
 
-/* With the phases that it chooses, 93 to 96 of 100 intervals hold the truth at this load. */
+/* With automatic phases, 93 to 96 of 100 intervals cover the true mean at this load. */
 static void traffic_run__interval_holds_the_mean(void)
 {
     const double want_ps = (double)zero_load_ps(1, 204800) + 204800 * 0.8 / (2 - 1.6);
@@ -147,7 +147,7 @@ static void traffic_run__interval_holds_the_mean(void)
         printf("%u of %u intervals hold the mean\n", held, COVERAGE_RUNS);
 }
 
-/* A run that names no phases measures until it has found out. */
+/* A run without given phases measures until it has detected saturation. */
 static void traffic_run__finds_slow_saturation(void)
 {
     for (uint64_t i = 0; i < TEST_ALONE(3u); i++) {
@@ -160,7 +160,7 @@ static void traffic_run__finds_slow_saturation(void)
     }
 }
 
-/* Queues that are still being filled are no saturation, but they are not steady. */
+/* Queues that are still filling are not saturated, but not steady either. */
 static void traffic_run__phases_may_be_shorter_than_a_latency(void)
 {
     struct traffic_config config = draw_config_of("kary:2,6", "uniform");
@@ -181,7 +181,7 @@ static void traffic_run__phases_may_be_shorter_than_a_latency(void)
     CU_ASSERT(!result.steady);
 }
 
-/* The next message of a source is an hour away: nobody waits for it, and no time overflows. */
+/* The next message of a source is an hour away: nothing waits for it, and no time overflows. */
 static void traffic_run__rare_messages_end_with_the_measurement(void)
 {
     struct traffic_config config = draw_config_of("kary:2,1", "uniform");
@@ -203,7 +203,7 @@ static bool stop_at_once(void *context, double done)
     return false;
 }
 
-static void traffic_run__ends_when_it_is_reported_to(void)
+static void traffic_run__ends_on_request(void)
 {
     static const char *const patterns[] = {"uniform", "barrier"};
 
@@ -219,7 +219,7 @@ static void traffic_run__ends_when_it_is_reported_to(void)
     }
 }
 
-/* --- nothing is lost, and it ends --------------------------------------------------- */
+/* --- conservation and ends ---------------------------------------------------------- */
 
 /* At fixed intervals the links are busy all the time, and nothing ever waits. */
 static void traffic_run__complement_at_full_load_loses_nothing(void)
@@ -251,7 +251,7 @@ static void traffic_run__ends_past_saturation(void)
     CU_ASSERT(result.undelivered > 0 && result.backlog > 0);
     CU_ASSERT(result.offered > 1.4 && result.accepted.mean < 1);
     uint64_t ran_ps = result.virtual_ps - result.warmup_ps - result.measure_ps;
-    CU_ASSERT(ran_ps < 100000000); /* it runs empty of what is inside, not of what waits outside */
+    CU_ASSERT(ran_ps < 100000000); /* it drains the network, not the queues of the sources */
     config = draw_config_of("kary:4,2", "hotspot:3:0.5");
     result = run_and_release(&config);
     CU_ASSERT(result.saturated);
@@ -261,7 +261,7 @@ static void traffic_run__ends_past_saturation(void)
     CU_ASSERT_EQUAL(result.undelivered, 0);
 }
 
-/* A message a destination takes fanout times as much of the source's link. */
+/* One message per destination uses the source's link fanout times. */
 static void traffic_run__multicast_by_messages_saturates_earlier(void)
 {
     struct traffic_result result[2];
@@ -281,8 +281,10 @@ static void traffic_run__multicast_by_messages_saturates_earlier(void)
     CU_ASSERT(result[0].latency.mean_ps < result[1].latency.mean_ps);
 }
 
-/* A chain: each next one has it a whole latency later; a flat tree: a wire time later. */
-static void traffic_run__trees_pass_on_what_is_there(void)
+/*
+ * Chain: each node gets it one whole latency after its predecessor; flat tree: one wire time later.
+ */
+static void traffic_run__trees_forward_received_messages(void)
 {
     static const struct {
         uint32_t arity;
@@ -314,8 +316,8 @@ static void traffic_run__trees_pass_on_what_is_there(void)
     }
 }
 
-/* With switches slower than adapters a message is passed on before a switch would route it. */
-static void traffic_run__trees_pass_on_before_a_switch_would(void)
+/* If switches are slower than adapters, a message is forwarded before a switch would route it. */
+static void traffic_run__trees_forward_before_a_switch_would(void)
 {
     for (uint64_t i = 0; i < 9; i++) {
         struct traffic_config config = draw_config_of("kary:4,1", "multicast");
@@ -339,7 +341,7 @@ static void traffic_run__trees_pass_on_before_a_switch_would(void)
     }
 }
 
-/* Those who pass on have queues as well: that these grow is saturation, and nothing is lost. */
+/* Forwarding nodes have queues as well: their growth is saturation, and nothing is lost. */
 static void traffic_run__trees_saturate(void)
 {
     struct traffic_config config = draw_config_of("kary:4,2", "multicast");
@@ -352,10 +354,10 @@ static void traffic_run__trees_saturate(void)
     CU_ASSERT(result.accepted.mean > 0.2 && result.accepted.mean < 0.26);
 }
 
-/* --- by source ---------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------ */
 
-/* Two senders into one node share its link; a third has a way of its own. */
-static void traffic_run__reports_sources_apart(void)
+/* Two senders into one node share its link; a third has exclusive links. */
+static void traffic_run__reports_sources_separately(void)
 {
     struct traffic_config config = draw_config_of("kary:4,1", "neighbour");
     struct traffic_result result;
@@ -379,8 +381,8 @@ static void traffic_run__reports_sources_apart(void)
 
 /* --- with acknowledgments ----------------------------------------------------------- */
 
-/* Without load a packet is as long under way as its bytes say, however few its last segment has. */
-static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t bytes)
+/* Without load a packet's latency depends only on its bytes, however few its last segment has. */
+static void check_acknowledged_latency(const char *topo, uint32_t switches, uint64_t bytes)
 {
     struct traffic_config config = draw_acknowledged_of(topo, "complement");
     const struct emu_profile *profile = &config.fabric.profile;
@@ -402,13 +404,13 @@ static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t byt
 static void traffic_run__zero_load_latency_is_exact_with_packets(void)
 {
     for (uint64_t bytes = 0; bytes < 3000; bytes += 239 * (12 / TEST_ALONE(12u))) {
-        acknowledged_takes("qsnet:32", 1, bytes);
-        acknowledged_takes("qsnet:34", 3, bytes);
-        acknowledged_takes("qsnet:34,rails=2", 3, bytes <= 960 ? bytes : 0);
+        check_acknowledged_latency("qsnet:32", 1, bytes);
+        check_acknowledged_latency("qsnet:34", 3, bytes);
+        check_acknowledged_latency("qsnet:34,rails=2", 3, bytes <= 960 ? bytes : 0);
     }
 }
 
-/* All that a link can carry, in one direction, is payload but for what packets and segments add. */
+/* A link's whole capacity in one direction is payload, except for packet and segment overhead. */
 static void traffic_run__a_pair_fills_its_links(void)
 {
     static const char *const topos[] = {"qsnet:32", "qsnet:32,rails=2"};
@@ -422,13 +424,13 @@ static void traffic_run__a_pair_fills_its_links(void)
         config.measure_ps = 100000000;
         struct traffic_result result = run_and_release(&config);
         CU_ASSERT(result.saturated);
-        CU_ASSERT_DOUBLE_EQUAL(result.accepted.mean, 1, 0.015); /* 240 packets on a link, or so */
+        CU_ASSERT_DOUBLE_EQUAL(result.accepted.mean, 1, 0.015); /* about 240 packets on a link */
         CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 960, (i + 1) * 2.5e9 * 960 / 1056, 3e7);
     }
 }
 
-/* A load is of all links: with two of them a node sends twice as much. */
-static void traffic_run__load_is_of_all_links(void)
+/* The load is relative to all links: with two of them a node sends twice as much. */
+static void traffic_run__load_is_relative_to_all_links(void)
 {
     struct traffic_config config = draw_acknowledged_of("qsnet:8,rails=2", "uniform");
 
@@ -443,7 +445,7 @@ static void traffic_run__load_is_of_all_links(void)
     CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 1056 * 400 / 1e12, 2 * result.accepted.mean, 1e-9);
 }
 
-/* The switches copy; all destinations have it when one could. */
+/* The switches copy: all destinations get it at the time of one. */
 static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
 {
     struct traffic_config config = draw_acknowledged_of("qsnet:40", "multicast");
@@ -465,9 +467,9 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Results are checked inside: a wrong one is an error of the run. */
-static void collective(const char *pattern, uint32_t groups, uint64_t bytes, uint64_t operations,
-                       uint64_t interval_ps)
+/* The run checks results: a wrong one is an error of the run. */
+static void check_collective(const char *pattern, uint32_t groups, uint64_t bytes,
+                             uint64_t operations, uint64_t interval_ps)
 {
     struct traffic_config config = draw_config_of("kary:4,2", pattern);
 
@@ -488,16 +490,16 @@ static void traffic_run__collectives_are_right(void)
     static const char *const patterns[] = {"reduce", "allreduce", "barrier"};
 
     for (int i = 0; i < 3; i++) {
-        collective(patterns[i], 1, 8, 20, 0);
-        collective(patterns[i], 4, 8, 20, 0);
-        collective(patterns[i], 1, 8, 600, 0);      /* more numbers than a window */
-        collective(patterns[i], 1, 8, 600, 200000); /* many at a time */
-        collective(patterns[i], 2, 80000, 3, 0);    /* an operation longer than a window */
-        collective(patterns[i], 3, 1234, 20, 1);    /* as fast as the window lets them */
+        check_collective(patterns[i], 1, 8, 20, 0);
+        check_collective(patterns[i], 4, 8, 20, 0);
+        check_collective(patterns[i], 1, 8, 600, 0);      /* more numbers than a window has */
+        check_collective(patterns[i], 1, 8, 600, 200000); /* many at a time */
+        check_collective(patterns[i], 2, 80000, 3, 0);    /* an operation longer than a window */
+        check_collective(patterns[i], 3, 1234, 20, 1);    /* as fast as the window allows */
     }
 }
 
-static void traffic_run__refuses_groups_that_cannot_be(void)
+static void traffic_run__refuses_impossible_groups(void)
 {
     struct traffic_config config = draw_config_of("kary:4,2", "reduce");
     struct traffic_result result;
@@ -512,7 +514,9 @@ static void traffic_run__refuses_groups_that_cannot_be(void)
     CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
 }
 
-/* Results overtake each other where packets do; and an operation ends when its last one is here. */
+/*
+ * Results overtake each other where packets do; an operation ends when its last result has arrived.
+ */
 static void traffic_run__collectives_of_adapters_are_right(void)
 {
     static const char *const patterns[] = {"reduce", "allreduce", "barrier"};
@@ -537,8 +541,8 @@ static void traffic_run__collectives_of_adapters_are_right(void)
 }
 
 /*
- * QsNet III: polled barriers suit processes that come at the same time, trees of adapters those
- * that come at widely varying times. Latency counts from the last.
+ * QsNet III: polled barriers suit processes that arrive at the same time, trees of adapters those
+ * that arrive at widely varying times. Latency counts from the last arrival.
  */
 static void traffic_run__barriers_suit_their_arrivals(void)
 {
@@ -557,7 +561,7 @@ static void traffic_run__barriers_suit_their_arrivals(void)
         }
     CU_ASSERT(mean_ps[0][0] < mean_ps[0][1]);
     CU_ASSERT(mean_ps[1][0] > 2 * mean_ps[1][1]);
-    CU_ASSERT(mean_ps[1][1] <= mean_ps[0][1]); /* who comes last finds all others there */
+    CU_ASSERT(mean_ps[1][1] <= mean_ps[0][1]); /* the last member finds all others arrived */
 }
 
 static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
@@ -574,10 +578,10 @@ static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
 
 /* --- the same for any number of workers --------------------------------------------- */
 
-/* --- nothing depends on where windows begin ----------------------------------------- */
+/* --- independence of windows -------------------------------------------------------- */
 
 #define OPERATIONS 1000
-#define LOG_PS     UINT64_C(25000000) /* room in the logs for all of them */
+#define LOG_PS     UINT64_C(25000000) /* the logs have space for all of them */
 
 /* All operations are posted at the start; steps of up to @step_ps cut the windows short. */
 static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
@@ -626,7 +630,7 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
         struct traffic_config config = draw_config_of("kary:4,2", "allreduce");
         struct emu_profile *profile = &config.fabric.profile;
         draw_profile(&seed, profile);
-        if (test_random(&seed) % 2) { /* memory comes before the node sees the segment */
+        if (test_random(&seed) % 2) { /* memory is written before the node sees the segment */
             profile->nic_send_ps = profile->nic_recv_ps = 0;
             profile->switch_ps = test_draw(&seed, 1, 20000000);
             profile->credit_ps = test_draw(&seed, 1, 30000000);
@@ -699,10 +703,10 @@ static void traffic_run__acknowledged_digest_is_the_same_for_any_number_of_worke
 }
 
 /*
- * Faster adapters than switches: what a node passes on is still later than the window that it is
- * in.
+ * Adapters faster than switches: a segment forwarded by a node still arrives after the current
+ * window.
  */
-static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void)
+static void traffic_run__digest_is_the_same_with_instant_adapters(void)
 {
     static const uint32_t threads[] = {1, 2, FABRIC_THREADS_DEVICE};
     struct traffic_result result[3];
@@ -726,7 +730,7 @@ static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void
     }
 }
 
-/* Another seed is another run. */
+/* Another seed gives another run. */
 static void traffic_run__digest_depends_on_the_seed(void)
 {
     struct traffic_result result[3];
@@ -745,14 +749,15 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"traffic_run__zero_load_latency_is_exact", traffic_run__zero_load_latency_is_exact},
-        {"traffic_run__waiting_is_that_of_a_queue", traffic_run__waiting_is_that_of_a_queue},
+        {"traffic_run__waiting_agrees_with_queueing_theory",
+         traffic_run__waiting_agrees_with_queueing_theory},
         CASE_ALONE(traffic_run__interval_holds_the_mean),
         {"traffic_run__finds_slow_saturation", traffic_run__finds_slow_saturation},
         {"traffic_run__phases_may_be_shorter_than_a_latency",
          traffic_run__phases_may_be_shorter_than_a_latency},
         {"traffic_run__rare_messages_end_with_the_measurement",
          traffic_run__rare_messages_end_with_the_measurement},
-        {"traffic_run__ends_when_it_is_reported_to", traffic_run__ends_when_it_is_reported_to},
+        {"traffic_run__ends_on_request", traffic_run__ends_on_request},
         CASE_ALONE(traffic_coll_post__does_not_depend_on_windows),
         {"traffic_run__multicast_takes_no_longer_than_a_message",
          traffic_run__multicast_takes_no_longer_than_a_message},
@@ -760,14 +765,15 @@ int main(void)
          traffic_run__complement_at_full_load_loses_nothing},
         {"traffic_run__ends_past_saturation", traffic_run__ends_past_saturation},
         CASE_ALONE(traffic_run__multicast_by_messages_saturates_earlier),
-        {"traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there},
-        CASE_ALONE(traffic_run__trees_pass_on_before_a_switch_would),
+        {"traffic_run__trees_forward_received_messages",
+         traffic_run__trees_forward_received_messages},
+        CASE_ALONE(traffic_run__trees_forward_before_a_switch_would),
         CASE_ALONE(traffic_run__trees_saturate),
-        {"traffic_run__reports_sources_apart", traffic_run__reports_sources_apart},
+        {"traffic_run__reports_sources_separately", traffic_run__reports_sources_separately},
         {"traffic_run__zero_load_latency_is_exact_with_packets",
          traffic_run__zero_load_latency_is_exact_with_packets},
         {"traffic_run__a_pair_fills_its_links", traffic_run__a_pair_fills_its_links},
-        {"traffic_run__load_is_of_all_links", traffic_run__load_is_of_all_links},
+        {"traffic_run__load_is_relative_to_all_links", traffic_run__load_is_relative_to_all_links},
         {"traffic_run__broadcast_takes_no_longer_than_a_packet",
          traffic_run__broadcast_takes_no_longer_than_a_packet},
         CASE_ALONE(traffic_run__collectives_are_right),
@@ -775,13 +781,13 @@ int main(void)
         CASE_ALONE(traffic_run__barriers_suit_their_arrivals),
         {"traffic_run__refuses_a_skew_longer_than_the_interval",
          traffic_run__refuses_a_skew_longer_than_the_interval},
-        {"traffic_run__refuses_groups_that_cannot_be", traffic_run__refuses_groups_that_cannot_be},
+        {"traffic_run__refuses_impossible_groups", traffic_run__refuses_impossible_groups},
         {"traffic_run__digest_is_the_same_for_any_number_of_workers",
          traffic_run__digest_is_the_same_for_any_number_of_workers},
         {"traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers",
          traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers},
-        {"traffic_run__digest_is_the_same_with_adapters_that_take_no_time",
-         traffic_run__digest_is_the_same_with_adapters_that_take_no_time},
+        {"traffic_run__digest_is_the_same_with_instant_adapters",
+         traffic_run__digest_is_the_same_with_instant_adapters},
         {"traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed},
         {NULL, NULL},
     };

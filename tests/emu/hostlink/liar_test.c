@@ -485,7 +485,7 @@ static void records__in_the_wrong_state(void)
     FOUND(&l, unearned);
 }
 
-/* --- records of any value --------------------------------------------------------------- */
+/* --- random records --------------------------------------------------------------------- */
 
 #define ROUNDS 400u
 

@@ -22,7 +22,7 @@ static void run_to_end(struct engine_hosts *w)
     CU_ASSERT_TRUE(hosts_clean(w));
 }
 
-/* --- what is sent arrives ----------------------------------------------------------- */
+/* --- delivery ----------------------------------------------------------------------- */
 
 #define BYTES_MOST 4096u
 #define SIZES      (TEST_ALONE(BYTES_MOST) + 1u) /* number of message sizes, from 0 bytes on, */
@@ -126,7 +126,7 @@ static void combining__without_a_group_is_reported_as_failed(void)
     hosts_end(&w);
 }
 
-/* --- over bad cables ---------------------------------------------------------------- */
+/* --- faulty cables ------------------------------------------------------------------ */
 
 static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
 {
@@ -301,7 +301,7 @@ static void retries__end_at_the_limit(void)
     hosts_end(&w);
 }
 
-/* --- what is for others waits behind what gets nowhere, but once --------------------- */
+/* --- queueing behind unreachable destinations ---------------------------------------- */
 
 #define NOWHERE 3u
 #define BEHIND  6000u /* segments to that node: many times what an engine holds */
@@ -836,7 +836,7 @@ static void raw__threads_soak(void)
                                                    .posts = 4000});
 }
 
-/* --- through switches --------------------------------------------------------------- */
+/* --- with switches ------------------------------------------------------------------ */
 
 static void fabric__everything_arrives_once(void)
 {

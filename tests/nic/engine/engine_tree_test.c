@@ -132,7 +132,7 @@ static void streams__of_one_kind_fill_the_window(void)
         }
 }
 
-/* --- the same every time ------------------------------------------------------------ */
+/* --- reproducibility ---------------------------------------------------------------- */
 
 static uint64_t digest_of(const struct trees_config *set)
 {
@@ -408,7 +408,7 @@ static void invalid__returns_as_failed(void)
     trees_close(&w);
 }
 
-/* --- what cannot be done ------------------------------------------------------------ */
+/* --- invalid operations ------------------------------------------------------------- */
 
 static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
 {
@@ -518,7 +518,7 @@ static void result_dropped__returns_to_the_root(void)
     trees_close(&w);
 }
 
-/* --- packets that wait -------------------------------------------------------------- */
+/* --- waiting packets ---------------------------------------------------------------- */
 
 /* A group with all members that node 0 reaches by link @link. */
 static uint32_t group_by_link(struct trees *w, uint32_t link)
@@ -586,7 +586,7 @@ static void flow__opens_when_its_oldest_was_delivered(void)
     trees_close(&w);
 }
 
-/* --- groups come and go ------------------------------------------------------------- */
+/* --- creating and removing groups --------------------------------------------------- */
 
 /*
  * Groups are created, and removed when they are done or in mid-operation; nothing is left of them.

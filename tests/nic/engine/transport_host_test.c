@@ -108,7 +108,7 @@ static void wrong(struct fixture *w, const char *what, uint32_t node, uint32_t p
                (unsigned long long)number, what, (unsigned long long)test_seed());
 }
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- create and destroy ------------------------------------------------------------- */
 
 static void attach(struct fixture *w, uint32_t n)
 {
@@ -528,13 +528,13 @@ static void finish_recv(struct fixture *w, uint32_t n, struct action *a)
         req->data != ((uint64_t)src << 32 | req->bytes))
         wrong(w, "not a message that was sent", n, src, number);
     else if (m->arrivals[src][number]++)
-        wrong(w, "a message arrivals twice", n, src, number);
+        wrong(w, "a message arrived twice", n, src, number);
     else if (!is_right(a->buf, message_key(w, src, n, number), (uint32_t)req->bytes))
         wrong(w, "a message's bytes are wrong", n, src, number);
     post_recv(w, n, a);
 }
 
-/* --- what the group does together --------------------------------------------------- */
+/* --- collectives -------------------------------------------------------------------- */
 
 struct joint {
     enum together what;
@@ -690,7 +690,7 @@ static bool run(struct fixture *w)
             done = w->done;
             still_ns = emu_now_ns();
         } else if (emu_now_ns() - still_ns > GIVE_UP_NS) {
-            printf("\n  %u are left, %u messages of %u arrivals\n", left, arrivals, sent);
+            printf("\n  %u are left, %u messages of %u arrived\n", left, arrivals, sent);
             return false;
         } else {
             sched_yield();

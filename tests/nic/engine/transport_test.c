@@ -55,7 +55,7 @@ static struct emu_fault_rates all_faults(uint32_t each)
                                     .late_ps = 2000000};
 }
 
-/* --- what is the same --------------------------------------------------------------- */
+/* --- equal results ------------------------------------------------------------------ */
 
 static void virtual__is_the_same_for_any_number_of_threads(void)
 {
@@ -95,7 +95,7 @@ static void raw__gets_what_virtual_gets(void)
     CU_ASSERT_TRUE(result.transport.retransmissions > 0);
 }
 
-/* --- each kind of fault alone, and all ---------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------- */
 
 static void faults_on(enum emu_clock_mode clock, uint64_t packets)
 {
@@ -182,7 +182,7 @@ static void channels__one_and_no_pool(void)
     run(&config);
 }
 
-/* --- nothing comes through ---------------------------------------------------------- */
+/* --- unreachable nodes -------------------------------------------------------------- */
 
 /*
  * Packets to and from a node that receives nothing are reported as failed; no others are, and

@@ -16,7 +16,7 @@
 #include "tests/fixtures/hostifs.h"
 #include "tests/fixtures/host/cluster.h"
 
-/* --- a process that is not honest --------------------------------------------------- */
+/* --- a hostile process -------------------------------------------------------------- */
 
 #define EVIL_GROUPS   3u
 #define HOSTILE_BURST 16u   /* segments per round */
@@ -213,7 +213,7 @@ static void hostile__harms_nobody_else(void)
             others_beside_hostile(&sets[s], mode);
 }
 
-/* --- honest, and wanting more than there is ----------------------------------------- */
+/* --- well-behaved processes at the limits ------------------------------------------- */
 
 /* One channel and one slot: all-to-all messages, and broadcasts of several segments. */
 static void channels__one_carries_everything(void)

@@ -209,7 +209,7 @@ static void atomic__refuses_invalid_requests(void)
     peers_close(&w);
 }
 
-/* --- order, company ----------------------------------------------------------------- */
+/* --- order and concurrency ---------------------------------------------------------- */
 
 /* Requests are executed in post order however segments travel: a put, then an atomic. */
 static void atomic__follows_earlier_requests(void)

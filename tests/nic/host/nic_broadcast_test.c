@@ -31,7 +31,7 @@ static void set_all(struct team *t, uint32_t word, uint64_t value)
     fake_quiet(t->w.fake);
 }
 
-/* --- words, conditionals ------------------------------------------------------------ */
+/* --- words and conditionals --------------------------------------------------------- */
 
 static void test__queries_all_members(void)
 {
@@ -148,7 +148,7 @@ static void set__is_not_overtaken(void)
     team_close(&t);
 }
 
-/* --- barriers from words, as the paper builds them ---------------------------------- */
+/* --- barriers from words, as in the paper ------------------------------------------- */
 
 /* Every process tests for itself whether all have reached n. */
 static void words__make_a_barrier(void)
@@ -222,7 +222,7 @@ static void words__and_a_broadcast_make_a_barrier(void)
     free(put);
 }
 
-/* --- ends --------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------- */
 
 static void group_broken__ends_conditionals_and_broadcasts(void)
 {

@@ -261,7 +261,7 @@ static void armed__may_be_group_operations(void)
     team_close(&t);
 }
 
-/* --- ends --------------------------------------------------------------------------- */
+/* --- failures and closing ----------------------------------------------------------- */
 
 static void event__fails_with_the_operations_it_counts(void)
 {

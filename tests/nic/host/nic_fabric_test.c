@@ -224,7 +224,7 @@ static void adapters__all_operations_with_threads(void)
     all_of_it(&set);
 }
 
-/* --- cut off ------------------------------------------------------------------------ */
+/* --- nodes cut off ------------------------------------------------------------------ */
 
 /* Set or clear faults at both ends of @node's cable. */
 static void set_node_cut(struct cluster *w, uint32_t node, bool cut)
@@ -450,7 +450,7 @@ static void group__breaks_when_a_member_is_cut_off(void)
     }
 }
 
-/* --- what waits --------------------------------------------------------------------- */
+/* --- waiting operations ------------------------------------------------------------- */
 
 #define WAITERS       700u /* more than an adapter has packets, and slots for conditionals */
 #define REACHED_UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)

@@ -332,7 +332,7 @@ static void allreduce__long_vectors_and_many_operations(void)
         long_vectors_and_many_operations(windows[i]);
 }
 
-/* --- early and late ----------------------------------------------------------------- */
+/* --- early and late segments -------------------------------------------------------- */
 
 static void join_late(uint32_t id)
 {

@@ -736,7 +736,7 @@ static void leave__before_the_peer_has_connected(void)
     peers_close(&w);
 }
 
-/* --- names -------------------------------------------------------------------------- */
+/* --- incarnations ------------------------------------------------------------------- */
 
 static void incarnation__identifies_one_process(void)
 {

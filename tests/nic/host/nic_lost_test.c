@@ -658,7 +658,7 @@ static void dropped__is_counted_and_explained(void)
     peers_close(&w);
 }
 
-/* --- the fabric tells what it has lost ------------------------------------------------ */
+/* --- reports of the fabric ------------------------------------------------------------ */
 
 #define LOST "switch 0:2 -> switch 2:0 lost a segment of node 0's to node 1 (overrun)"
 
@@ -819,7 +819,7 @@ static void lost__does_not_affect_a_successor(void)
     peers_close(&w);
 }
 
-/* --- and what only a question can find out -------------------------------------------- */
+/* --- probing -------------------------------------------------------------------------- */
 
 /* No operation is in progress with the node, so only a query can detect that it is unreachable. */
 static void ping__detects_a_node_that_is_cut_off(void)

@@ -415,7 +415,7 @@ static void access_end(struct fixture *w, struct access *a)
         CU_ASSERT_TRUE_FATAL(a->old < TICKETS && !w->drawn[a->target * TICKETS + a->old]++);
 }
 
-/* --- many --------------------------------------------------------------------------- */
+/* --- many operations ---------------------------------------------------------------- */
 
 static void memory_at_random(const struct setting *set)
 {

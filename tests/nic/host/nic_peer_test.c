@@ -223,7 +223,7 @@ static void answers__needed_are_not_dropped(void)
     free(send);
 }
 
-/* --- life and death ----------------------------------------------------------------- */
+/* --- failure of processes ----------------------------------------------------------- */
 
 static void queue_close__cancels_and_frees_the_sender(void)
 {

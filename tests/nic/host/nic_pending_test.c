@@ -51,7 +51,7 @@ static void group_open(struct peers *w, struct fabemu_group *group[NODES])
         CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[i], 7, NODES, &group[i]), 0);
 }
 
-/* --- operations with one other ------------------------------------------------------ */
+/* --- point-to-point operations ------------------------------------------------------ */
 
 /* The age of a receive counts from the first scan that found it. */
 static void receive__is_shown_until_it_matches(void)
@@ -216,7 +216,7 @@ static void broadcast__of_two_roots_is_a_mismatch(void)
     peers_close(&w);
 }
 
-/* --- what the fabric believes ------------------------------------------------------- */
+/* --- validation --------------------------------------------------------------------- */
 
 static bool what_is_sane(const struct emu_pending_what *what)
 {

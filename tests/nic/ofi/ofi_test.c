@@ -44,7 +44,7 @@ static struct fi_msg_tagged one_piece(const struct iovec *piece, fi_addr_t addr,
         .msg_iov = piece, .iov_count = 1, .addr = addr, .tag = tag, .context = context};
 }
 
-/* --- what is offered ---------------------------------------------------------------- */
+/* --- fi_getinfo --------------------------------------------------------------------- */
 
 static void getinfo__answers_open_mpi(void)
 {
@@ -973,7 +973,7 @@ static void threads__share_endpoint_and_queue(void)
     ofi_fixture_close(&fixture);
 }
 
-/* --- from whom, and when complete --------------------------------------------------- */
+/* --- directed receives and delivery ------------------------------------------------- */
 
 /* A directed receive for @from gets @number and reports its sender. */
 static void directed_arrives(struct ofi_fixture *fixture, const struct ofi_fixture_endpoint *from,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""count_test - scripts/count, by which scripts/test counts: what is skipped has not passed."""
+"""count_test - scripts/count, the counter of scripts/test: a skipped test has not passed."""
 import json
 import pathlib
 import subprocess
@@ -33,7 +33,7 @@ OK (skipped=1)
 
 class Count(unittest.TestCase):
     def ask(self, *words, **files):
-        """What count prints of @words, those among them that name files filled in."""
+        """The output of count for @words, where the names of files are filled in."""
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 pathlib.Path(folder, name).write_text(text)
@@ -45,7 +45,7 @@ class Count(unittest.TestCase):
         return self.ask("log", status, log=text).split()
 
     def suite(self, *tests):
-        """Of programs of a suite: (result, standard output, standard error)."""
+        """Programs of a suite: (result, standard output, standard error)."""
         lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out, "stderr": err})
                  for i, (result, out, err) in enumerate(tests)]
         return "\n".join(lines) + "\n"
@@ -60,11 +60,11 @@ class Count(unittest.TestCase):
                          ["3", "0", "1"])
         self.assertEqual(self.log("a: 3 checks passed, 2 failed\n", "1"), ["3", "2", "0"])
 
-    def test_all_skipped__is_neither(self):
+    def test_all_skipped__is_neither_passed_nor_failed(self):
         self.assertEqual(self.log("a: SKIPPED: all: no root\n", "77"), ["0", "0", "1"])
         self.assertEqual(self.log("no root\n", "77"), ["0", "0", "1"])
 
-    def test_ends_badly__is_a_failure(self):
+    def test_bad_exit__is_a_failure(self):
         self.assertEqual(self.log("a: 3 checks passed, 0 failed\n", "124"), ["3", "1", "0"])
         self.assertEqual(self.log("", "1"), ["0", "1", "0"])
 
@@ -76,7 +76,7 @@ class Count(unittest.TestCase):
         self.assertEqual(self.counted(("OK", "", UNITTEST), ("OK", "", ALL_SKIPPED)),
                          ["1", "0", "2"])
 
-    def test_program_that_is_skipped__is_counted_so(self):
+    def test_skipped_program__is_counted_as_skipped(self):
         self.assertEqual(self.counted(("OK", "", ""), ("SKIP", "no root", "")), ["1", "0", "1"])
 
     def test_skipped__are_named_with_the_reason(self):

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""links_test - the relative links in README.md and docs/*.md lead to files and headings that exist.
-
-Anchors are those that GitHub makes of headings.
-"""
+"""links_test - the relative links in README.md and docs/*.md lead to existing files and headings.
+Anchors are the ones that GitHub generates for headings."""
 import itertools
 import pathlib
 import re
@@ -19,7 +17,7 @@ def named(slug, times):
 
 
 def anchors(text):
-    """The anchors of a page's headings. A heading that comes again gets a number."""
+    """The anchors of a page's headings. A repeated heading gets a number."""
     ret = set()
     text = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.M | re.S)
     for title in re.findall(r"^#+ +(.*?) *#*$", text, re.M):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""messages_test - each message that docs/hosts.md explains is in the code, as it is printed.
+"""messages_test - each message that docs/hosts.md explains is in the code with the same text.
 
 The messages are in the tables of the section "Messages", in the first column. A '…' stands for a
-name or number; each piece of text between must be part of a string in the code.
+name or number; each piece of text in between must be part of a string in the code.
 """
 import pathlib
 import re
@@ -19,7 +19,7 @@ def main():
     messages = re.findall(r"^\| `(.*?)` \|", section, re.M)
     code = "".join(path.read_text(encoding="utf-8")
                    for folder in ("emu", "apps") for path in (TOP / folder).rglob("*.[ch]"))
-    code = re.sub(r'"\s+"', "", code).replace('\\"', '"')  # a long string is several in a row
+    code = re.sub(r'"\s+"', "", code).replace('\\"', '"')  # adjacent string literals are one string
     wrong = [piece for message in messages for piece in message.split("…")
              if piece.strip(" :") not in code]
     for piece in wrong:

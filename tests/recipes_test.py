@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""recipes_test.py - what README and the pages of docs/ tell to type works as it stands.
+"""recipes_test.py - the commands in README and docs/ work as printed.
 
-    tests/recipes_test.py --fabemu build/fabemu [unittest options]
+   tests/recipes_test.py --fabemu build/fabemu [unittest options]
 
-The mark of a block of text says what it is:
+The mark of a block of text determines the check:
+```sh                  is run, in the order of its page, and must exit with status 0
+```console             the same for the commands after "$ "; their output must follow; … matches
+anything
+```sh not run: WHY     only its scripts and options must exist (console, too)
+```text, ```json       is not checked
 
-    ```sh                  is run, in the order of its page, and ends with status 0
-    ```console             so is what stands behind "$ ", and its output is what follows; … is any
-    ```sh not run: WHY     is looked at alone: scripts and options in it exist (console, too)
-    ```text, ```json       is no recipe
-
-A page is walked through in a folder that has what a checkout has, and a program of one's own.
+A page runs in a folder with the files of a checkout and a user's program.
 """
 import functools
 import os
@@ -28,21 +28,21 @@ from cli_helpers import FabemuCase, main  # noqa: E402
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.M)
 MARK = re.compile(r"(sh|console)( not run: \w.*)?|text|json")
 CALL = re.compile(r"^(?:\$ )?(?:build/)?(fabemu \w+|scripts/[\w-]+)\b(.*)", re.M)
-REST = re.compile(r" -- |#| --(?:fabric|traffic) ")  # what follows has options of something else
+REST = re.compile(r" -- |#| --(?:fabric|traffic) ")  # options after this belong to another command
 PAGES = ["README.md", *sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs"))
                               if name.endswith(".md"))]
 BLOCK_S = 60
 
 
 def blocks(page):
-    """Of a page: (mark, text, number of the line) of each block."""
+    """The blocks of a page: (mark, text, line number)."""
     with open(os.path.join(TOP, page), encoding="utf-8") as f:
         text = f.read()
     return [(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in FENCE.finditer(text)]
 
 
 def dialogue(text):
-    """Of a console: what is typed, and a pattern of what comes."""
+    """Of a console block: the commands, and a pattern of their output."""
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
         typed, _, told = part.partition("\n")
         lines = [r"(?:.*\n)*?" if line == "…" else
@@ -53,7 +53,7 @@ SLOW_START = re.compile(r"^fabemu: (?:waiting: |all \d+ processes have attached)
 
 
 class RecipesTest(FabemuCase):
-    """A test for each page that has recipes: test_README and so on, made below."""
+    """A test for each page with commands: test_README and so on, defined below."""
 
     def setUp(self):
         super().setUp()
@@ -68,14 +68,14 @@ class RecipesTest(FabemuCase):
                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def shell(self, text):
-        """Its status and all that it has written."""
+        """Its status and its whole output."""
         done = subprocess.run(["timeout", "-k", "5", str(BLOCK_S), "bash", "-ec", text],
                               cwd=self.home, env=self.env, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout
 
-    def makes_a_program(self, page):
-        """That of README, under the name that pages have for a program of one's own."""
+    def make_program(self, page):
+        """The program of README, under the name that pages use for a user's program."""
         if "./program" not in "".join(text for mark, text, _ in blocks(page) if mark == "sh"):
             return
         source, = [text for _, text, _ in blocks("README.md") if text.startswith("cat > hello.c")]
@@ -83,23 +83,23 @@ class RecipesTest(FabemuCase):
         self.assertEqual(status, 0, out)
 
     def walk(self, page):
-        self.makes_a_program(page)
+        self.make_program(page)
         for mark, text, line in blocks(page):
             if mark == "sh":
                 status, out = self.shell(text)
                 self.assertEqual(status, 0, f"{page}:{line}: {text}\n{out}")
             elif mark == "console":
-                self.talks(f"{page}:{line}", text)
+                self.check_console(f"{page}:{line}", text)
 
-    def talks(self, where, text):
+    def check_console(self, where, text):
         for typed, told in dialogue(text):
             status, out = self.shell(typed)
             self.assertEqual(status, 0, f"{where}: {typed}\n{out}")
             out = SLOW_START.sub("", out)  # printed only on a busy machine
             self.assertRegex(out, rf"\A{told}\Z", f"{where}: {typed}")
 
-    def test_what_goes_on_ends_with_ctrl_c(self):
-        """Once it has said something: at once, with the status that says so, and in words."""
+    def test_running_command_ends_with_ctrl_c(self):
+        """After its first output: at once, with the matching status, and a message."""
         for typed in ("scripts/demo --headless", "fabemu traffic --topo kary:4,2 --load 0.6 --web",
                       "scripts/chaos --brief --fabemu build/fabemu"):
             with self.subTest(typed), subprocess.Popen(
@@ -113,7 +113,7 @@ class RecipesTest(FabemuCase):
                 self.assertEqual(process.returncode, 130, first + out)
                 self.assertNotIn("Traceback", out)
 
-    def test_marks__are_there_and_what_is_not_run_exists(self):
+    def test_marks__are_valid_and_unrun_commands_exist(self):
         for page in PAGES:
             for mark, text, line in blocks(page):
                 self.assertRegex(mark, rf"\A(?:{MARK.pattern})\Z", f"{page}:{line}")
@@ -136,14 +136,14 @@ class RecipesTest(FabemuCase):
         return done.stdout
 
 
-def walks(page):
+def run_page(page):
     return lambda self: self.walk(page)
 
 
 for PAGE in PAGES:
     if any(mark in ("sh", "console") for mark, _, _ in blocks(PAGE)):
         NAME = os.path.basename(PAGE).removesuffix(".md").replace("-", "_")
-        setattr(RecipesTest, f"test_{NAME}", walks(PAGE))
+        setattr(RecipesTest, f"test_{NAME}", run_page(PAGE))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bench_test.py - fabemu bench runs and prints what docs/bench.md promises. No figure is judged.
+"""bench_test.py - fabemu bench runs and prints what docs/bench.md specifies. No measured value is
+checked.
 
-    tests/cli/bench_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/bench_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -16,7 +17,7 @@ HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
 HOSTLINK = {"hostlink.send", "hostlink.receive"}
 VIRTUAL = {"virtual.nodes256.load0.5", "virtual.nodes256.load0.9", "virtual.nodes4096.load0.5"}
 
-# Stands in for mpirun: prints one bench line, or fails as a launcher does.
+# Replaces mpirun: prints one bench line, or fails as a launcher does.
 MPIRUN = """#!/bin/sh
 case $FI_PROVIDER in
 tcp*) echo '------' >&2; echo 'no such transport' >&2; exit 1 ;;
@@ -65,7 +66,7 @@ class BenchTest(FabemuCase):
             self.check_row(row, has_bound=name not in two)
             self.assertEqual(row["conditions"]["clock"], "virtual")
 
-    def test_text__has_the_conditions_and_a_line_a_row(self):
+    def test_text__has_the_conditions_and_a_line_per_row(self):
         done = self.fabemu("bench", "--quick", "--repeat", "1", "--only", "hops")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
@@ -80,7 +81,7 @@ class BenchTest(FabemuCase):
         self.assertLessEqual({"hops", "virtual", "hostlink", "mpi.latency8", "mpi.bandwidth1M",
                               "mpi.collectives.np4", "mpi.collectives.np16"}, set(names))
 
-    def test_list__of_some_names_these_alone(self):
+    def test_list__with_only_names_the_selected_rows(self):
         done = self.fabemu("bench", "--list", "--only", "mpi,hops")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()],
@@ -104,7 +105,7 @@ class BenchTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu("bench", *args), 2, *words)
 
-    def test_no_mpirun__skips_those_rows_and_says_so(self):
+    def test_no_mpirun__skips_those_rows_with_a_message(self):
         done = self.fabemu("bench", "--quick", "--json", "--only", "hostlink,mpi",
                            env={**self.env, "PATH": self.dir})
         self.assertEqual({row["name"] for row in json.loads(done.stdout)}, HOSTLINK)
@@ -117,7 +118,7 @@ class BenchTest(FabemuCase):
         self.assertEqual(json.loads(done.stdout), [])
         self.one_line(done, 1, "/none/mpi_pingpong_bench", "FABEMU_BENCH_DIR")
 
-    def test_a_transport_that_fails__has_its_row_and_the_others_go_on(self):
+    def test_a_failing_transport__has_its_row_and_the_others_continue(self):
         self.script("mpirun", MPIRUN)
         self.script("mpi_pingpong_bench", "")
         self.script("mpi_allreduce_bench", "")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bounds_test.py - bounds on waiting: each ends what it bounds at a short value, and not when it is
-off; runs that keep going; and which errors of libfabric and MPI say that a peer is dead.
+"""bounds_test.py - bounds on waiting: with a short value each bound ends the wait, with "off" it
+does not. Also runs with --keep-going, and the errors of libfabric and MPI for a dead peer.
 
-    tests/cli/bounds_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/bounds_test.py --fabemu build/fabemu [unittest options]
 """
 import os
 import re
@@ -15,7 +15,7 @@ import unittest
 
 from cli_helpers import FabemuCase, alive, main, stat_of, until
 
-STILL_S = 1.5  # what still waits after that waits without limit
+STILL_S = 1.5  # a wait that still lasts after this time has no limit
 PROGRAM = r'''
 #include <fabemu.h>
 #include <signal.h>
@@ -55,15 +55,15 @@ class BoundsTest(FabemuCase):
         return path
 
     def program(self, *args, node):
-        """A process on the fabric u."""
+        """Start a process on the fabric u."""
         env = {**self.env, "FABEMU_SOCKET": self.socket_path("u"), "FABEMU_NODE": str(node)}
         process = subprocess.Popen(args, env=env, text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started.append(process)
         return process
 
-    def stays(self, process):
-        """It does not end by itself."""
+    def check_running(self, process):
+        """Check that the process does not exit by itself."""
         with self.assertRaises(subprocess.TimeoutExpired):
             process.wait(timeout=STILL_S)
 
@@ -94,11 +94,11 @@ class BoundsTest(FabemuCase):
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
         self.up("v", "--profile", "qsnet3", "--bound", "reply=1ms,retries=7")
         bounds = self.status("v")["bounds"]
-        self.assertEqual((bounds["reply_ms"], bounds["retries"]), (100, 7))  # no host is as fast
+        self.assertEqual((bounds["reply_ms"], bounds["retries"]), (100, 7))  # for a shared host
 
     # --- each of them ----------------------------------------------------------------------
 
-    def test_start__is_said_when_it_is_over(self):
+    def test_start__is_reported_when_it_expires(self):
         self.one_line(self.fabemu("run", "--bound", "start=1ms", "--topo", "kary:16,3", "--",
                                   "true"), 1, "did not start in time", "--bound start=")
 
@@ -109,16 +109,16 @@ class BoundsTest(FabemuCase):
         self.assertTrue(until(lambda: stat_of(stopped.pid)[0] == "T"))
         return self.program(program, node=0)
 
-    def test_silence__ends_what_waits_for_a_stopped_process(self):
+    def test_silence__ends_operations_with_a_stopped_process(self):
         out, err = self.silence("--bound", "silence=200ms").communicate(timeout=30)
         self.assertRegex(out, r"^No route to host: node 1 has been silent for 200 ms \(is its "
                               r"process stopped\?\)(, and \d+ ms without a core)?\n$")
         self.assertIn("node 1 has been silent for 200 ms", err)
 
     def test_silence__may_be_off(self):
-        self.stays(self.silence("--bound", "silence=off"))
+        self.check_running(self.silence("--bound", "silence=off"))
 
-    def test_stopped__gives_a_process_up(self):
+    def test_stopped__detaches_a_process(self):
         out, _ = self.silence("--bound", "silence=off,stopped=100ms").communicate(timeout=30)
         self.assertEqual(out, "No route to host: nobody is attached to node 1 (any more)\n")
         died = self.status("u")["report"]["died"]
@@ -128,13 +128,14 @@ class BoundsTest(FabemuCase):
         _, err = self.started[0].communicate(timeout=30)
         self.assertIn("which was stopped for too long", err)
 
-    def test_stopped__leaves_a_process_alone_that_goes_on_again_and_again(self):
-        """Whenever the fabric looks it is stopped, and between two looks it has gone on. The bound
-        is longer than this test may be without a core, in which it is stopped all the time."""
+    def test_stopped__spares_a_process_that_runs_in_between(self):
+        """At each check of the fabric the process is stopped, but it ran between two checks. The
+        bound exceeds the time that this test may be without a core, during which the process
+        stays stopped."""
         self.up("u", "--bound", "stopped=1500ms")
         slow = self.program(self.against_library(PROGRAM), "stop", "stay", node=1)
         self.assertTrue(until(lambda: stat_of(slow.pid)[0] == "T"))
-        for _ in range(60):  # the fabric looks five times meanwhile: for more than the bound
+        for _ in range(60):  # the fabric checks five times meanwhile: for longer than the bound
             slow.send_signal(signal.SIGCONT)
             time.sleep(0.001)
             slow.send_signal(signal.SIGSTOP)
@@ -143,61 +144,61 @@ class BoundsTest(FabemuCase):
         self.assertEqual([one["pid"] for one in self.status("u")["attached"]], [slow.pid])
 
     def killed(self, bound, mode="deaf"):
-        """A run of which a rank is killed."""
+        """A run in which a rank is killed."""
         run, ranks = self.start_ranks(2, "--bound", bound, mode=mode)
         os.kill(ranks[0], signal.SIGKILL)
         return run, ranks
 
-    def test_end__bounds_how_long_a_run_takes_to_end(self):
+    def test_end__bounds_the_end_of_a_run(self):
         run, _ = self.killed("end=1ms,term=1ms,last=1ms")
         _, err = run.communicate(timeout=30)
         self.assertIn("; ending the run", err)
 
     def test_end__may_be_off(self):
         run, ranks = self.killed("end=off")
-        self.stays(run)
+        self.check_running(run)
         run.send_signal(signal.SIGTERM)
-        self.stays(run)  # but not if it is asked twice
+        self.check_running(run)  # but not after a second request
         run.send_signal(signal.SIGTERM)
         run.communicate(timeout=30)
         self.assertFalse(alive(ranks[1]))
 
     def test_term__may_be_off(self):
         run, ranks = self.killed("end=1ms,term=off")
-        self.stays(run)
+        self.check_running(run)
         self.assertTrue(alive(ranks[1]))
         os.kill(ranks[1], signal.SIGKILL)
         run.communicate(timeout=30)
 
-    def test_leftover__is_given_its_time(self):
+    def test_leftover__processes_get_their_time(self):
         pid_file = os.path.join(self.dir, "left")
         line = (f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 1000' & "
                 f"until [ -s {pid_file} ]; do sleep 0.05; done")
         done = self.fabemu("run", "--bound", "leftover=1ms", "--", "sh", "-c", line)
         self.assertIn("left 1 process behind; ending it", done.stderr)
         run = self.start("run", "--bound", "leftover=off", "--", "sh", "-c", line)
-        self.stays(run)
+        self.check_running(run)
         with open(pid_file) as f:
             os.kill(int(f.read()), signal.SIGTERM)
         self.assertEqual(run.wait(timeout=30), 0)
 
     # --- a run that keeps going ------------------------------------------------------------
 
-    def test_keep_going__leaves_the_survivors_alone(self):
+    def test_keep_going__keeps_the_survivors(self):
         run, ranks = self.start_ranks(3, "--keep-going", wait="wait; echo done")
         os.kill(ranks[1], signal.SIGKILL)
         self.assertTrue(until(lambda: self.status("r")["report"]["died"]))
-        self.stays(run)
+        self.check_running(run)
         self.assertTrue(alive(ranks[0]) and alive(ranks[2]))
         for node in (0, 2):
             os.kill(ranks[node], signal.SIGKILL)
         out, err = run.communicate(timeout=30)
-        self.assertEqual(out, "done\n")  # the command ended by itself, with 0
+        self.assertEqual(out, "done\n")  # the command ended by itself, with status 0
         self.assertIn("; the others go on", err)
         self.assertEqual(len(re.findall(r"^fabemu: node \d .* died", err, re.M)), 3, err)
         self.assertEqual(run.returncode, 1)
 
-    def test_keep_going__gives_the_status_of_a_command_that_failed_itself(self):
+    def test_keep_going__returns_the_status_of_a_failed_command(self):
         run, ranks = self.start_ranks(1, "--keep-going", wait="wait; exit 7")
         os.kill(ranks[0], signal.SIGKILL)
         run.communicate(timeout=30)
@@ -211,7 +212,7 @@ class BoundsTest(FabemuCase):
         return self.start("run", "--topo", "kary:2,2", "--keep-going", *options, "--", program,
                           what, how)
 
-    def test_libfabric__says_that_a_peer_died(self):
+    def test_libfabric__reports_a_dead_peer(self):
         for profile in ("oq2004", "qsnet3"):
             for what in ("recv", "send", "read", "write", "writedata"):
                 with self.subTest(profile=profile, what=what):
@@ -219,7 +220,7 @@ class BoundsTest(FabemuCase):
                                           profile).communicate(timeout=60)
                     self.assertRegex(out, "^No route to host: .*node 1", err)
 
-    def test_libfabric__says_that_a_peer_is_silent_or_given_up(self):
+    def test_libfabric__reports_a_silent_or_detached_peer(self):
         for what, bound in (("send", "silence=200ms"), ("read", "silence=200ms"),
                             ("recv", "stopped=1500ms")):
             with self.subTest(what=what):
@@ -242,7 +243,7 @@ class BoundsTest(FabemuCase):
                         self.assertIn("rank 1 of it, on node 1, died", err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
-    def test_mpi__one_that_stops_amid_a_put_leaves_the_others_alone(self):
+    def test_mpi__rank_stopped_in_a_put_does_not_affect_others(self):
         program = self.of_the_build("mpi_death")
         for profile in ("oq2004", "qsnet3"):
             with self.subTest(profile=profile):
@@ -253,7 +254,7 @@ class BoundsTest(FabemuCase):
                 self.assertIn("it ended with MPI_SUCCESS", out, err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
-    def test_mpi__what_waits_for_all_members_ends_where_one_owes_an_answer(self):
+    def test_mpi__collectives_end_when_a_member_does_not_answer(self):
         run = self.start("run", "--topo", "kary:2,2", "--keep-going", "--bound", "stopped=1s", "--",
                          "mpirun", "-np", "3", self.of_the_build("mpi_death"), "flush")
         out, err = run.communicate(timeout=60)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""capture_test.py - what passes cables, in a file: all of it, once, and as Wireshark reads it.
+"""capture_test.py - captures of cables: every segment once, readable by Wireshark.
 
-    tests/cli/capture_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/capture_test.py --fabemu build/fabemu [unittest options]
 
-What needs tshark is skipped where it is not installed (scripts/deps tshark).
+Tests that need tshark are skipped where it is not installed (scripts/deps tshark).
 """
 import collections
 import json
@@ -21,8 +21,8 @@ from cli_helpers import FabemuCase, PATIENCE_S, main, stopped, until
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DISSECTOR = os.path.join(TOP, "apps/capture/fabemu.lua")
 RETRY = ("--set", "link_retry=go_back_n")
-RINGS = 65536  # records that all rings have room for: docs/capture.md
-STREAM_PIECES = -(-100000 // 232)  # of the longest message that speaks has
+RINGS = 65536  # records that fit all rings: docs/capture.md
+STREAM_PIECES = -(-100000 // 232)  # pieces of the longest message of speaks
 SPEAKS = 'FABEMU_NODE=0 "$0" "$1" & FABEMU_NODE=1 "$0" "$1" || exit; wait $!'
 EXAMPLE = 'for i in 0 1 2 3; do FABEMU_NODE=$i "$0" 4 & done; wait'
 
@@ -36,17 +36,17 @@ class CaptureTest(FabemuCase):
             return pcap_file.Capture(f.read())
 
     def traffic(self, *options, text="", name="c.pcapng"):
-        """A capture of synthetic traffic in simulated time; nothing of it may be lost."""
+        """Capture synthetic traffic in simulated time; no record may be lost."""
         done = self.fabemu("traffic", "--capture", self.path(name), "--capture-filter", text,
                            *options)
         self.assertEqual(done.returncode, 0, done.stderr)
         capture = self.read(name)
         self.assertIn(f"{len(capture.records)} records are in", done.stderr)
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         return capture
 
-    def counts_are_right(self, capture):
-        """Each interface's statistics say what is there and what is not."""
+    def check_counts(self, capture):
+        """Each interface's statistics count the records written and missed."""
         there = collections.Counter(r.interface for r in capture.records)
         self.assertEqual(set(capture.counts), set(capture.interfaces))
         for interface, (seen, missed, written) in capture.counts.items():
@@ -60,7 +60,7 @@ class CaptureTest(FabemuCase):
                             "--operations", "3", *options, **kwargs)
 
     def tshark(self, name, *fields, also=()):
-        """Rows of these fields of each packet, as the dissector reads them."""
+        """Rows with these fields of each packet, as the dissector decodes them."""
         if not shutil.which("tshark"):
             self.skipTest("SKIPPED: tshark is not installed (scripts/deps tshark)")
         wanted = [word for field in fields for word in ("-e", field)]
@@ -103,7 +103,7 @@ class CaptureTest(FabemuCase):
             self.assertEqual({">".join(reversed(way.split(">"))) for way in between}, between)
         self.assertEqual({unit for unit in capture.units}, {12})
 
-    def test_allreduce__of_adapters_carries_each_contribution_and_result_once(self):
+    def test_allreduce__in_adapters_carries_each_contribution_and_result_once(self):
         capture = self.allreduce("qsnet:16")
         folded = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.part == pcap_file.HEAD]
         seen = collections.Counter((r.interface, r.header.seq, r.header.src) for r in folded)
@@ -112,11 +112,11 @@ class CaptureTest(FabemuCase):
         self.assertEqual(len(numbers), 3)
         for number in numbers:
             mine = [r for r in folded if r.header.seq == number]
-            # Each adapter but the tree's root sends up what it and those below it have, ...
+            # Each adapter but the tree's root sends its subtree's result up, ...
             up = [r for r in mine if not r.to_group and r.ends[0].startswith("n")]
             self.assertEqual(len({r.header.src for r in up}), 15)
             self.assertEqual(len(up), 15)
-            # ... and the root the result to all others.
+            # ... and the root sends the result to all others.
             down = [r for r in mine if r.to_group and r.ends[1].startswith("n")]
             root = set(range(16)) - {r.header.src for r in up}
             self.assertEqual({r.header.src for r in down}, root)
@@ -132,7 +132,7 @@ class CaptureTest(FabemuCase):
             self.assertEqual(sorted((r.interface, r.time, r.data) for r in kept),
                              sorted((r.interface, r.time, r.data) for r in wanted))
 
-    def test_credits__are_as_many_as_the_segments_of_the_other_way(self):
+    def test_credits__equal_the_segments_in_the_opposite_direction(self):
         capture = self.traffic("--topo", "kary:2,2", "--pattern", "complement", "--load", "0.5",
                                "--warmup", "1000", "--measure", "3000")
         sent, back = collections.Counter(), collections.Counter()
@@ -146,7 +146,7 @@ class CaptureTest(FabemuCase):
         times = [r.time for r in capture.records]
         self.assertLess(max(times), 1000 * 1000 * 1000)
 
-    def test_retry__what_is_sent_again_and_why(self):
+    def test_retry__retransmissions_have_their_reasons(self):
         faults = self.path("some.faults")
         with open(faults, "w") as f:
             f.write("loss link=any rate=0.02\n")
@@ -170,7 +170,7 @@ class CaptureTest(FabemuCase):
         self.assertEqual(set(answers), {1, 2})
         self.assertFalse([r for r in capture.records if "n" in r.interface])
 
-    def test_filters__keep_what_they_say(self):
+    def test_filters__keep_matching_records(self):
         def of(r, *kinds):
             return r.header and r.header.kind in kinds
         everything = self.allreduce("kary:4,2").records
@@ -205,9 +205,9 @@ class CaptureTest(FabemuCase):
         captured = self.fabemu(*run, "--capture", self.path(), "--threads", "2")
         self.assertEqual(json.loads(captured.stdout)["digest"],
                          json.loads(without.stdout)["digest"])
-        self.counts_are_right(self.read())
+        self.check_counts(self.read())
 
-    def test_snaplen__cuts_payloads_alone(self):
+    def test_snaplen__truncates_payloads_only(self):
         capture = self.allreduce("kary:2,2", "--snaplen", "3")
         for r in capture.segments():
             self.assertEqual((len(r.header.payload), r.header.len), (3, 8))
@@ -215,8 +215,7 @@ class CaptureTest(FabemuCase):
 
     # --- how large it gets -----------------------------------------------------
 
-    # With simulated time and one thread the records are the same, and in the same order, in each
-    # run.
+    # In simulated time with one thread, every run gives the same records in the same order.
     STEADY = ("--topo", "kary:2,2", "--threads", "1", "--pattern", "uniform", "--load", "0.5",
               "--warmup", "1000", "--measure", "200000")
 
@@ -230,7 +229,7 @@ class CaptureTest(FabemuCase):
         return [(r.interface, r.time, r.data) for r in records]
 
     def everything(self):
-        """The records without a limit: enough to fill several files of 40 kB."""
+        """The records of a capture without a limit: enough to fill several files of 40 kB."""
         said = self.steady(name="all.pcapng")
         self.assertRegex(said, r"each record takes up to \d+ bytes of \S+/all.pcapng, and the disk "
                                r"has \S+ \wiB left; --capture-size sets a limit")
@@ -246,7 +245,7 @@ class CaptureTest(FabemuCase):
         self.assertGreater(kept, 40)
         self.assertLessEqual(os.path.getsize(self.path()), 40960)
         self.assertEqual(self.plain(capture.records), wanted[:kept])
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         self.assertEqual(sum(seen for seen, _, _ in capture.counts.values()), len(wanted))
         self.assertRegex(said, r"c.pcapng takes up to 40 KiB, and the disk has ")
         self.assertIn(f"{kept} records are in {self.path()}; {len(wanted) - kept} later ones are "
@@ -292,7 +291,7 @@ class CaptureTest(FabemuCase):
         self.assertEqual(kept[-1], 0)
         self.assertEqual(done.stderr.count("the disk has"), 1)
 
-    def test_size__that_cannot_be_is_refused_and_changes_nothing(self):
+    def test_size__invalid_is_refused_without_effect(self):
         with open(self.path(), "w") as f:
             f.write("precious")
         run = ("traffic", "--topo", "kary:2,2", "--capture", self.path())
@@ -355,14 +354,14 @@ class CaptureTest(FabemuCase):
     # --- a running fabric ------------------------------------------------------
 
     def capturing(self, *options, name="live.pcapng"):
-        """A capture of fabric u that has begun."""
+        """Start a capture of fabric u, and wait until it has begun."""
         process = self.start("capture", "u", "-w", self.path(name), *options)
         self.assertTrue(until(lambda: os.path.exists(self.path(name)) and
                               os.path.getsize(self.path(name))), "it did not begin")
         return process
 
     def example(self):
-        """Four processes that meet, add up and pass messages on fabric u."""
+        """Four processes that connect, reduce and send messages on fabric u."""
         program = os.path.join(os.path.dirname(self.command), "apps/example")
         env = dict(self.env, FABEMU_SOCKET=self.socket_path("u"))
         done = subprocess.run(["sh", "-c", EXAMPLE, program], env=env, capture_output=True,
@@ -370,8 +369,7 @@ class CaptureTest(FabemuCase):
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4, done.stderr)
 
     def ended(self, process, code=0):
-        """The lines of a capture into a file: at first what it needs, at the end what it has
-        written."""
+        """The lines of a capture into a file: first its limits, at the end the record counts."""
         _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, code, err)
         self.assertEqual(err.count("\n"), 2, err)
@@ -386,7 +384,7 @@ class CaptureTest(FabemuCase):
         first.send_signal(signal.SIGINT)
         self.ended(first)
         capture = self.read("live.pcapng")
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         self.assertEqual({unit for unit in capture.units}, {9})
         sent = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.ends[0].startswith("n")]
         got = [r for r in capture.segments(pcap_file.ALLREDUCE) if r.ends[1].startswith("n")]
@@ -397,10 +395,10 @@ class CaptureTest(FabemuCase):
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
         self.ended(second)
         capture = self.read("second.pcapng")
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         self.assertEqual(set(capture.interfaces), {r.interface for r in capture.records})
 
-    def test_live__ends_by_count_seconds_and_a_reader_that_has_seen_enough(self):
+    def test_live__ends_by_count_seconds_or_reader(self):
         self.up("u")
         counted = self.capturing("--count", "7")
         self.example()
@@ -417,17 +415,17 @@ class CaptureTest(FabemuCase):
         done = self.fabemu("check", "u")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_live__ends_when_the_file_has_its_size(self):
+    def test_live__ends_at_the_size_limit(self):
         self.up("u")
         process = self.capturing("--capture-size", "20K")
-        self.speak(RINGS)
+        self.run_speaks(RINGS)
         self.assertIn("later ones are not, because of --capture-size", self.ended(process))
         self.assertLessEqual(os.path.getsize(self.path("live.pcapng")), 20480)
         capture = self.read("live.pcapng")
         self.assertGreater(len(capture.records), 10)
-        self.counts_are_right(capture)
+        self.check_counts(capture)
 
-    def test_live__a_full_disk_is_reported_and_harms_nothing_else(self):
+    def test_live__a_full_disk_only_ends_the_capture(self):
         self.up("u")
         self.one_line(self.fabemu("capture", "u", "-w", "/dev/full", "--seconds", "5"), 1,
                       "/dev/full", "No space left")
@@ -447,13 +445,13 @@ class CaptureTest(FabemuCase):
         with open(report) as f:
             segments = json.load(f)["segments"]
         capture = self.read()
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         sent = [r for r in capture.segments() if r.ends[0].startswith("n")]
         got = [r for r in capture.segments() if r.ends[1].startswith("n")]
         self.assertEqual((len(sent), len(got)), (segments["sent"], segments["delivered"]))
 
-    def test_run__of_a_stream_within_a_switch_is_captured_at_either_end_alone(self):
-        """What goes from ring to ring in runs does not where a cable is tapped."""
+    def test_run__stream_within_a_switch_is_captured_at_either_end(self):
+        """Segments use cut-through from ring to ring, except on a tapped cable."""
         program = os.path.join(os.path.dirname(self.command), "tests/speaks")
         numbers = {}
         for node in (0, 1):
@@ -467,15 +465,16 @@ class CaptureTest(FabemuCase):
         self.assertLessEqual(set(range(STREAM_PIECES)), set(numbers[0]))
         self.assertEqual(numbers[0], numbers[1])
 
-    def speak(self, flood):
-        """Two processes of fabric u, one of which says so many messages to the other, and more."""
+    def run_speaks(self, flood):
+        """Two processes of fabric u, one of which sends @flood messages to the other, and some
+        more."""
         program = os.path.join(os.path.dirname(self.command), "tests/speaks")
         env = dict(self.env, FABEMU_SOCKET=self.socket_path("u"))
         subprocess.run(["sh", "-c", SPEAKS, program, str(flood)], env=env, capture_output=True,
                        timeout=60, check=True)
 
     def transmitted(self):
-        """What the counters of fabric u say that was sent, by the end that sends it: "n4:0"."""
+        """Segments sent according to the counters of fabric u, by the sending end: "n4:0"."""
         families = parse_metrics(self.fabemu("status", "--metrics", "u").stdout)
         samples = families["node_infiniband_port_packets_transmitted_total"]["samples"]
         ret = {}
@@ -485,24 +484,24 @@ class CaptureTest(FabemuCase):
             ret[f"{device}:{of['port']}"] = count
         return ret
 
-    def test_full_rings__are_counted_and_hold_nobody_up(self):
-        """A reader that stands still: the fabric goes on, and what the rings cannot keep is told
-        in the file, by interface and by record, and on the last line; all of it adds up."""
+    def test_full_rings__are_counted_and_block_nobody(self):
+        """A reader stops reading: the fabric continues. Records that do not fit the rings are
+        counted in the file, by interface and by record, and on the last line; the sums agree."""
         self.up("u", "--threads", "1")
         process = self.capturing("what=segments")
         process.send_signal(signal.SIGSTOP)
         self.assertTrue(until(lambda: stopped(process.pid)))
-        self.speak(RINGS)  # each passes two cables
+        self.run_speaks(RINGS)  # each passes two cables
         sent = self.transmitted()
         self.assertGreater(sum(sent.values()), 2 * RINGS)
         process.send_signal(signal.SIGCONT)
         self.assertTrue(until(lambda: os.path.getsize(self.path("live.pcapng")) > RINGS * 64))
-        self.speak(1)  # something by each interface, so that it tells what it has lost before
+        self.run_speaks(1)  # a record on each interface, which reports the records missed before it
         sent = self.transmitted()
         process.send_signal(signal.SIGINT)
         said = self.ended(process)
         capture = self.read("live.pcapng")
-        self.counts_are_right(capture)
+        self.check_counts(capture)
         kept = len(capture.records)
         missed = sum(missed for _, missed, _ in capture.counts.values())
         self.assertGreater(missed, RINGS)
@@ -520,7 +519,7 @@ class CaptureTest(FabemuCase):
             self.tshark_shows_lost("live.pcapng", capture, RINGS)
 
     def tshark_shows_lost(self, name, capture, rings):
-        """Of a file the interfaces, and what came when the rings were full."""
+        """The interfaces of a file, and the records that arrived while the rings were full."""
         with open(self.path(name), "rb") as f:
             data = f.read()
         with open(self.path("end.pcapng"), "wb") as f:
@@ -529,7 +528,7 @@ class CaptureTest(FabemuCase):
         self.assertEqual(rows, [[r.interface, str(r.lost) if r.lost else ""]
                                 for r in capture.records[rings - 9:]])
 
-    def test_run__goes_on_when_the_capture_cannot(self):
+    def test_run__continues_when_the_capture_fails(self):
         program = os.path.join(os.path.dirname(self.command), "apps/example")
         done = self.fabemu("run", "--topo", "kary:2,2", "--capture", "/dev/full", "--", "sh", "-c",
                            EXAMPLE, program)
@@ -538,8 +537,9 @@ class CaptureTest(FabemuCase):
         self.assertIn("exit status 1", done.stderr)  # also in the report
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
 
-    def test_run__says_at_once_that_the_capture_ends(self):
-        """The command waits for the line, so it would not end if the line came only at the end."""
+    def test_run__reports_the_end_of_the_capture_at_once(self):
+        """The command waits for the line, so it would not end if the line were printed only at the
+        end."""
         program = os.path.join(os.path.dirname(self.command), "apps/example")
         wait = f'({EXAMPLE}); until grep -q "$1" said; do sleep 0.02; done'
         for words, line, code in (
@@ -577,7 +577,7 @@ class CaptureTest(FabemuCase):
         self.one_line(done, 1, "switch")
         self.assertFalse(os.path.exists(self.path()))
 
-    def test_refused__leaves_the_file_as_it_was(self):
+    def test_refused__leaves_the_file_unchanged(self):
         def refused(path, said, *words, code=1):
             with open(path, "rb") as f:
                 before = f.read()
@@ -602,14 +602,15 @@ class CaptureTest(FabemuCase):
         self.example()
         first.send_signal(signal.SIGINT)
         self.ended(first)
-        self.counts_are_right(self.read("live.pcapng"))
-        second = self.start("capture", "u", "--count", "5", "-w", old)  # the same file, begun anew
+        self.check_counts(self.read("live.pcapng"))
+        # the same file, started again
+        second = self.start("capture", "u", "--count", "5", "-w", old)
         self.assertTrue(until(lambda: os.path.getsize(old) < 9000))
         self.example()
         self.ended(second)
         self.assertEqual(len(self.read("old.pcapng").records), 5)
 
-    def test_pipe_that_nobody_reads__is_waited_for_so_long_and_no_longer(self):
+    def test_unread_pipe__is_waited_for_up_to_a_limit(self):
         self.up("u")
         os.mkfifo(self.path())
         self.one_line(self.fabemu("capture", "u", "--seconds", "1", "-w", self.path()), 1,
@@ -623,7 +624,7 @@ class CaptureTest(FabemuCase):
     # --- as Wireshark reads it -------------------------------------------------
 
     def expected(self, r):
-        """The fields of a record, as the dissector is to say them."""
+        """The fields of a record as the dissector must show them."""
         h, group = r.header, r.header and r.header.kind != pcap_file.UNICAST
         folds = h and h.kind in (pcap_file.REDUCE, pcap_file.ALLREDUCE)
         row = [r.interface, str(r.what)]
@@ -642,7 +643,7 @@ class CaptureTest(FabemuCase):
             return row + [str(r.word >> 8 & 65535), str(r.word >> 24 & 8191), ""]
         return row + ["", "", str(r.word >> 7 & 31) if r.part == pcap_file.CONT else ""]
 
-    def test_tshark__fields_are_what_was_sent(self):
+    def test_tshark__fields_are_right(self):
         fields = ["frame.interface_name", "fabemu.what", "fabemu.src", "fabemu.dst", "fabemu.seq",
                   "fabemu.kind", "fabemu.len", "fabemu.op", "fabemu.type", "fabemu.payload",
                   "fabemu.credits", "fabemu.answer.number", "fabemu.number", "fabemu.again",
@@ -665,13 +666,12 @@ class CaptureTest(FabemuCase):
                     group = row.pop()
                     row[3] = row[3] or group
                     if r.header and r.header.kind == pcap_file.UNICAST:
-                        row[9] = ""  # the adapters' own fields, where there are any
+                        row[9] = ""  # except the adapters' own fields
                     self.assertEqual(row, self.expected(r))
         self.assertIn(pcap_file.CONT, {r.part for r in captures["packets.pcapng"].records})
 
     def parties(self, r):
-        """The source and the destination as Wireshark shows them: nodes, a group, or a link's
-        ends."""
+        """Source and destination as Wireshark shows them: nodes, a group, or a link's ends."""
         if not r.header:
             return r.ends
         to = f"n{r.header.dst}" if r.header.kind == pcap_file.UNICAST else f"group {r.header.group}"
@@ -728,13 +728,13 @@ class CaptureTest(FabemuCase):
                     elif r.ends[0].startswith("n") or r.ends[1].startswith("n"):
                         self.assertEqual(is_, "result" if r.ends[1].startswith("n") else
                                          "contribution", info)
-                # as many results as contributions: each link of a tree carries one each way
+                # as many results as contributions: each link of a tree carries one in each
+                # direction
                 self.assertTrue(seen["contribution"] == seen["result"] > 0 or
                                 topo == "qsnet:16" and min(seen.values()) > 0, seen)
 
     def table(self, name, which):
-        """{addresses: frames} of a table of tshark's; the frames of a pair in both directions are
-        added."""
+        """{addresses: frames} from one of tshark's tables; both directions of a pair are added."""
         address = r"((?:[\da-f]{2}:){5}[\da-f]{2})"
         text = self.tshark(name, also=("-q", "-n", "-z", which))
         if which.startswith("endpoints"):

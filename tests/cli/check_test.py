@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check_test.py - fabemu check: of fabrics that are right, and what is said of one that is not."""
+"""check_test.py - fabemu check: healthy fabrics, and the findings about a broken one."""
 import json
 import os
 import socket
@@ -23,7 +23,7 @@ class Check(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return json.loads(done.stdout)
 
-    def test_check__of_idle_fabrics__is_right_and_says_what_it_saw(self):
+    def test_check__of_idle_fabrics__finds_nothing(self):
         for name, options in (("plain", ()), ("real", ("--clock", "real")),
                               ("acknowledged", ("--profile", "qsnet3")),
                               ("units", ("--profile", "qsnet3", "--set", "combining=switch"))):
@@ -70,8 +70,8 @@ class Check(FabemuCase):
         self.assertEqual((check["right"], check["switches"], check["routes"]), (True, 4, 0))
 
     def fake(self, name):
-        """A fabric that is wrong: it answers one request."""
-        self.up("other")  # makes the folder
+        """A broken fabric: it answers one request."""
+        self.up("other")  # creates the folder
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.socket_path(name))
         os.chmod(self.socket_path(name), 0o600)
@@ -85,7 +85,7 @@ class Check(FabemuCase):
             listener.close()
         threading.Thread(target=answer, daemon=True).start()
 
-    def test_check__of_one_that_is_wrong__exits_1_with_a_line_each(self):
+    def test_check__of_a_broken_fabric__exits_1_with_a_line_each(self):
         self.fake("bad")
         done = self.fabemu("check", "bad")
         os.unlink(self.socket_path("bad"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cli_helpers.py - a fabemu command to test: its own folder, ranks played by a script, clients."""
+"""cli_helpers.py - the fabemu command under test: a folder of its own, ranks played by a script,
+clients."""
 import array
 import concurrent.futures
 import json
@@ -14,8 +15,8 @@ import tempfile
 import time
 import unittest
 
-END_S = 5      # within which everything of a run must have ended
-PATIENCE_S = 20  # for what takes no time on an idle machine
+END_S = 5      # time limit for all processes of a run to end
+PATIENCE_S = 20  # for steps that take no time on an idle machine
 
 HOSTIF_H = pathlib.Path(__file__).resolve().parents[2] / "emu/hostif/hostif.h"
 HOSTIF_VERSION = int(re.search(r"#define EMU_HOSTIF_VERSION (\d+)u", HOSTIF_H.read_text())[1])
@@ -23,11 +24,14 @@ ATTACH = b'{"cmd":"attach","version":%d,"want":-1}\n' % HOSTIF_VERSION
 
 
 def unless_no_sync(run, said):
-    """
-    What @run() returns. Of one run in some thousand in which all went well mpirun says that it has
-    not seen a rank's MPI_Finalize (known of Open MPI 4, and closed without a mend:
-    https://github.com/open-mpi/ompi/issues/7833). Such a run is made again, once, and it is said
-    so; not if the fabric has anything to say of it. @said: status and output of what run() returns.
+    """Returns the result of @run().
+
+    In one of some thousand successful runs mpirun reports that it has not seen a rank's
+    MPI_Finalize (a known bug of Open MPI 4, closed without a fix:
+    https://github.com/open-mpi/ompi/issues/7833). Such a run is repeated once, with a message,
+    unless the fabric reports an error.
+
+    @said: status and output of the result of run().
     """
     result = run()
     status, text = said(result)
@@ -73,7 +77,8 @@ def until(condition, seconds=PATIENCE_S):
 
 
 def build_bugs(folder):
-    """Classic bugs of MPI programs, tests/mpi/bugs.c, compiled into the folder: the program."""
+    """Compile classic bugs of MPI programs, tests/mpi/bugs.c, into the folder; returns the
+    program."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "bugs.c")
     program = os.path.join(folder, "bugs")
     subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", source, "-o", program],
@@ -82,13 +87,13 @@ def build_bugs(folder):
 
 
 def stat_of(pid, thread=None):
-    """The fields of a process's stat, or a thread's, behind the name: the state is the first."""
+    """The fields of a process's or thread's stat after its name; the first is the state."""
     with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat") as f:
         return f.read().rsplit(")", 1)[1].split()
 
 
 def stopped(pid):
-    """Have all its threads stopped?"""
+    """Are all of its threads stopped?"""
     return {stat_of(pid, thread)[0] for thread in os.listdir(f"/proc/{pid}/task")} == {"T"}
 
 
@@ -178,7 +183,7 @@ class FabemuCase(unittest.TestCase):
         return os.path.join(self.dir, "fabemu", name + ".sock")
 
     def against_library(self, text):
-        """The program that @text is in C, linked with the build's libfabemu."""
+        """Compile @text, a C program, with the build's libfabemu."""
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         library = os.path.join(os.path.dirname(self.command), "nic")
         path = os.path.join(self.dir, "p")
@@ -205,7 +210,7 @@ class FabemuCase(unittest.TestCase):
         return process
 
     def start_ranks(self, count, *options, mode="", wait="wait", **kwargs):
-        """A run of a shell with count ranks; returns it and {node: pid}."""
+        """A run of a shell with @count ranks; returns it and {node: pid}."""
         line = f"{sys.executable} {self.rank} {self.dir} {mode} & " * count + wait
         run = self.start("run", "--topo", "kary:2,2", "--name", "r", *options, "--", "sh", "-c",
                          line, **kwargs)
@@ -238,7 +243,7 @@ class FabemuCase(unittest.TestCase):
         return client
 
     def one_line(self, done, code, *words):
-        """One line on stderr that holds the words, and this exit code."""
+        """One line on stderr with these words, and this exit code."""
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("fabemu: "), done.stderr)
@@ -246,7 +251,7 @@ class FabemuCase(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def ends(self, process, pids, since):
-        """Everything ends in time and leaves neither process nor socket; returns stderr."""
+        """All processes end in time and leave neither process nor socket; returns stderr."""
         _, err = process.communicate(timeout=30)
         gone = until(lambda: not any(alive(pid) for pid in pids) and not self.sockets(), END_S)
         took = time.monotonic() - since
@@ -258,7 +263,7 @@ class FabemuCase(unittest.TestCase):
 
 
 def each(tests):
-    """Of a suite of suites every test: "Class.test_name"."""
+    """Every test of a nested suite: "Class.test_name"."""
     for test in tests:
         if isinstance(test, unittest.TestSuite):
             yield from each(test)
@@ -283,14 +288,14 @@ def side_by_side(jobs):
     return int(failed > 0 or not names)
 
 
-# The folder of sockets of fabrics on several hosts: XDG_RUNTIME_DIR does not move it.
+# The folder for sockets of fabrics on several hosts does not depend on XDG_RUNTIME_DIR.
 SHARED = f"/tmp/fabemu-{os.geteuid()}"
-ALONE = "FABEMU_TEST_ALONE"  # in the environment: SHARED is this test's
+ALONE = "FABEMU_TEST_ALONE"  # in the environment: SHARED is private to this test
 
 
 def be_alone():
-    """Other tests have fabrics on several hosts, which `fabemu status` finds: where we may, this
-    test has a view of files in which their folder is empty."""
+    """`fabemu status` lists the fabrics on several hosts that other tests have. Where permitted,
+    mount an empty folder of sockets that only this test sees."""
     words = ["unshare", "--mount", "sh", "-c",
              f'mount -t tmpfs -o mode=700 none {SHARED} && exec "$@"', "sh"]
     if os.environ.get(ALONE) or os.geteuid():
@@ -301,8 +306,8 @@ def be_alone():
 
 
 def main(jobs=1, alone=True):
-    """unittest.main() with --fabemu PATH taken out of the arguments. Of tests that mostly wait
-    @jobs run at a time, unless some are named. @alone: be_alone()."""
+    """unittest.main() with --fabemu PATH removed from the arguments. Tests that mostly wait run
+    @jobs at a time, unless some are named. @alone: be_alone()."""
     if alone:
         be_alone()
     args = sys.argv[1:]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cli_test.py - the fabemu command line: good runs, and the errors that a newcomer makes.
+"""cli_test.py - the fabemu command line: successful runs, and the errors of a beginner.
 
-    tests/cli/cli_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/cli_test.py --fabemu build/fabemu [unittest options]
 """
 import ctypes
 import errno
@@ -37,12 +37,12 @@ class CliTest(FabemuCase):
     def commands(self):
         return re.findall(r"^  (\w+) ", self.fabemu("--help").stdout.split("\n\n")[2], re.M)
 
-    def test_help__has_80_columns_and_is_the_same_by_both_ways(self):
+    def test_help__has_80_columns_and_both_forms_agree(self):
         for command in self.commands():
             with self.subTest(command=command):
                 text = self.fabemu(command, "--help").stdout
                 self.assertEqual(self.fabemu("help", command).stdout, text)
-                if command != "figures":  # argparse fits it to the terminal
+                if command != "figures":  # argparse wraps its lines to the terminal
                     self.assertLessEqual(max(map(len, text.split("\n"))), 80)
         text = self.fabemu("help").stdout
         self.assertEqual(self.fabemu("help", "help").stdout, text)
@@ -66,7 +66,7 @@ class CliTest(FabemuCase):
                 (("traffic", "--multicast", "tre:4"), ["did you mean 'tree'?"]),
                 (("run", "--web", "wait", "--", "true"), ["write '--web=wait'"]),
                 (("run", "--web", "8080", "--", "true"), ["write '--web=8080'"]),
-                (("run", "--web", "true"), ["'--'", "true"]),  # it is no value of --web
+                (("run", "--web", "true"), ["'--'", "true"]),  # not a value of --web
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
                 (("run", "--report", "--", "true"), ["--report", "needs a value"]),
@@ -97,7 +97,7 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args), 2, *words)
 
-    def test_bad_spec__is_one_line_that_says_what_is_right(self):
+    def test_bad_spec__is_one_line_with_the_valid_values(self):
         for spec in ("kary", "kary:0,2", "torus:4", "kary:2,x", "kary:900,900", ""):
             with self.subTest(spec=spec):
                 self.one_line(self.fabemu("run", "--topo", spec, "--", "true"), 2, "kary:")
@@ -108,7 +108,7 @@ class CliTest(FabemuCase):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
 
-    def test_what_plays_no_part__is_reported_and_the_rest_goes_on(self):
+    def test_unused_settings__are_reported_and_the_run_continues(self):
         for options, said in (
                 (("--set", "channels=8"), "channels=8 plays no part here: it is for transport=ack"),
                 (("--credits", "row", "--profile", "qsnet3"), "credit=row plays no part here"),
@@ -136,8 +136,8 @@ class CliTest(FabemuCase):
                 self.one_line(self.fabemu("run", *options, "--", "true"), 2, said)
         self.assertFalse(os.path.exists("a"))
 
-    def test_up__says_lines_that_work_as_they_stand(self):
-        """Also where the command is not in PATH, as in a checkout."""
+    def test_up__prints_commands_that_work(self):
+        """They work even if the command is not in PATH, as in a checkout."""
         done = self.fabemu("up", "u")
         self.assertEqual(done.returncode, 0, done.stderr)
         for line, words in (("use it:", "printenv FABEMU_SOCKET"), ("stop it:", "true")):
@@ -160,11 +160,11 @@ class CliTest(FabemuCase):
         self.one_line(self.fabemu("run", "--", self.rank), 126, "not executable")
         self.one_line(self.fabemu("run", "--", "/etc"), 126, "not executable")
 
-    def test_report_that_cannot_be_written__is_said_at_the_start(self):
+    def test_unwritable_report__is_reported_at_the_start(self):
         done = self.fabemu("run", "--report", "/no/such/dir/r.json", "--", "true")
         self.one_line(done, 1, "/no/such/dir/r.json")
 
-    def test_report_that_could_not_be_written__is_named(self):
+    def test_unwritten_report__is_named(self):
         done = self.fabemu("run", "--report", "/dev/full", "--", "true")
         self.assertIn("fabemu: cannot write the report to /dev/full: No space left", done.stderr)
         self.assertEqual(done.returncode, 1)
@@ -178,7 +178,7 @@ class CliTest(FabemuCase):
         with open(os.path.join(self.dir, "often.faults"), "w") as f:
             f.write("every=5ms for=1ms stuck-port random\n")
 
-    def test_file_that_cannot_be_written__makes_the_command_end_with_1(self):
+    def test_unwritable_file__ends_the_command_with_1(self):
         self.often()
         for option in ("--events", "--record", "--capture", "--report"):
             for words, code in ((("sleep", "0.2"), 1), (("sh", "-c", "sleep 0.2; exit 7"), 7)):
@@ -192,7 +192,7 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args, "/dev/full"), 1, "No space left on device")
 
-    def test_file_whose_disk_gets_full__makes_the_command_end_with_1(self):
+    def test_file_on_a_full_disk__ends_the_command_with_1(self):
         self.often()
         room = os.path.join(self.dir, "room")
         os.mkdir(room)
@@ -210,7 +210,7 @@ class CliTest(FabemuCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(done.stderr.count("No space left on device"), 1, done.stderr)
 
-    def test_reader_that_closes_its_pipe__is_no_failure(self):
+    def test_reader_closing_its_pipe__is_not_a_failure(self):
         self.often()
         for option in ("--events", "--record", "--report"):
             with self.subTest(option=option):
@@ -221,7 +221,7 @@ class CliTest(FabemuCase):
                     capture_output=True, timeout=60)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_output_that_cannot_be_written__is_said_and_exits_1(self):
+    def test_unwritable_output__is_reported_and_exits_1(self):
         self.up("full")
         large = os.path.join(self.dir, "large.topo")
         self.assertEqual(self.fabemu("topo", "kary:8,3", "--write", large).returncode, 0)
@@ -246,7 +246,7 @@ class CliTest(FabemuCase):
                               stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
 
-    def test_closed_descriptors__get_nothing_of_ours(self):
+    def test_closed_descriptors__are_not_reused(self):
         path = os.path.join(self.dir, "r.json")
         for which in ("2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
             with self.subTest(which=which):
@@ -264,7 +264,7 @@ class CliTest(FabemuCase):
             with self.subTest(which=which):
                 self.one_line(self.closed(which, "up", "/"), 2, "not a valid name of a fabric")
 
-    def test_env__twice_is_as_once(self):
+    def test_env__twice_equals_once(self):
         self.up("e")
         show = 'echo "$FI_PROVIDER_PATH $OMPI_MCA_mca_base_component_path"'
         for before in ("", "export FI_PROVIDER_PATH=/mine; "):
@@ -284,14 +284,14 @@ class CliTest(FabemuCase):
                               env={**self.env, "D": self.dir}, text=True, capture_output=True,
                               timeout=60)
 
-    def test_proc_missing__says_so(self):
+    def test_proc_missing__is_reported(self):
         self.up("e")
         for args in (("run", "--", "true"), ("up", "x"), ("env", "e"), ("figures",)):
             with self.subTest(args=args):
                 self.one_line(self.with_mounts("mount -t tmpfs none /proc;", *args), 1,
                               "/proc/self/exe is missing", "mount -t proc proc /proc")
 
-    def test_folder_that_takes_no_socket__says_what_to_do(self):
+    def test_folder_without_sockets__error_says_what_to_do(self):
         for mounts in ('mkdir -m 700 "$D/fabemu"; mount --bind "$D" "$D"; '
                        'mount -o remount,bind,ro "$D";',
                        'mount -t tmpfs -o nr_inodes=2 none "$D"; mkdir -m 700 "$D/fabemu";'):
@@ -346,7 +346,7 @@ class CliTest(FabemuCase):
         self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
 
     def test_quantities__have_units(self):
-        """A number with a unit means the same as the number in the default unit."""
+        """A number with a unit equals the number in the default unit."""
         def digest(*options):
             done = self.fabemu("traffic", "--topo", "kary:2,2", "--json", *options)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -395,7 +395,7 @@ class CliTest(FabemuCase):
         self.one_line(self.fabemu("run", "--capture", "-", "--", "true"), 2, "fabemu capture -w -")
         self.assertFalse(os.path.exists(os.path.join(self.dir, "-")))
 
-    def test_topo__writes_what_it_reads(self):
+    def test_topo__writes_the_file_it_read(self):
         one, two = (os.path.join(self.dir, name) for name in ("one.topo", "two.topo"))
         wrote = self.fabemu("topo", "qsnet:40", "--write", one)
         self.assertEqual(wrote.returncode, 0, wrote.stderr)
@@ -415,7 +415,7 @@ class CliTest(FabemuCase):
         with open(two) as f:
             self.assertEqual(json.load(f)["topo"], one)
 
-    def test_topo_file__says_which_line_is_wrong(self):
+    def test_topo_file__error_names_the_line(self):
         path = os.path.join(self.dir, "bad.topo")
         for text, words in ((b'Switch 4 "s"\n[9] "x"[1]\n', ["bad.topo, line 2", "port 9"]),
                             (b"\x7fELF\x02\x01\x01\0\0", ["line 1", "not a text file"]),
@@ -516,7 +516,7 @@ class CliTest(FabemuCase):
         self.assertEqual(got["FI_PROVIDER"], "fabemu")
         self.assertTrue(got["FI_PROVIDER_PATH"].endswith("/mine"))
 
-    def test_two_runs_at_once__do_not_meet(self):
+    def test_two_runs_at_once__are_separate(self):
         runs = [self.start("run", "--", "sh", "-c", "echo $FABEMU_SOCKET") for _ in range(2)]
         paths = [run.communicate(timeout=30)[0] for run in runs]
         self.assertNotEqual(paths[0], paths[1])
@@ -536,7 +536,7 @@ class CliTest(FabemuCase):
         self.assertIn(hint, done.stderr.splitlines()[-1])
         self.assertEqual(done.returncode, 3)
 
-    def test_second_fabric_of_the_same_name__says_who_has_it(self):
+    def test_second_fabric_of_the_same_name__is_refused_with_the_owner(self):
         self.up("same")
         for args in (("up", "same"), ("run", "--name", "same", "--", "true")):
             done = self.fabemu(*args)
@@ -557,7 +557,7 @@ class CliTest(FabemuCase):
         with socket.socket(socket.AF_UNIX) as one:
             return one.connect_ex(self.socket_path(name)) == errno.ECONNREFUSED
 
-    def test_stale_socket__is_removed_and_said(self):
+    def test_stale_socket__is_removed_with_a_message(self):
         self.up("stale")
         status = self.status("stale")
         os.kill(status["supervisor"], signal.SIGSTOP)
@@ -572,9 +572,9 @@ class CliTest(FabemuCase):
         self.assertEqual(self.sockets(), [])
 
     def test_socket__has_its_name_when_it_listens(self):
-        """Else who waits for the name would be refused, now and then."""
+        """Otherwise a client that waits for the name would sometimes be refused."""
         libc = ctypes.CDLL(None, use_errno=True)
-        self.up("before")  # so there is a directory
+        self.up("before")  # creates the folder
         watch = libc.inotify_init()
         self.addCleanup(os.close, watch)
         self.assertGreaterEqual(
@@ -589,7 +589,8 @@ class CliTest(FabemuCase):
             seen.setdefault(name, []).append(mask)
             at += 16 + size
         self.assertEqual(seen.pop("u.sock"), [IN_MOVED_TO])
-        self.assertEqual(list(seen.values()), [[IN_CREATE]])  # under another name, which is gone
+        # under a temporary name, which is gone
+        self.assertEqual(list(seen.values()), [[IN_CREATE]])
         self.assertEqual(sorted(self.sockets()), ["before.sock", "u.sock"])
 
     def test_no_such_fabric__is_one_line(self):
@@ -612,8 +613,8 @@ class CliTest(FabemuCase):
         self.assertEqual(socket_of_env(), "default")
         for name in ("default", "other"):
             self.assertEqual(self.fabemu("down", name).returncode, 0)
-        self.assertEqual(self.fabemu("down").returncode, 0)  # the one that is left
-        self.up("run-7")  # as `fabemu run` names its fabric
+        self.assertEqual(self.fabemu("down").returncode, 0)  # the remaining one
+        self.up("run-7")  # a name as `fabemu run` gives it
         self.one_line(self.fabemu("down"), 1, "fabemu down run-7")
         self.assertEqual(self.fabemu("down", "run-7").returncode, 0)
         self.assertEqual(self.sockets(), [])
@@ -638,7 +639,7 @@ class CliTest(FabemuCase):
             os.unlink(path)
 
     def test_scripts_run__with_a_wrong_option_ends_with_2_and_leaves_nothing(self):
-        """scripts/run of a folder in which nothing is to be installed or built."""
+        """scripts/run of a folder in which nothing needs to be installed or built."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("tests/e2e/hpccinf.txt", None),
                            ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", "#!/bin/sh\n"),
@@ -657,7 +658,7 @@ class CliTest(FabemuCase):
         self.one_line(done, 2, "'--bogus'")
         self.assertEqual(os.listdir(os.path.join(self.dir, "tmp")), [])
 
-    def test_status_of_all__says_that_nothing_runs(self):
+    def test_status_of_all__reports_that_nothing_runs(self):
         if not os.environ.get(ALONE):
             self.skipTest("it needs root, for a view of files of its own")
         done = self.fabemu("status")

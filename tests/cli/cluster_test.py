@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cluster_test.py - fabemu cluster --check: what is where, and its errors.
+"""cluster_test.py - fabemu cluster --check: the placement, and errors.
 
-    tests/cli/cluster_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/cluster_test.py --fabemu build/fabemu [unittest options]
 """
 import os
 import re
@@ -21,13 +21,13 @@ class ClusterTest(FabemuCase):
         return self.fabemu("cluster", "--check", path, *args)
 
     def good(self, text, *args):
-        """What it prints of a file that is right."""
+        """Its output for a valid file."""
         done = self.check(text, *args)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
     def bad(self, text, *args):
-        """What it says of one that is not."""
+        """Its error for an invalid file."""
         done = self.check(text, *args)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1),
                          done.stderr)
@@ -47,7 +47,7 @@ class ClusterTest(FabemuCase):
         self.assertIn("by ports 1 - 0", said)
         self.assertRegex(said, r"digest [0-9a-f]{64}\n$")
 
-    def test_digest__is_of_what_hosts_must_agree_on(self):
+    def test_digest__covers_what_hosts_must_agree_on(self):
         digests = {self.good(text, "--topo", topo, *more).split("digest ")[1]
                    for text, topo, more in ((TWO, "kary:4,2", ()), (TWO, "kary:2,4", ()),
                                             (TWO, "kary:4,2", ("--seed", "9")),
@@ -65,13 +65,13 @@ class ClusterTest(FabemuCase):
                       self.bad(TWO.replace("host beta", "switches 0-7\nhost beta") +
                                "switches 8-9\n", "--topo", "kary:4,2"))
 
-    def test_key__must_be_nobody_elses(self):
+    def test_key__must_be_private(self):
         self.assertIn("with a key", self.good(self.key(0o600), "--topo", "kary:4,2"))
         self.assertIn("others may read the key", self.bad(self.key(0o644), "--topo", "kary:4,2"))
         self.assertIn("no key: it must be 32 bytes",
                       self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
 
-    def test_pipe__that_nobody_writes_is_not_waited_for_for_ever(self):
+    def test_pipe__without_a_writer_is_not_waited_for(self):
         pipe = os.path.join(self.dir, "a.pipe")
         os.mkfifo(pipe, 0o600)
         self.assertIn("no key: it is no file", self.bad(TWO.replace("none", pipe)))
@@ -80,7 +80,7 @@ class ClusterTest(FabemuCase):
             self.assertEqual((done.returncode == 0, done.stdout), (False, ""), words)
             self.assertIn("nobody writes the pipe", done.stderr, words)
 
-    def test_agent__that_fails_ends_the_wait_for_its_host(self):
+    def test_agent__failure_ends_the_wait_for_its_host(self):
         path = os.path.join(self.dir, "lab.cluster")
         port = "net_memif0,role={},socket-abstract=no,socket=" + os.path.join(self.dir, "memif")
         text = TWO.replace("port eth0", "port " + port.format("server"), 1)
@@ -94,10 +94,10 @@ class ClusterTest(FabemuCase):
                 self.skipTest("no host links here: " + done.stderr)
             self.assertIn("its agent (false) has ended with status 1\n", done.stderr)
 
-    def test_byte_order_mark__is_no_word(self):
+    def test_byte_order_mark__is_ignored(self):
         self.assertEqual(self.good("\ufeff" + TWO), self.good(TWO))
 
-    def test_usage__is_said(self):
+    def test_usage__is_printed(self):
         for args in ((), ("--check",), ("--check", "x", "y")):
             self.assertEqual(self.fabemu("cluster", *args).returncode, 2, args)
         done = self.fabemu("cluster", "--check", "x", "y")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fault_test.py - fabemu fault: the lists, the dry run, and its errors.
+"""fault_test.py - fabemu fault: the lists, the dry run, and errors.
 
-    tests/cli/fault_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/fault_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -13,7 +13,7 @@ from cli_helpers import FabemuCase, main
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "faults.md")
 
 
-# A fault of each kind, at the interesting places of kary:2,2, where switches 0 and 1 have the
+# A fault of each kind, at the interesting targets of kary:2,2, where switches 0 and 1 have the
 # nodes.
 FAULTS = """
 link-down random
@@ -53,23 +53,23 @@ MACHINES = (("--profile", "oq2004"),
             ("--profile", "qsnet3"),
             ("--profile", "qsnet3", "--set", "combining=switch"),
             ("--profile", "oq2004", "--set", "buffers=input"))
-INPUT = MACHINES[-1]  # this switch works in time slots, which clock raw does not have
+INPUT = MACHINES[-1]  # this switch model uses time slots, which clock raw does not have
 
 
 class FaultTest(FabemuCase):
     def good(self, *args):
-        """What a command that works prints."""
+        """The output of a successful command."""
         done = self.fabemu("fault", *args)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
     def page(self):
-        """The page on faults."""
+        """The documentation page on faults."""
         with open(DOCS, encoding="utf-8") as f:
             return f.read()
 
     def lists(self):
-        """The names of faults, and of scenarios, that --list has."""
+        """The names of faults and scenarios that --list prints."""
         kinds, scenarios = self.good("--list").split("scenarios\n")
         return [[line.split()[0] for line in part.splitlines() if line.startswith("  ")]
                 for part in (kinds, scenarios)]
@@ -80,7 +80,7 @@ class FaultTest(FabemuCase):
             f.write(text)
         return path
 
-    def test_list__has_all_that_the_page_has(self):
+    def test_list__agrees_with_the_page(self):
         kinds, scenarios = self.lists()
         self.assertIn("link-down", kinds)
         self.assertIn("flap", scenarios)
@@ -97,7 +97,7 @@ class FaultTest(FabemuCase):
                 self.assertEqual(shown[1], built_in[1])
                 self.assertIn("dry run", shown[0])
 
-    def test_check__prints_what_it_reads(self):
+    def test_check__prints_the_faults_it_read(self):
         for spec in ("kary:4,2", "kary:3,3"):
             over = ("--topo", spec, "--profile", "qsnet3")
             out = self.good("--check", "flap", *over)
@@ -144,7 +144,7 @@ class FaultTest(FabemuCase):
                 self.assertEqual([state["text"] for state in began
                                   if not state["times"] and "on=" not in state["text"]], [])
                 self.fabemu("down", "f")
-        self.assertGreater(len(verdicts), len(FAULTS))  # some depend on the machine
+        self.assertGreater(len(verdicts), len(FAULTS))  # some depend on the switch model
 
     def test_check__decides_as_a_run_and_simulated_traffic_do(self):
         for machine in MACHINES[0], MACHINES[2]:
@@ -162,7 +162,7 @@ class FaultTest(FabemuCase):
             self.assertEqual((done.returncode, self.verdict(done)),
                              (2, self.checked(fault, (), "raw")))
 
-    def test_errors__are_one_line_that_says_what_is_right(self):
+    def test_errors__are_one_line_with_the_valid_values(self):
         bad = self.write("stuck-port link=any\n\nlink-down link=99:0\n")
         for args, status, words in (
                 ((), 1, ["no fabric named 'default'"]),

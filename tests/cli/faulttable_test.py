@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""faulttable_test.py - a part of the table that scripts/faulttable makes: no application hangs, or
-has wrong data.
+"""faulttable_test.py - part of the table that scripts/faulttable makes: no application hangs or
+gets wrong data.
 
-    tests/cli/faulttable_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/faulttable_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -22,7 +22,7 @@ SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "s
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
 class FaulttableTest(FabemuCase):
     def table(self, *options):
-        """The cells that it makes, and what it prints; none may be bad."""
+        """The cells and the printed table; no cell may be bad."""
         path = os.path.join(self.dir, "cells.json")
         done = subprocess.run([sys.executable, SCRIPT, "--fabemu", self.command, "--json", path,
                                *options], text=True,
@@ -39,7 +39,7 @@ class FaulttableTest(FabemuCase):
         cells, done = self.table("--only", "link-down", "--profile", "qsnet3",
                                  "--place", "a node's cable")
         interfaces = {interface for _, interface, _ in cells}
-        self.assertEqual(len(cells), 2 * len(interfaces))  # for good, and for a while
+        self.assertEqual(len(cells), 2 * len(interfaces))  # permanently, and for a while
         for (_, interface, fault), cell in cells.items():
             with self.subTest(interface=interface, fault=fault):
                 if fault.startswith("for="):
@@ -56,7 +56,7 @@ class FaulttableTest(FabemuCase):
         self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on pt2pt window 3 failed in the fabric: "
                                       r"rank \d of it cannot be reached")
 
-    def test_loss__is_repaired_over_both_machines(self):
+    def test_loss__is_repaired_on_both_switch_models(self):
         cells, _ = self.table("--only", "loss", "--profile", "qsnet3",
                               "--profile", "oq2004 with link-level retry",
                               "--place", "a cable between switches",
@@ -67,7 +67,7 @@ class FaulttableTest(FabemuCase):
                 self.assertEqual(cell["verdict"], "right", cell)
                 self.assertRegex(cell["text"], r"hit [1-9]")
 
-    def test_dead_process__is_known_to_all_that_live(self):
+    def test_dead_process__is_reported_to_all_survivors(self):
         cells, _ = self.table("--only", "node-kill", "--profile", "oq2004",
                               "--interface", "MPI collectives",
                               "--interface", "libfabric one-sided")
@@ -75,7 +75,7 @@ class FaulttableTest(FabemuCase):
             with self.subTest(key=key):
                 self.assertIn("to 3 of 3", cell["text"])
 
-    def test_what_a_network_refuses__is_in_the_table(self):
+    def test_refused_faults__are_in_the_table(self):
         cells, done = self.table("--only", "loss", "--profile", "oq2004")
         self.assertEqual({cell["verdict"] for cell in cells.values()}, {"refused"})
         self.assertIn("refused: loss: this profile acknowledges nothing", done.stdout)

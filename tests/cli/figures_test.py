@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""figures_test.py - fabemu figures: what it writes, and that an interrupted run goes on.
+"""figures_test.py - fabemu figures: the files that it writes, and that an interrupted run resumes.
 
-    tests/cli/figures_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/figures_test.py --fabemu build/fabemu [unittest options]
 
-No verdict is judged here: the figures themselves are for scripts and eyes (docs/figures.md)."""
+The figures themselves are not checked here (docs/figures.md).
+"""
 import csv
 import glob
 import json
@@ -37,7 +38,7 @@ class FiguresTest(FabemuCase):
         return self.fabemu("figures", "--quick", "--out", self.out, *args, **kwargs)
 
     def wrapper(self, before):
-        """A fabemu that notes each run of traffic and does something before it."""
+        """A fabemu that logs each run of traffic and does something before it."""
         path = os.path.join(self.dir, "wrapper")
         with open(path, "w") as f:
             f.write('#!/bin/sh\n'
@@ -134,7 +135,7 @@ class FiguresTest(FabemuCase):
             self.assertIn(row["saturated"], ("0", "1"))
             self.assertIn("--seed 1", row["command"])
 
-    def test_a_row_alone__prints_the_table_and_draws_nothing(self):
+    def test_a_single_row__prints_the_table_only(self):
         done = self.figures("--only", "A8,A11")
         self.assertEqual(done.stderr, "")
         head, *rest = [line for line in done.stdout.splitlines() if not line.startswith("#")]
@@ -144,7 +145,7 @@ class FiguresTest(FabemuCase):
         self.assertIn("not built", rest[-1])
         self.assertEqual(glob.glob(os.path.join(self.out, "*.svg")), [])
 
-    def test_a_figure_of_ours__is_named_as_it_is_asked_for(self):
+    def test_a_figure_of_ours__has_the_requested_name(self):
         done = self.figures("--only", "q9", "--json")
         self.assertEqual(done.stderr, "")
         rows = json.loads(done.stdout)
@@ -154,7 +155,7 @@ class FiguresTest(FabemuCase):
         for kind in ("csv", "svg", "png"):
             self.assertTrue(os.path.exists(os.path.join(self.out, "figq9." + kind)), kind)
 
-    def test_noise__is_a_figure_of_what_it_adds(self):
+    def test_noise__is_a_figure_of_added_time(self):
         done = self.figures("--only", "n5", "--json")
         self.assertEqual((done.stderr, done.returncode), ("", 0))
         with open(os.path.join(self.out, "fign5.csv")) as f:
@@ -162,7 +163,7 @@ class FiguresTest(FabemuCase):
         self.assertEqual({row["length_us"] for row in rows}, {"2.5", "25"})
         for row in rows:
             self.assertIn(f"--noise {40000 * float(row['length_us']):.0f}:", row["command"])
-            # every node is hit now and then, and who is, is late
+            # every node is delayed now and then
             self.assertGreater(float(row["mean_time_us"]), 0)
 
     def test_the_same_seed__the_same_numbers(self):
@@ -170,10 +171,10 @@ class FiguresTest(FabemuCase):
                                         "--jobs", jobs).stdout)
                 for jobs in ("1", "2")]
         for row in (*runs[0], *runs[1]):
-            self.assertEqual(row.pop("origin")["seed"], 1)  # its date and command differ
+            self.assertEqual(row.pop("origin")["seed"], 1)  # date and command differ
         self.assertEqual(runs[0], runs[1])
 
-    def test_a_point_that_fails__is_said_and_the_others_go_on(self):
+    def test_a_failing_point__is_reported_and_the_others_continue(self):
         broken = self.wrapper('case "$*" in '
                               '*"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
                               ' echo no luck >&2; exit 3;; esac')
@@ -186,7 +187,7 @@ class FiguresTest(FabemuCase):
 
     # --- interruption ------------------------------------------------------------------
 
-    def test_interrupted__goes_on_where_it_stopped(self):
+    def test_interrupted__resumes_where_it_stopped(self):
         slow = self.wrapper("sleep 0.2")
         args = ("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--jobs",
                 "1",
@@ -202,7 +203,7 @@ class FiguresTest(FabemuCase):
         self.assertGreaterEqual(kept, 1)
         self.assertEqual(self.fabemu(*args).stderr, "")
         lines = [line for _, line in self.logged()]
-        self.assertEqual(len(lines) - len(set(lines)), before - kept)   # only what was cut short
+        self.assertEqual(len(lines) - len(set(lines)), before - kept)  # only interrupted ones
         self.assertEqual(len(self.kept()), len(set(lines)))
         self.assertEqual(self.fabemu(*args).stderr, "")
         self.assertEqual(len(self.logged()), len(lines))                # a third run: nothing to do
@@ -220,7 +221,7 @@ class FiguresTest(FabemuCase):
                 run.communicate(timeout=PATIENCE_S)
                 self.assertTrue(until(lambda: not any(map(alive, pids))), pids)
 
-    def test_two_runs_on_one_folder__the_second_says_so(self):
+    def test_two_runs_on_one_folder__the_second_is_refused(self):
         stuck = self.wrapper("exec sleep 60")
         run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots",
                          "--fabemu", stuck)
@@ -232,7 +233,7 @@ class FiguresTest(FabemuCase):
 
 
 class RecoveryTest(unittest.TestCase):
-    """What is said of a run's throughput, for a run that is made up: one node, windows of 10 us."""
+    """Recovery times of a throughput curve, for invented runs: one node, windows of 10 us."""
 
     def run_of(self, *during):
         whole = 100
@@ -245,19 +246,19 @@ class RecoveryTest(unittest.TestCase):
                     {"at_ns": begins + 50000, "links_out": 1, "new_tables": True},
                     {"at_ns": ends, "links_out": 0, "new_tables": False}]}}
 
-    def test_throughput_that_comes_back__is_timed(self):
+    def test_throughput__recovery_is_timed(self):
         found = recovery.recovery(self.run_of(*[10] * 5, *[75] * 20), 0, 0)
         self.assertEqual((found.before, found.expected, found.worst, found.after),
                          (100, 75, 10, 75))
         self.assertEqual((found.took_ns, found.tables_ns), (50000, 50000))
 
-    def test_throughput_that_never_falls__is_back_at_once(self):
+    def test_throughput__without_a_drop_recovers_at_once(self):
         self.assertEqual(recovery.recovery(self.run_of(*[74] * 25), 0, 0).took_ns, 0)
 
-    def test_throughput_that_falls_again__is_not_back(self):
+    def test_throughput__dropping_again_has_not_recovered(self):
         self.assertIsNone(recovery.recovery(self.run_of(*[75] * 20, *[60] * 5), 0, 0).took_ns)
 
-    def test_an_outage_that_was_not__has_no_numbers(self):
+    def test_no_outage__has_no_numbers(self):
         with self.assertRaises(model.Failed):
             recovery.recovery(self.run_of(*[75] * 20), 1, 0)
 

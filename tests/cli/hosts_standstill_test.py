@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hosts_standstill_test.py - an MPI job over two hosts stands still: who is missing is named with
-its host, whichever host is asked; and what status and check say there is of both.
+"""hosts_standstill_test.py - an MPI job on two hosts stands still: the missing rank is named with
+its host, whichever host is queried; and status and check cover both hosts. Hosts are network
+namespaces (scripts/two-hosts): skipped where they are not available.
 
-Hosts are network namespaces (scripts/two-hosts): skipped where those cannot be had.
-
-    tests/cli/hosts_standstill_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/hosts_standstill_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -23,16 +22,16 @@ from cli_helpers import Client, FabemuCase, build_bugs, main, until
 HERE = os.path.dirname(os.path.abspath(__file__))
 TWO_HOSTS = os.path.join(HERE, "..", "..", "scripts", "two-hosts")
 HOSTS = 2
-SAYS_S = 2  # --standstill
-TAKES_IN_S = 0.3  # a process, the end of its fabric
-# The report waits for processes on the far host; no case is about how long they take to end there.
-FAR_ENDS = ("--bound", "term=30s", "--bound", "stop=60s")
+REPORT_AFTER_S = 2  # --standstill
+HANDLE_END_S = 0.3  # time for a process to handle the end of its fabric
+# The report waits for processes on the remote host; no case depends on how long they take to end.
+REMOTE_ENDS = ("--bound", "term=30s", "--bound", "stop=60s")
 RUNS = f"/tmp/fabemu-{os.geteuid()}"  # sockets of runs on several hosts
 PATIENCE_S = 90
 
 
 class Wire:
-    """Namespaces that scripts/two-hosts makes, and removes when it ends."""
+    """Namespaces made by scripts/two-hosts, which removes them when it ends."""
 
     def __init__(self):
         self.made = subprocess.Popen(
@@ -94,7 +93,7 @@ class HostsStandstillTest(FabemuCase):
                        "OMPI_MCA_mpi_yield_when_idle": "1"}
 
     def start_job(self, *options):
-        """The barrier that the last rank, on the far host, skips."""
+        """The last rank, on the remote host, skips a barrier."""
         ranks = ",".join(f"{self.wire.name(h)}:2" for h in range(HOSTS))
         return self.start_run("mpirun", "-np", "4", "--host", ranks, self.program, "skip-barrier",
                               options=options)
@@ -102,8 +101,8 @@ class HostsStandstillTest(FabemuCase):
     def start_run(self, *command, options=()):
         run = subprocess.Popen(
             self.on_host(0, self.command, "run", "--cluster", self.cluster, "--launch", self.agent,
-                         "--topo", "kary:2,2", "--standstill", f"{SAYS_S}s",
-                         *FAR_ENDS, *options, "--",
+                         "--topo", "kary:2,2", "--standstill", f"{REPORT_AFTER_S}s",
+                         *REMOTE_ENDS, *options, "--",
                          *command),
             env=self.job_env(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, start_new_session=True)
@@ -126,14 +125,14 @@ class HostsStandstillTest(FabemuCase):
         run.stderr.close()
 
     def ask(self, host, *words):
-        """fabemu WORDS on that host."""
+        """Run fabemu WORDS on that host."""
         env = self.job_env()
         del env["XDG_RUNTIME_DIR"]  # the folder of sockets is the same on all hosts
         return subprocess.run(self.on_host(host, self.command, *words), env=env, text=True,
                               capture_output=True, timeout=PATIENCE_S)
 
     def stands(self, *options):
-        """A run that has said that it stands still, and its text."""
+        """A run that has reported a standstill, and its text."""
         run = self.start_job(*options)
         said = until(lambda: any("nothing has moved" in line for line in run.lines) and
                      any("waits in a receive" in line for line in run.lines) or
@@ -143,7 +142,7 @@ class HostsStandstillTest(FabemuCase):
         self.assertIsNone(run.poll(), text)
         return run, text
 
-    def test_rank_on_the_far_host_is_named(self):
+    def test_rank_on_the_remote_host_is_named(self):
         for options, place in (((), r"switch \d+ waits for it at port \d+"),
                                (("--profile", "qsnet3"), "its adapter waits for it")):
             with self.subTest(options=options):
@@ -160,7 +159,7 @@ class HostsStandstillTest(FabemuCase):
     def test_end_on_standstill(self):
         """The ranks on both hosts end, and so does the run, with its report and its own exit
         status."""
-        run = self.start_job("--standstill", f"{SAYS_S}s:end")
+        run = self.start_job("--standstill", f"{REPORT_AFTER_S}s:end")
         run.wait(PATIENCE_S)
         run.reader.join()
         text = "".join(run.lines)
@@ -168,7 +167,7 @@ class HostsStandstillTest(FabemuCase):
         self.assertIn("3 of 4 have arrived, ranks 0-2", text)
         self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
-    def test_mpirun_x__beside_what_fabemu_brings_to_other_hosts(self):
+    def test_mpirun_x__beside_the_environment_for_other_hosts(self):
         """The user's own launch agent is kept, too."""
         ranks = ",".join(f"{self.wire.name(h)}:2" for h in range(HOSTS))
         run = self.start_run("env", "OMPI_MCA_orte_launch_agent=env AGENT=1 orted", "sh", "-c",
@@ -180,9 +179,9 @@ class HostsStandstillTest(FabemuCase):
         self.assertEqual(run.returncode, 0, text)
         self.assertIn("4 attached", text)
 
-    def test_report_is_not_before_processes_on_the_far_host_have_ended(self):
-        """The command is over, and the supervisor is no parent of theirs: they are told of the
-        end, and have a moment to take it in."""
+    def test_report_waits_for_processes_on_the_remote_host(self):
+        """The command has ended, and the supervisor is not the processes' parent: they are
+        notified of the end, and have a moment to handle it."""
         run = self.start_run("sleep", str(PATIENCE_S))
         path = f"{RUNS}/run-{run.pid}.{self.wire.name(1)}.sock"
         self.assertTrue(until(lambda: os.path.exists(path), PATIENCE_S))
@@ -192,7 +191,7 @@ class HostsStandstillTest(FabemuCase):
         run.send_signal(signal.SIGINT)
         while far.next().get("event") != "shutdown":
             pass
-        time.sleep(TAKES_IN_S)
+        time.sleep(HANDLE_END_S)
         far.close()
         run.wait(PATIENCE_S)
         run.reader.join()
@@ -218,7 +217,7 @@ class HostsStandstillTest(FabemuCase):
         self.assertTrue(until(lambda: not any(os.path.exists(f"{RUNS}/{name}.sock")
                                               for name in names), PATIENCE_S))
 
-    def test_status_and_check_are_of_all_hosts_on_either(self):
+    def test_status_and_check_cover_all_hosts_on_either(self):
         run, _ = self.stands()
         for host in range(HOSTS):
             name = f"run-{run.pid}.{self.wire.name(host)}"
@@ -246,4 +245,4 @@ class HostsStandstillTest(FabemuCase):
 
 
 if __name__ == "__main__":
-    main(alone=False)  # hosts are seen by others, too, who clean up
+    main(alone=False)  # other hosts clean up sockets, so they must see them

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""inject_test.py - faults under an unmodified MPI program, and on a fabric that runs: what is
-right, what is told.
+"""inject_test.py - faults under an unmodified MPI program, and on a running fabric: results stay
+right, and reports are complete.
 
-    tests/cli/inject_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/inject_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import errno
@@ -17,7 +17,7 @@ import sys
 from cli_helpers import ALONE, ATTACH, FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
-ENOUGH = 200  # rounds: of one in a thousand segments there are tens by then
+ENOUGH = 200  # rounds: with one segment in a thousand hit there are tens of hits by then
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
 ROUTERS = (("--profile", "qsnet3"), ("--profile", "oq2004"),
            ("--profile", "oq2004", "--set", "credit=counter"),
@@ -43,8 +43,8 @@ class InjectTest(FabemuCase):
         return path
 
     def rounds(self, *options, seconds=2, least=0):
-        """The MPI program over a fabric, for so long and so many rounds at least: what it printed,
-        and the report. Where a fault needs no time rounds alone are asked for."""
+        """Run the MPI program over a fabric, for this time and at least this many rounds: returns
+        its output and the report. For faults that need no time only the rounds count."""
         report = os.path.join(self.dir, "report.json")
         program = os.path.join(os.path.dirname(self.command), ROUNDS)
         done = self.fabemu("run", *NETWORK, "--report", report, *options, "--", "mpirun", "-np",
@@ -53,7 +53,7 @@ class InjectTest(FabemuCase):
         with open(report) as f:
             return done.stdout, json.load(f)
 
-    def stay(self, *options):
+    def start_fabric(self, *options):
         done = self.fabemu("up", *options, "mine")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
@@ -86,7 +86,7 @@ class InjectTest(FabemuCase):
         transport = report["transport"]
         self.assertLess(transport["retransmissions"], transport["packets"] / 20)
 
-    def test_link_level_retry__repairs_what_crosspoints_cannot(self):
+    def test_link_level_retry__repairs_faults_of_crosspoint_networks(self):
         printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n",
                                       "--faults",
                                       self.write("loss link=any rate=0.001\n"
@@ -96,7 +96,7 @@ class InjectTest(FabemuCase):
         self.assertEqual(report["dropped"], 0)
         self.assertGreater(report["faults"][0]["hits"], 0)
 
-    def test_crosspoints__mpi_program_is_right_while_links_flap_and_a_top_switch_is_cut_off(self):
+    def test_crosspoints__mpi_program_is_right_while_links_flap(self):
         printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n",
                                       "--faults",
                                       self.write(WEATHER.replace("for=500ms switch-crash",
@@ -108,8 +108,8 @@ class InjectTest(FabemuCase):
         self.assertGreater(links["new_tables"], 5)
         self.assertEqual(links["groups_without_tree"], 0)
 
-    def test_crosspoints__a_group_goes_on_when_its_tree_has_lost_a_link(self):
-        def trees_moved(link):  # one of the two ways up from where half of the ranks are
+    def test_crosspoints__a_group_survives_the_loss_of_a_tree_link(self):
+        def trees_moved(link):  # one of the two links up from half of the ranks
             fault = self.write(f"on=multicast:3 link-down link={link}\n")
             printed, report = self.rounds(*ROUTERS[-1], "--faults", fault, seconds=1)
             self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
@@ -118,14 +118,14 @@ class InjectTest(FabemuCase):
             return report["links"]["trees_moved"]
         self.assertTrue(any(map(trees_moved, ("0:2", "0:3"))))
 
-    def test_fault__that_hit_nothing_says_so(self):
+    def test_fault__without_hits_is_reported(self):
         _, report = self.rounds("--faults", self.write("loss link=any nth=1000000000\n"
                                                        "at=1000s link-down link=0:2\n"),
                                 seconds=0, least=ENOUGH)
         self.assertEqual([fault["hits"] for fault in report["faults"]], [0, 0])
         self.assertEqual(report["faults"][1]["times"], 0)
 
-    def test_report__says_that_traffic_was_rerouted(self):
+    def test_report__shows_that_traffic_was_rerouted(self):
         path = os.path.join(self.dir, "rounds.faults")
         with open(path, "w") as f:
             f.write("link-down link=0:2\n")
@@ -135,8 +135,8 @@ class InjectTest(FabemuCase):
         self.assertRegex(done.stderr, r"(?m)^  fault 1 +link-down link=0:2: 1 time, packets hit in "
                          r"transit: \d+; traffic was rerouted$")
 
-    def test_node_kill__says_where_no_process_is(self):
-        self.stay(*NETWORK)
+    def test_node_kill__reports_empty_nodes(self):
+        self.start_fabric(*NETWORK)
         client = self.client(self.socket_path("mine"))
         rank = subprocess.Popen([sys.executable, self.rank, self.dir], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL,
@@ -152,8 +152,8 @@ class InjectTest(FabemuCase):
         killed = client.ask("faults")["faults"][-1]
         self.assertEqual((killed["hits"], killed["hits_are"]), (1, "processes killed"))
 
-    def test_live__begins_is_listed_and_taken_back(self):
-        self.stay(*NETWORK)
+    def test_live__is_injected_listed_and_cleared(self):
+        self.start_fabric(*NETWORK)
         self.assertEqual(self.fault().stdout, "no faults\n")
         self.assertEqual(self.fabemu("fault", "mine").stdout, "no faults\n")
         self.assertEqual(self.fault("link-down", "link=0:2").stdout, "fault 1\n")
@@ -163,28 +163,28 @@ class InjectTest(FabemuCase):
         self.assertEqual(status["links"]["out_now"], 1)
         self.assertEqual(self.fault("--clear", "1").returncode, 0)
 
-        def back():
+        def is_back():
             links = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]["links"]
             return links["out_now"] == 0 and links["up_again"] == 1
-        self.assertTrue(until(back))
+        self.assertTrue(until(is_back))
         self.assertIn("over", self.fault().stdout)
 
-    def test_live__the_first_word_is_the_name_of_the_fabric_or_of_the_fault(self):
-        self.stay(*NETWORK)
+    def test_live__first_word_is_a_fabric_or_a_fault(self):
+        self.start_fabric(*NETWORK)
         for i, words in enumerate((("mine", "link-down", "link=0:2"),
                                    ("mine", "for=10s", "link-down", "random"),
                                    ("--name", "mine", "link-down", "link=0:3"))):
             self.assertEqual(self.fabemu("fault", *words).stdout, f"fault {i + 1}\n")
         self.assertEqual(self.fabemu("fault", "mine", "--clear", "1").returncode, 0)
-        if os.environ.get(ALONE):  # no name: the only fabric of this user
+        if os.environ.get(ALONE):  # no name: the user's only fabric
             self.assertEqual(self.fabemu("fault", "link-down", "link=0:2").stdout, "fault 4\n")
             self.one_line(self.fabemu("fault", "random", "link-down"), 1, "'mine': random before")
         self.one_line(self.fabemu("fault", "other", "link-down", "link=0:2"), 1, "'other'")
         self.one_line(self.fabemu("fault", "mine", "link-dwn", "link=0:2"), 1, "link-dwn")
         self.one_line(self.fabemu("fault", "mine", "link=0:2", "--clear", "1"), 2, "give a fault")
 
-    def test_live__faults_more_often_than_the_host_can_leave_the_fabric_answering(self):
-        self.stay(*NETWORK)
+    def test_live__very_frequent_faults_keep_the_fabric_responsive(self):
+        self.start_fabric(*NETWORK)
         for words in (("every=1ns", "adapter-reset", "node=0"),
                       ("link-flap", "link=0:2", "down=1ns", "up=1ns")):
             self.assertEqual(self.fault(*words).returncode, 0)
@@ -192,8 +192,8 @@ class InjectTest(FabemuCase):
             self.assertIn("active", self.fault().stdout)
         self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
 
-    def test_live__refuses_what_cannot_be(self):
-        self.stay(*NETWORK)
+    def test_live__refuses_impossible_faults(self):
+        self.start_fabric(*NETWORK)
         for words, right in ((("link-down", "link=99:2"), "switch"),
                              (("link-dwon", "link=0:2"), "link-down"),
                              (("combine-flip", "switch=0"), "combin"),
@@ -207,14 +207,14 @@ class InjectTest(FabemuCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("nobody", done.stderr)
 
-    def test_crosspoints__say_what_a_fault_would_need(self):
-        self.stay("--topo", "kary:2,2")
+    def test_crosspoints__error_says_what_a_fault_needs(self):
+        self.start_fabric("--topo", "kary:2,2")
         done = self.fault("link-down", "link=0:2")
         self.assertEqual(done.returncode, 1)
         self.assertIn("acknowledge", done.stderr)
 
     def test_process__is_killed_on_time(self):
-        # It may begin late: what is there at one of these times is killed.
+        # It may start late: whatever is there at one of these times is killed.
         kill = self.write("at=100ms every=100ms node-kill node=0\n")
         done = self.fabemu("run", "--topo", "kary:2,2", "--faults", kill, "--",
                            "python3", self.rank, self.dir)
@@ -224,11 +224,11 @@ class InjectTest(FabemuCase):
 
     @contextlib.contextmanager
     def at_node_0(self):
-        """A process there; its pid, and its socket, by which we may speak for it."""
-        self.stay(*NETWORK)
+        """A process at node 0: its pid, and a socket on which the test may act for it."""
+        self.start_fabric(*NETWORK)
         shared, path = socket.socket(socket.AF_UNIX), self.socket_path("mine")
         child = os.fork()
-        if not child:  # who connects is the process at the node
+        if not child:  # the process that connects is the process at the node
             shared.connect(path)
             shared.sendall(ATTACH.replace(b"-1", b"0"))
             signal.pause()
@@ -240,14 +240,14 @@ class InjectTest(FabemuCase):
             os.waitpid(child, 0)
             shared.close()
 
-    def test_process__that_is_frozen_while_it_detaches_goes_on(self):
+    def test_process__frozen_while_detaching_continues(self):
         with self.at_node_0() as (child, shared):
             self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
             self.assertTrue(until(lambda: stopped(child)))
             shared.sendall(b'{"cmd":"detach"}\n')
             self.assertTrue(until(lambda: not stopped(child)))
 
-    def test_process__that_two_faults_have_frozen_waits_for_both_to_end(self):
+    def test_process__frozen_by_two_faults_waits_for_both_ends(self):
         with self.at_node_0() as (child, _):
             for _ in range(2):
                 self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
@@ -260,7 +260,7 @@ class InjectTest(FabemuCase):
             self.assertEqual(self.fault("--clear", "2").returncode, 0)
             self.assertTrue(until(lambda: not stopped(child)))
 
-    def test_process__that_is_frozen_goes_on_when_its_fabric_is_killed(self):
+    def test_process__frozen_continues_when_its_fabric_is_killed(self):
         for killed in "pid", "supervisor":
             with self.subTest(killed=killed), self.at_node_0() as (child, _):
                 self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
@@ -271,8 +271,9 @@ class InjectTest(FabemuCase):
                 self.assertTrue(until(lambda: not self.sockets()))
 
     def test_partition__is_whole_or_refused(self):
-        # Nodes that share a switch with others hang on cables that over crosspoints cannot fail.
-        self.stay("--topo", "kary:4,2", "--profile", "oq2004", "--set", "link_retry=go_back_n")
+        # Nodes that share a switch use cables that cannot fail with crosspoints.
+        self.start_fabric("--topo", "kary:4,2", "--profile", "oq2004",
+                          "--set", "link_retry=go_back_n")
         done = self.fault("partition", "nodes=0-5")
         self.assertEqual(done.returncode, 1)
         self.assertIn("which leads to a node", done.stderr)
@@ -282,12 +283,12 @@ class InjectTest(FabemuCase):
         self.assertEqual(status["links"]["out_now"], 7)
         self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
 
-        def back():
+        def is_back():
             links = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]["links"]
             return links["out_now"] == 0
-        self.assertTrue(until(back))
+        self.assertTrue(until(is_back))
 
-    def test_schedule__wrong_ones_end_the_run_before_it_begins(self):
+    def test_schedule__invalid_ones_end_the_run_before_it_starts(self):
         for text, right in (("at=1ms link-down link=0:77\n", "line 1"),
                             ("combine-stall switch=any\n", "line 1"),
                             ("", "fault")):
@@ -298,7 +299,7 @@ class InjectTest(FabemuCase):
         done = self.fabemu("run", "--topo", "kary:2,2",
                            "--faults", self.write("# none\nloss link=any rate=0.1\n"), "--",
                            "true")
-        self.assertIn("line 2", done.stderr)  # it is the fabric that refuses this one
+        self.assertIn("line 2", done.stderr)  # the fabric refuses this one
         done = self.fabemu("run", *NETWORK, "--faults", "no-such-scenario", "--", "true")
         self.assertEqual(done.returncode, 2)
 
@@ -327,7 +328,7 @@ class InjectTest(FabemuCase):
 
     def traffic(self, faults, *options, status=0,
                 work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
-        """A run in simulated time: its result; on three threads the same as on one."""
+        """A run in simulated time: its result, which must be the same on three threads."""
         results = []
         for threads in "1", "3":
             done = self.fabemu("traffic", "--topo", "kary:4,2", *work, "--threads", threads,
@@ -349,8 +350,9 @@ class InjectTest(FabemuCase):
                 self.assertGreater(slow["faults"]["hit"], stuck["faults"]["hit"])
                 self.assertEqual((stuck["undelivered"], slow["undelivered"]), (0, 0))
 
-    def test_run__that_ends_while_links_are_tested_waits_for_them(self):
-        # A link fails its test, for a port of it is stuck, and rests when the faults are over.
+    def test_run__ending_during_link_tests_waits_for_them(self):
+        # A stuck port makes a link fail its test, and the link waits to be tested again when the
+        # faults have ended.
         faults = self.write("at=71us for=31us every=114us link-flap level=0 down=3us up=70us\n"
                             "at=84us for=44us every=123us stuck-port random=2\n")
         last_ns = 0
@@ -365,13 +367,13 @@ class InjectTest(FabemuCase):
             last_ns = max(last_ns, last["at_ns"])
         self.assertGreater(last_ns, 1e6)
 
-    def test_stuck_port__that_nobody_sends_by_has_hit_nothing(self):
+    def test_stuck_port__without_traffic_has_no_hits(self):
         stuck, never = (self.traffic("at=%s for=1us stuck-port link=any\n" % at)
                         for at in ("1ns", "1s"))
         self.assertEqual(stuck["faults"]["hit"], 0)
         self.assertEqual(stuck["digest"], never["digest"])
 
-    def test_slow_link__takes_so_much_longer_for_each_byte_and_no_more(self):
+    def test_slow_link__multiplies_the_time_per_byte(self):
         quiet = "--load", "0.01", "--pattern", "complement"
         factor, cables, bytes_on_wire, ps_per_byte = 3, 2, 256, 800
         plain = self.traffic("at=1s slow-link level=0 factor=3\n", *quiet)
@@ -381,7 +383,7 @@ class InjectTest(FabemuCase):
                                places=3)
         self.assertEqual(plain["faults"]["hit"], 0)
 
-    def test_slow_link__that_is_over_leaves_the_speed_of_other_faults(self):
+    def test_slow_link__end_keeps_the_factor_of_other_faults(self):
         def latency_ns(*faults):
             done = self.traffic("".join(line + "\n" for line in faults), "--load", "0.01",
                                 "--pattern", "complement")
@@ -391,8 +393,8 @@ class InjectTest(FabemuCase):
         self.assertEqual(latency_ns(over), latency_ns(plain))
         self.assertEqual(latency_ns(slow, over), latency_ns(slow))
 
-    def test_list__keeps_the_last_thousand_that_are_over_and_sums_of_the_others(self):
-        self.stay("--topo", "kary:2,2")
+    def test_list__keeps_the_last_thousand_ended_ones_and_sums(self):
+        self.start_fabric("--topo", "kary:2,2")
         client = self.client(self.socket_path("mine"))
         ids = [client.ask("fault", fault="node-kill node=0")["fault"] for _ in range(500)]
         ids.append(client.ask("fault", fault="stuck-port random")["fault"])  # this fault stays
@@ -414,8 +416,8 @@ class InjectTest(FabemuCase):
         self.assertRegex(self.fault().stdout,
                          rf"\n{past} more that are over: {past} times, 0 hits\n$")
 
-    def test_slow_link__means_nothing_where_a_byte_takes_no_time(self):
-        self.stay("--topo", "kary:2,2")
+    def test_slow_link__has_no_effect_without_byte_times(self):
+        self.start_fabric("--topo", "kary:2,2")
         done = self.fault("slow-link", "link=0:2", "factor=4")
         self.assertEqual(done.returncode, 1)
         self.assertIn("clock raw does not model time", done.stderr)
@@ -435,7 +437,7 @@ class InjectTest(FabemuCase):
         self.assertGreater(report["faults"][1]["hits"], 0)
         self.assertEqual(report["hits"][0]["what"], "slowed")
 
-    def test_mpi_program__goes_on_without_a_port_that_is_stuck_for_good(self):
+    def test_mpi_program__continues_without_a_permanently_stuck_port(self):
         for options in ROUTERS[1], ROUTERS[-1], ():
             with self.subTest(options=options):
                 events = os.path.join(self.dir, "events.json")
@@ -479,7 +481,7 @@ class InjectTest(FabemuCase):
                                   for hit in report["hits"]],
                                  [("lost", "credit", "switch 0:2 -> switch 4:0")])
 
-    def test_forged_credits__overrun_buffers_that_drop_what_finds_no_room(self):
+    def test_forged_credits__overrun_buffers_which_drop(self):
         lines = "at=30us credit-forge link=any\n", "at=30us credit-forge link=any rate=0.05\n"
         for line in lines:
             with self.subTest(line=line):
@@ -493,14 +495,14 @@ class InjectTest(FabemuCase):
         self.assertGreater(report["drops"]["malformed"], 0)  # credits that were not due
         self.assertEqual(report["drops"]["overrun"], report["unrecoverable"]["overruns"])
 
-    def test_credits__go_with_what_is_sent_again_where_cables_do_that(self):
-        self.stay("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
+    def test_credits__are_part_of_link_level_retry(self):
+        self.start_fabric("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
         done = self.fault("credit-loss", "link=any")
         self.assertEqual(done.returncode, 1)
         self.assertIn("link_retry=none", done.stderr)
 
-    def fails(self, fault, *options, np=4):
-        """A run of a program under the fault: what it printed, its errors, the report."""
+    def run_with_fault(self, fault, *options, np=4):
+        """A run of a program under the fault: its output, its errors, the report."""
         report = os.path.join(self.dir, "report.json")
         program = os.path.join(os.path.dirname(self.command), ROUNDS)
         done = self.fabemu("run", *NETWORK, *options, "--report", report,
@@ -513,29 +515,29 @@ class InjectTest(FabemuCase):
     def test_combine_flip__is_found_and_fails_the_group_with_the_switch(self):
         for options in COMBINERS:
             with self.subTest(options=options):
-                printed, errors, report = self.fails(
+                printed, errors, report = self.run_with_fault(
                     "at=300ms combine-flip switch=any kind=allreduce nth=5\n", *options)
                 self.assertNotIn("wrong", printed)
                 self.assertRegex(errors, UNIT_FAILED + " found a parity error")
                 self.assertGreater(report["unrecoverable"]["states_damaged"], 0)
                 self.assertGreater(report["unrecoverable"]["groups_failed"], 0)
 
-    def test_combine_stall__for_good_ends_with_an_error_that_names_the_switch(self):
+    def test_combine_stall__permanent_ends_with_an_error_naming_the_switch(self):
         for options in COMBINERS[0], ROUTERS[-1], COMBINERS[1]:
             with self.subTest(options=options):
-                _, errors, report = self.fails("at=300ms combine-stall switch=any\n", *options,
-                                               "--bound", "unit=300ms")
-                self.assertRegex(errors, UNIT_FAILED + " was stuck and was taken out of service")
+                _, errors, report = self.run_with_fault(
+                    "at=300ms combine-stall switch=any\n", *options, "--bound", "unit=300ms")
+                self.assertRegex(errors, UNIT_FAILED + " stood still and was taken out of service")
                 self.assertGreater(report["unrecoverable"]["units_out"], 0)
-                if options != COMBINERS[1]:  # there it is results that go nowhere
+                if options != COMBINERS[1]:  # with these, results are lost
                     self.assertGreater(report["drops"]["at_broken_units"], 0)
                 self.assertGreater(report["faults"][0]["hits"], 0)
                 self.assertTrue(report["check"]["right"])
 
-    def test_combine_flip__without_parity_makes_wrong_sums_and_says_which(self):
+    def test_combine_flip__without_parity_reports_wrong_sums(self):
         for options in COMBINERS:
             with self.subTest(options=options):
-                printed, _, report = self.fails(
+                printed, _, report = self.run_with_fault(
                     "combine-flip switch=any kind=allreduce nth=5\n", *options,
                     "--set", "combine_check=none", np=2)
                 self.assertRegex(printed, r"^[1-9][0-9]* rounds, [1-9][0-9]* wrong\n$")
@@ -546,7 +548,7 @@ class InjectTest(FabemuCase):
                                  {("damaged", "allreduce")})
                 self.assertLess(max(hit["combine_unit_of_switch"] for hit in hits), 12)
 
-    def test_combine_stall__makes_operations_wait_and_no_sum_wrong(self):
+    def test_combine_stall__delays_operations_only(self):
         for options in COMBINERS:
             with self.subTest(options=options):
                 printed, report = self.rounds(*options, "--faults",
@@ -557,7 +559,7 @@ class InjectTest(FabemuCase):
                 self.assertIn("kept waiting", [hit["what"] for hit in report["hits"]])
                 self.assertTrue(report["check"]["right"])
 
-    def test_combine_exhaust__sends_new_groups_another_way(self):
+    def test_combine_exhaust__routes_new_groups_elsewhere(self):
         for options in COMBINERS:
             with self.subTest(options=options):
                 printed, report = self.rounds(*options, "--faults",
@@ -578,7 +580,7 @@ class InjectTest(FabemuCase):
                 plain = self.collectives("at=1s combine-stall switch=0\n", *options)
                 stall = self.collectives("at=20us for=30us combine-stall switch=any\n", *options)
                 self.assertGreater(stall["faults"]["hit"], 0)
-                # one may be between its adapters when the units stop
+                # one operation may be in flight between adapters when the units stop
                 an_operation = plain["virtual_ns"] / 100
                 self.assertGreater(stall["virtual_ns"], plain["virtual_ns"] + 30000 - an_operation)
                 flip = "combine-flip switch=any nth=20\n"
@@ -588,14 +590,14 @@ class InjectTest(FabemuCase):
                 self.assertRegex(found["digest"],
                                  r"the combine unit of switch \d+ found a parity error")
 
-    def test_traffic__has_no_groups_that_could_be_refused(self):
+    def test_traffic__refuses_combine_exhaust(self):
         for schedule in self.write("combine-exhaust switch=any\n"), "full-combiner":
             done = self.fabemu("traffic", "--topo", "kary:4,2", "--pattern", "allreduce",
                                "--faults", schedule)
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, r"line 1: combine-exhaust: .*: use fabemu run\n")
 
-    def test_traffic__of_faults_that_hold_the_same_the_last_to_end_lets_it_go(self):
+    def test_traffic__last_of_several_equal_faults_ends_the_effect(self):
         for what in "combine-stall switch=any\n", "stuck-port level=0\n":
             with self.subTest(what=what):
                 def digest(*times):
@@ -605,7 +607,7 @@ class InjectTest(FabemuCase):
                 self.assertEqual(digest("at=20us for=60us", "at=30us for=20us"), whole)
                 self.assertNotEqual(digest("at=20us for=30us"), whole)
 
-    def test_traffic__faults_begin_when_an_operation_is_seen(self):
+    def test_traffic__faults_start_when_an_operation_is_seen(self):
         for kind in "allreduce", "reduce", "barrier":
             for options in ((), COMBINERS[1], ("--profile", "qsnet3")):
                 with self.subTest(kind=kind, options=options):
@@ -637,12 +639,12 @@ class InjectTest(FabemuCase):
                 self.assertEqual([fault["state"] for fault in report["faults"]], ["over", "waits"])
 
     def test_crosspoints__have_no_faults_on_the_cables_of_nodes(self):
-        self.stay("--topo", "kary:2,2")
+        self.start_fabric("--topo", "kary:2,2")
         done = self.fault("stuck-port", "link=n0")
         self.assertEqual(done.returncode, 1)
         self.assertIn("between switches", done.stderr)
 
-    def test_schedule__of_very_many_faults_at_a_time_leaves_the_fabric_answering(self):
+    def test_schedule__very_many_faults_keep_the_fabric_responsive(self):
         path = self.write("at=100ms for=3ms link-down random\n" * 20000)
         run = self.start("run", *NETWORK, "--name", "r", "--faults", path, "--", "sleep", "1000")
         self.assertTrue(until(lambda: "r.sock" in self.sockets()))
@@ -651,7 +653,7 @@ class InjectTest(FabemuCase):
         _, err = run.communicate(timeout=60)
         self.assertIn("tables       new", err)
 
-    def test_traffic__that_saturates_runs_empty_when_its_faults_are_over(self):
+    def test_traffic__saturated_drains_after_its_faults(self):
         done = self.fabemu("traffic", "--topo", "kary:2,3", "--profile", "qsnet3",
                            "--pattern", "neighbour", "--load",
                            "2", "--warmup", "10000", "--measure", "100000", "--faults",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""install_test.py - what `meson install` puts into a prefix works from there, without the build.
+"""install_test.py - the files of `meson install` work from their prefix, without the build folder.
 
-    tests/cli/install_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/install_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
 import os
@@ -50,22 +50,22 @@ class InstallTest(FabemuCase):
         self.prefix = os.path.dirname(os.path.dirname(self.installed))
 
     def without_the_build(self, *command):
-        """Run with an empty folder in the build's place, and as an ordinary user, as far as this
-        user may do that."""
+        """Run with an empty folder mounted over the build, and as an ordinary user, as far as
+        permitted."""
         space = ["unshare", "--mount"] + (["--map-root-user", "--user"] if os.geteuid() else [])
         nobody = [] if os.geteuid() else ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY),
                                           "--clear-groups"]
         hidden = [*space, "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.build, *nobody]
         if subprocess.run([*hidden, "true"], capture_output=True, timeout=30).returncode:
             hidden = nobody
-        if nobody: # what lies here is its own
+        if nobody: # the ordinary user must own these files
             for folder, _, _ in os.walk(self.dir):
                 os.chown(folder, NOBODY, NOBODY)
         return subprocess.run([*hidden, *command], env={**self.env, "HOME": self.dir}, text=True,
                               stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
 
-    def test_installed__runs_mpi_programs_with_its_own_parts(self):
+    def test_installed__runs_mpi_programs_with_its_own_libraries(self):
         source, program = (os.path.join(self.dir, name) for name in ("p.c", "p"))
         with open(source, "w") as f:
             f.write(PROGRAM)
@@ -74,7 +74,7 @@ class InstallTest(FabemuCase):
                                       "-np", "2",
                                       program)
         self.assertEqual(done.returncode, 0, done.stderr)
-        # in the switches: the component is there, too
+        # in the switches: the component is installed, too
         self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
         parts = set(done.stdout.split())
         self.assertEqual({os.path.basename(part).split(".so")[0] for part in parts},
@@ -84,8 +84,8 @@ class InstallTest(FabemuCase):
                             part)
 
     def test_installed__a_process_has_one_libfabemu(self):
-        """A package may have a copy beside what Open MPI loads; a program may be linked with the
-        other."""
+        """A package may have a copy beside the one that Open MPI loads, and a program may be
+        linked with either."""
         (library,) = glob.glob(os.path.join(self.prefix, "lib*/**/libfabemu.so.0"), recursive=True)
         folder = os.path.dirname(library)
         beside = shutil.copy(library, os.path.join(folder, "fabemu"))
@@ -105,7 +105,7 @@ class InstallTest(FabemuCase):
             self.assertEqual(mapped, {os.path.realpath(wanted)}, name)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
-    def test_installed__programs_on_libfabemu_find_it(self):
+    def test_installed__programs_find_libfabemu(self):
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../apps/example.c")
         (folder,) = glob.glob(os.path.join(self.prefix, "lib/**/pkgconfig"), recursive=True)
         flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + self.prefix, "--cflags",
@@ -122,7 +122,7 @@ class InstallTest(FabemuCase):
         self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
 
     def test_installed__ports_to_other_hosts(self):
-        """DPDK's library is found from the prefix: a port whose frames come back to itself."""
+        """DPDK's library is found from the prefix: a port that loops its frames back."""
         program = os.path.join(self.prefix, "bin", "exchange")
         shutil.copy(os.path.join(self.build, "tests", "hostlink_exchange"), program)
         done = self.without_the_build(program, "net_ring0", "10")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""library_test.py - what programs on libfabemu, libfabric and MPI are told when something is wrong.
+"""library_test.py - error messages to programs on libfabemu, libfabric and MPI.
 
-    tests/cli/library_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/library_test.py --fabemu build/fabemu [unittest options]
 """
 import os
 import shutil
@@ -163,28 +163,28 @@ class LibraryTest(FabemuCase):
 
     # --- the fabric is gone --------------------------------------------------------
 
-    def environment_of_one_that_is_gone(self):
+    def environment_of_a_dead_fabric(self):
         self.up("gone")
         return f'eval "$({self.command} env gone)"; {self.command} down gone; '
 
     @unittest.skipUnless(shutil.which("fi_info"), "needs fi_info")
-    def test_provider__says_that_no_fabric_listens(self):
-        done = self.in_shell(self.environment_of_one_that_is_gone() +
+    def test_provider__reports_that_no_fabric_listens(self):
+        done = self.in_shell(self.environment_of_a_dead_fabric() +
                              "fi_info -p fabemu >fi_info.out 2>&1; grep ^fabemu fi_info.out >&2")
         self.one_line(done, 0, "no fabric listens at FABEMU_SOCKET=" + self.socket_path("gone"),
                       "fabemu status")
-        quiet = self.in_shell(self.environment_of_one_that_is_gone() +
+        quiet = self.in_shell(self.environment_of_a_dead_fabric() +
                               "unset FABEMU_SOCKET; fi_info -p fabemu")
         self.assertNotIn("fabric", quiet.stderr)
 
     @unittest.skipUnless(shutil.which("mpicc"), "needs mpicc")
-    def test_mpi_program__says_that_no_fabric_listens(self):
+    def test_mpi_program__reports_that_no_fabric_listens(self):
         program = self.build(HELLO, "mpicc")
-        done = self.in_shell(self.environment_of_one_that_is_gone() + "mpirun -np 2 " + program)
+        done = self.in_shell(self.environment_of_a_dead_fabric() + "mpirun -np 2 " + program)
         self.assertNotEqual(done.returncode, 0)
         lines = [line for line in done.stderr.splitlines()
                  if line.startswith("fabemu: no fabric listens")]
-        # mpirun ends the second rank when the first has
+        # mpirun kills the second rank when the first has failed
         self.assertIn(len(lines), (1, 2), done.stderr)
 
 

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""lifecycle_test.py - how runs and fabrics end, and the control socket against clients that
-misbehave.
-
-A rank, the fabric or the supervisor killed, an interrupt: everything ends in
-time and leaves nothing. Ranks are played by a script that speaks
+"""lifecycle_test.py - how runs and fabrics end, and misbehaving clients of the control socket.
+After a rank, the fabric or the supervisor is killed, or after an interrupt, all processes end
+in time and leave nothing. Ranks are played by a script that speaks the protocol of
 docs/control.md, so that neither Open MPI nor the provider is needed.
 
-    tests/cli/lifecycle_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/lifecycle_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import errno
@@ -70,7 +68,7 @@ class LifeTest(FabemuCase):
         self.assertEqual(done.stdout.count("the sum of all is 1"), 2, done.stderr)
 
     def test_fabric_on_several_hosts__is_found_where_its_socket_is(self):
-        """Not in $XDG_RUNTIME_DIR: that may be another one on each of them."""
+        """Not in $XDG_RUNTIME_DIR, which may differ between hosts."""
         name = f"t{os.getpid()}.{socket.gethostname()[:32]}"
         plain = {key: value for key, value in self.env.items() if key != "XDG_RUNTIME_DIR"}
         done = self.fabemu("up", "--topo", "kary:2,2", name, env=plain)
@@ -84,7 +82,7 @@ class LifeTest(FabemuCase):
             done = self.fabemu("down", name)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_the_example__works_whoever_comes_last(self):
+    def test_the_example__works_in_any_start_order(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
         script = ('for i in 0 1 2 3; do [ $i = $0 ] || FABEMU_NODE=$i "$1" 4 & done; sleep 0.3; '
                   'FABEMU_NODE=$0 "$1" 4; status=$?; wait; exit $status')
@@ -98,7 +96,7 @@ class LifeTest(FabemuCase):
                     self.assertIn("passed 4 processes", done.stdout)
 
     def leaves_no_socket(self, killed, other):
-        """Of the two processes of a fabric that stays, one is killed: the other ends, too."""
+        """A fabric that stays up has two processes. One is killed: the other ends, too."""
         self.up()
         status = self.status("u")
         os.kill(status[killed], signal.SIGKILL)
@@ -112,8 +110,8 @@ class LifeTest(FabemuCase):
         self.leaves_no_socket("supervisor", "pid")
 
     def test_up__stays_in_the_session_and_not_in_the_terminal(self):
-        # Linux may schedule sessions as groups: then one of its own would wait for all that yields
-        # in others.
+        # Linux may schedule sessions as groups: a session of its own would starve all processes
+        # that yield in others.
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(self.command, [self.command, "up", "--topo", "kary:2,2", "u"], self.env)
@@ -126,7 +124,7 @@ class LifeTest(FabemuCase):
         for process in (status["pid"], status["supervisor"]):
             self.assertEqual((os.getsid(process), stat_of(process)[4]), (pid, "0"))
             self.assertNotEqual(os.getpgid(process), pid)
-        os.kill(status["supervisor"], signal.SIGHUP)  # as a shell may that ends
+        os.kill(status["supervisor"], signal.SIGHUP)  # as a shell may do when it exits
         self.assertTrue(self.client(self.socket_path("u")).attach()["ok"])
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
         self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
@@ -162,7 +160,7 @@ class LifeTest(FabemuCase):
         self.ends(run, ranks.values(), since)
         self.assertNotEqual(run.returncode, 0)
 
-    def test_killed_rank__leaves_the_launcher_its_time(self):
+    def test_killed_rank__gives_the_launcher_time(self):
         run, ranks = self.start_ranks(2, wait="trap 'echo impatient >&2' TERM; wait; wait")
         since = time.monotonic()
         os.kill(ranks[0], signal.SIGKILL)
@@ -214,7 +212,7 @@ class LifeTest(FabemuCase):
                 err = self.ends(run, ranks.values(), since)
                 self.assertIn(word, err)
                 self.assertIn("ending the run", err)
-                with open(report) as f:  # processes that the run has ended did not die
+                with open(report) as f:  # the run ended its processes, so none counts as died
                     got = json.load(f)
                 self.assertEqual((got["processes"]["died"], got["died"]), (0, []))
                 self.assertEqual(run.returncode, code)
@@ -282,13 +280,13 @@ class LifeTest(FabemuCase):
         with open(pid_file) as f:
             self.assertFalse(alive(int(f.read())))
 
-    def test_reader_that_goes_away__changes_nothing(self):
+    def test_reader_closing__changes_nothing(self):
         run = self.start("run", "--name", "p", "--", "sh", "-c", "exec 2>/dev/null; exit 5")
         run.stderr.close()
         self.assertEqual(run.wait(timeout=10), 5)
         self.assertEqual(self.sockets(), [])
 
-    def test_children_from_before__are_left_alone(self):
+    def test_earlier_children__are_not_affected(self):
         done = subprocess.run(
             ["sh", "-c", f"sleep 1000 >/dev/null 2>&1 & echo $!; exec {self.command} run -- true"],
             env=self.env, text=True, capture_output=True, timeout=30)
@@ -297,7 +295,7 @@ class LifeTest(FabemuCase):
         self.assertTrue(alive(pid))
         os.kill(pid, signal.SIGTERM)
 
-    def test_temporary_files__go_with_the_run(self):
+    def test_temporary_files__are_removed_with_the_run(self):
         line = 'cd "$OMPI_MCA_orte_tmpdir_base" && touch x && ls -d "$PWD/x"'
         done = self.fabemu("run", "--", "sh", "-c", line)
         folder, name = os.path.split(done.stdout.rstrip("\n"))
@@ -307,7 +305,7 @@ class LifeTest(FabemuCase):
 
     # --- the control socket -------------------------------------------------------------------
 
-    def test_control__answers_nonsense_and_incarnations_on(self):
+    def test_control__answers_invalid_requests_and_continues(self):
         path = self.up()
         client = self.client(path)
         for line in (b"hello\n", b"\n", b"[]\n", b"{\n", b'{"cmd":5}\n', b'{"cmd":"fly"}\n',
@@ -335,7 +333,7 @@ class LifeTest(FabemuCase):
         self.assertIn("65536", reply["error"])
         self.assertEqual(self.status("u")["name"], "u")
 
-    def test_control__is_not_held_up_by_a_client_that_does_not_read(self):
+    def test_control__is_not_blocked_by_a_client_that_does_not_read(self):
         path = self.up()
         deaf = self.client(path)
         deaf.socket.setblocking(False)
@@ -350,7 +348,7 @@ class LifeTest(FabemuCase):
         half.raw(b'tus"}\n')
         self.assertTrue(half.next()["ok"])
 
-    def test_control__answers_all_that_came_before_the_end(self):
+    def test_control__answers_all_requests_before_the_end(self):
         path = self.up()
         client = self.client(path)
         client.raw(b"".join(b'{"cmd":"no %d"}\n' % i for i in range(1000)))
@@ -385,8 +383,8 @@ class LifeTest(FabemuCase):
             client.next()
         self.assertEqual(self.status("u")["attached"], [])
 
-    def test_mcast_buf__is_another_one_after_a_death_and_not_after_a_detach(self):
-        """Who has not asked to detach may be there still, and read."""
+    def test_mcast_buf__is_replaced_after_a_death_only(self):
+        """A process that has not asked to detach may still be alive and reading."""
         path, shelves = self.up(), []
         for ends in ("detach", "close", "detach"):
             client = self.client(path)
@@ -399,7 +397,7 @@ class LifeTest(FabemuCase):
         self.assertEqual(shelves[0], shelves[1])
         self.assertNotEqual(shelves[1], shelves[2])
 
-    def test_attach__numbers_the_seats_and_names_the_fabric(self):
+    def test_attach__numbers_the_incarnations_and_names_the_fabric(self):
         path = self.up()
         seats, ids = [], set()
         for _ in range(3):  # the same node each time
@@ -416,7 +414,7 @@ class LifeTest(FabemuCase):
             self.assertRegex(fabric_id, r"^[0-9a-f]{16}$")
 
     def attached(self, path, count):
-        """count clients, attached to the nodes in order, and their seats."""
+        """@count clients, attached to the nodes in order, and their incarnations."""
         clients = [self.client(path) for _ in range(count)]
         replies = [client.attach(want=node) for node, client in enumerate(clients)]
         self.assertEqual([reply["node"] for reply in replies], list(range(count)))
@@ -437,7 +435,7 @@ class LifeTest(FabemuCase):
         self.assertFalse(clients[0].ask("group_leave", group=reply["group"])["ok"])
         self.assertEqual(self.client(path).attach()["node"], 2)
 
-    def test_detach__is_no_death(self):
+    def test_detach__is_not_a_death(self):
         clients, _ = self.attached(self.up(), 2)
         self.assertTrue(clients[1].ask("detach")["ok"])
         self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
@@ -459,7 +457,7 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[1].ask("group_break", group=group)["ok"])
         self.assertTrue(clients[2].ask("status")["ok"])
 
-    def test_late_join__is_reported_which_member_was_gone(self):
+    def test_late_join__is_told_the_dead_member(self):
         clients, _ = self.attached(self.up(), 3)
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
         self.assertTrue(clients[0].ask("group_join", group=group)["ok"])
@@ -469,7 +467,7 @@ class LifeTest(FabemuCase):
         self.assertIn("member on node 2 was gone",
                       clients[1].ask("group_join", group=group)["error"])
 
-    def test_detach__breaks_the_groups_that_were_not_left(self):
+    def test_detach__breaks_groups_that_were_not_left(self):
         clients, _ = self.attached(self.up(), 4)
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
         self.assertTrue(clients[2].ask("detach")["ok"])
@@ -479,7 +477,7 @@ class LifeTest(FabemuCase):
         # it is not in the group: no event before the reply
         self.assertTrue(clients[3].ask("status")["ok"])
 
-    def test_exit__is_no_kill(self):
+    def test_exit__is_not_a_kill(self):
         path = self.up()
         script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
                   f's.sendall({ATTACH!r})\ns.recv(65536)\n'
@@ -501,8 +499,8 @@ class LifeTest(FabemuCase):
         self.assertRegex(told["why"], r"^by\?\[2Jtestss{100,200}$")
         self.assertTrue(clients[1].ask("outside")["ok"])
 
-    def test_exit_of_which_nobody_reported__may_be_a_kill_or_not(self):
-        """Its parent has reaped it before the fabric checks, so its status is gone."""
+    def test_exit_without_a_report__may_be_a_kill_or_not(self):
+        """Its parent has reaped it before the fabric checks, so its status is unknown."""
         path = self.up()
         fabric = self.status("u")["pid"]
         script = ('import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\n'
@@ -521,7 +519,7 @@ class LifeTest(FabemuCase):
         self.assertEqual(self.status("u")["report"]["died"][0]["how"],
                          "ended without detaching: it was killed, or called _exit()")
 
-    def test_closed_connection__frees_the_node_before_it_is_known_how_it_ended(self):
+    def test_closed_connection__frees_the_node_before_the_exit_status(self):
         path = self.up()
         clients, _ = self.attached(path, 4)
         for client in clients:
@@ -532,7 +530,7 @@ class LifeTest(FabemuCase):
             self.assertEqual((death["pid"], death["how"]),
                              (os.getpid(), "closed its connection without detaching"))
 
-    def test_many_that_die_at_once__are_reported_to_who_is_left(self):
+    def test_many_deaths_at_once__are_reported_to_survivors(self):
         path = self.up("u", "--topo", "kary:4,4")
         witness = self.client(path)
         self.assertEqual(witness.attach(want=0)["node"], 0)
@@ -561,7 +559,7 @@ class LifeTest(FabemuCase):
                          errno.EHOSTUNREACH)
         self.assertTrue(clients[0].ask("group_create", nodes=[0, 1])["ok"])
 
-    def test_many_attach_and_go__no_descriptor_is_lost(self):
+    def test_many_attach_and_detach__no_descriptor_leaks(self):
         path = self.up()
         fds = f"/proc/{self.status('u')['pid']}/fd"
         self.client(path).attach()
@@ -582,7 +580,7 @@ class LifeTest(FabemuCase):
         other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable,
                  "-c", script]
         done = subprocess.run(other, text=True, capture_output=True, timeout=30)
-        self.assertIn("PermissionError", done.stderr)  # the directory is closed
+        self.assertIn("PermissionError", done.stderr)  # the folder is not accessible
         for opened in (self.dir, os.path.dirname(path), path):
             os.chmod(opened, 0o777)
         done = subprocess.run(other, text=True, capture_output=True, timeout=30)
@@ -602,7 +600,7 @@ class LifeTest(FabemuCase):
             fields = stat_of(pid)
             return int(fields[11]) + int(fields[12])
         before = cpu_ticks()
-        time.sleep(1)  # what is measured is a second of doing nothing
+        time.sleep(1)  # measures a second of idling
         return cpu_ticks() - before
 
 

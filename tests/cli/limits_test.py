@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""limits_test.py - what is bounded is run to its limit: by honest programs, and by hostile ones.
+"""limits_test.py - bounded resources at their limits, with well-behaved programs and hostile ones.
+A well-behaved program continues, or gets an error that says what to do; a hostile one harms
+nobody else.
 
-An honest program then goes on, or gets an error that says what to do; a hostile one harms nobody
-else.
-
-    tests/cli/limits_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/limits_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import errno
@@ -23,9 +22,9 @@ import time
 
 from cli_helpers import HOSTIF_VERSION, Client, FabemuCase, alive, main, stopped, until
 
-HOSTIF_BYTES = 2163008  # at least: what a process attaches by
+HOSTIF_BYTES = 2163008  # minimum size of a host interface
 
-# A process that uses libfabemu: attaches, does what its argument says, detaches.
+# A process on libfabemu: attaches, does what its argument says, detaches.
 PROGRAM = r'''
 import ctypes, os, resource, sys
 lib = ctypes.CDLL(sys.argv[1])
@@ -48,7 +47,7 @@ if fab:
 
 
 def peak_kb(pid):
-    """Memory that the process has had at most."""
+    """Peak memory of the process."""
     with open(f"/proc/{pid}/status") as f:
         return int(f.read().split("VmHWM:")[1].split()[0])
 
@@ -59,7 +58,7 @@ class LimitsTest(FabemuCase):
         self.lib = os.path.join(os.path.dirname(self.command), "nic", "libfabemu.so")
 
     def program(self, path, what, **kwargs):
-        """Run PROGRAM; returns the process, still running."""
+        """Start PROGRAM; returns the running process."""
         process = subprocess.Popen([sys.executable, "-c", PROGRAM, self.lib, what], text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE,
@@ -67,7 +66,7 @@ class LimitsTest(FabemuCase):
         self.started.append(process)
         return process
 
-    def said(self, path, what, **kwargs):
+    def output_of(self, path, what, **kwargs):
         """All lines that PROGRAM printed, as (errno, text)."""
         out, err = self.program(path, what, **kwargs).communicate(timeout=60)
         self.assertEqual(err, "")
@@ -95,7 +94,7 @@ class LimitsTest(FabemuCase):
 
     # --- leaving: how long it may take -------------------------------------------------------
 
-    def test_goodbye_that_nobody_answers__is_said_and_counted(self):
+    def test_unanswered_disconnect__is_reported_and_counted(self):
         path = self.up()
         (_, other) = (self.program(path, "attach(); sys.stdin.readline()") for _ in range(2))
         for process in self.started[-2:]:
@@ -129,17 +128,17 @@ class LimitsTest(FabemuCase):
                               "that it received everything (waited 500 ms); data may be lost\n")
         self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], 1)
 
-    def test_goodbyes_not_answered__no_more_than_there_are_nodes(self):
+    def test_unanswered_disconnects__at_most_one_per_node(self):
         path = self.up()
-        for said, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
+        for output_of, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
-            self.assertTrue(client.ask("detach", goodbyes_late=said)["ok"])
+            self.assertTrue(client.ask("detach", unheard=output_of)["ok"])
             self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------
 
-    def groups_come_back(self, profile, go):
-        """Short-lived processes at node 0 make groups with node 1, which never joins, and go."""
+    def groups_are_freed(self, profile, go):
+        """Short-lived processes at node 0 make groups with node 1, which never joins, and exit."""
         path = self.up("u", "--profile", profile)
         self.attached(path, 1)
         made = []
@@ -151,24 +150,24 @@ class LimitsTest(FabemuCase):
             self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
         self.assertEqual(made, [100, 100, 100])
 
-    def test_dead_creators__give_their_groups_back(self):
+    def test_dead_creators__free_their_groups(self):
         for profile in ("oq2004", "qsnet3"):
             with self.subTest(profile=profile):
-                self.groups_come_back(profile, Client.close)
+                self.groups_are_freed(profile, Client.close)
                 self.fabemu("down", "u")
 
-    def test_creators_that_detach__give_their_groups_back(self):
-        self.groups_come_back("oq2004", lambda client: client.ask("detach"))
+    def test_detached_creators__free_their_groups(self):
+        self.groups_are_freed("oq2004", lambda client: client.ask("detach"))
 
     def ends(self, clients, who, how):
-        """Member who of a group of four goes before it has left; members 0 and 1 had joined."""
+        """Member @who of a group of four goes before it has left; members 0 and 1 had joined."""
         group = clients[0].ask("group_create", nodes=[0, 1, 2, 3])["group"]
         for client in clients[:2]:
             self.assertEqual(client.ask("group_join", group=group), {"ok": True, "members": 4})
         how(clients[who], group)
         return group
 
-    def test_member_that_goes_before_all_have_joined__ends_the_group(self):
+    def test_member_exit_before_all_have_joined__ends_the_group(self):
         for who, how, event in (
                 (0, lambda client, group: client.close(), "node_died"),
                 (3, lambda client, group: client.close(), "node_died"),
@@ -187,12 +186,12 @@ class LimitsTest(FabemuCase):
                 self.assertEqual((late["ok"], late["errno"]), (False, errno.ENOENT))
                 self.assertIn(f"its member on node {who} was gone, or had declined, before all "
                               "had joined", late["error"])
-                for i in {0, 1} - {who}:  # who had joined leaves in its own time
+                for i in {0, 1} - {who}:  # members that had joined leave in their own time
                     self.assertTrue(clients[i].ask("group_leave", group=group)["ok"])
                     self.assertFalse(clients[i].ask("group_leave", group=group)["ok"])
                 self.fabemu("down", "u")
 
-    def test_member_that_leaves_in_order__ends_nothing(self):
+    def test_member_leaving_in_order__ends_nothing(self):
         first, second = self.attached(self.up(), 0, 1)
         group = first.ask("group_create", nodes=[0, 1])["group"]
         self.assertTrue(first.ask("group_join", group=group)["ok"])
@@ -222,7 +221,7 @@ class LimitsTest(FabemuCase):
         self.assertEqual([line.split(" ", 1)[0] for line in lines], ["0", "-2", "-2"])
         self.assertIn(f"this process cannot join group {groups[2]}: ", lines[2])
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
-        # the maker alone
+        # only the creator
         self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))
 
     def test_wrong_count_of_members__is_an_error_and_ends_the_group(self):
@@ -242,13 +241,13 @@ class LimitsTest(FabemuCase):
         self.assertEqual(out.splitlines(),
                          [f"{-errno.EINVAL} group {groups[0]} has 2 members, not 3",
                           f"{-errno.EINVAL} group {groups[1]} has 2 members, not 1", "0 "])
-        for group in groups:  # who waits for it is told
+        for group in groups:  # waiting clients are notified
             self.assertEqual(self.next_event(maker, "groups_broken")["groups"], [group])
 
     # --- groups: how many ---------------------------------------------------------------------
 
     def fill(self, client, nodes):
-        """Make groups until refused: their numbers, and the refusal."""
+        """Create groups until refused: returns their numbers, and the refusal."""
         groups = []
         while (reply := client.ask("group_create", nodes=nodes))["ok"]:
             groups.append(reply["group"])
@@ -256,7 +255,7 @@ class LimitsTest(FabemuCase):
             self.assertLess(len(groups), 5000)
         return groups, reply
 
-    def test_groups__honest_program_at_its_limit_goes_on(self):
+    def test_groups__well_behaved_program_continues_at_its_limit(self):
         for profile in ("oq2004", "qsnet3"):
             with self.subTest(profile=profile):
                 path = self.up("u", "--profile", profile, "--set", "combine_states=16384")
@@ -272,22 +271,22 @@ class LimitsTest(FabemuCase):
                 self.fabemu("down", "u")
 
     def test_groups__hostile_process_leaves_some_for_others(self):
-        path = self.up("u", "--set", "combine_states=16384")  # 64 groups a switch
+        path = self.up("u", "--set", "combine_states=16384")  # 64 groups per switch
         hostile, other, third = self.attached(path, 0, 1, 2)
         taken, refused = self.fill(hostile, [0, 1])
         self.assertEqual(refused["errno"], errno.ENOSPC)
         self.assertGreater(len(taken), 32)
         mine = [other.ask("group_create", nodes=[1, 2]) for _ in range(4)]
         self.assertEqual([one["ok"] for one in mine], [True] * 4, mine[-1])
-        refused = other.ask("group_create", nodes=[0, 1])  # with the one who has too many
+        refused = other.ask("group_create", nodes=[0, 1])  # including the process that has too many
         self.assertIn("node 0 holds", refused["error"])
         hostile.close()
         for client in (other, third):
             self.next_event(client, "node_died")
         self.assertGreater(len(self.fill(other, [1, 2])[0]), 32)
 
-    def test_groups__who_does_not_leave_is_charged_when_all_others_have(self):
-        path = self.up("u", "--set", "combine_states=4096")  # 16 groups a switch
+    def test_groups__last_member_is_charged_for_unleft_groups(self):
+        path = self.up("u", "--set", "combine_states=4096")  # 16 groups per switch
         (stays, other) = self.attached(path, 1, 2)
         for _ in range(40):
             (goes,) = self.attached(path, 0)
@@ -304,29 +303,30 @@ class LimitsTest(FabemuCase):
 
     # --- files --------------------------------------------------------------------------------
 
-    def test_file_size__below_a_hostif_is_said_at_the_start(self):
+    def test_file_size__below_a_hostif_is_reported_at_the_start(self):
         done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_FSIZE, (HOSTIF_BYTES // 2, HOSTIF_BYTES // 2)))
         self.one_line(done, 1, "ulimit -f")
         done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # may be raised, and is
+            resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # the soft limit is raised
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_file_size__below_a_hostif_of_many_nodes_is_said_at_the_start(self):
+    def test_file_size__below_a_large_hostif_is_reported_at_the_start(self):
         small = (HOSTIF_BYTES + 10000, HOSTIF_BYTES + 10000)
-        done = self.fabemu("run", "--topo", "kary:16,3", "--", "true",  # an edge names 4096 nodes
+        # a host interface of 4096 nodes
+        done = self.fabemu("run", "--topo", "kary:16,3", "--", "true",
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small))
         self.one_line(done, 1, "ulimit -f")
 
-    def test_file_size__that_falls_is_an_error_of_who_attaches(self):
+    def test_file_size__lowered_later_is_an_attach_error(self):
         path = self.up()
         pid = self.status("u")["pid"]
         with self.limited(pid, resource.RLIMIT_FSIZE, HOSTIF_BYTES // 2):
-            ((err, text),) = self.said(path, "attach()")
+            ((err, text),) = self.output_of(path, "attach()")
             self.assertEqual(-err, errno.EFBIG)
             self.assertIn("ulimit -f", text)
         self.assertTrue(alive(pid))
-        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+        self.assertEqual(self.output_of(path, "attach()"), [(0, "")])
 
     def test_file_size__too_small_for_the_report_is_a_failure(self):
         path = os.path.join(self.dir, "r.json")
@@ -343,8 +343,7 @@ class LimitsTest(FabemuCase):
     # --- versions -----------------------------------------------------------------------------
 
     def stand_between(self, path, version, hostif_version):
-        """A socket that tells the fabric another version, or hands its edge over as one of
-        another."""
+        """A proxy socket that reports another version of the fabric, or of the host interface."""
         between = socket.socket(socket.AF_UNIX)
         between.bind(os.path.join(self.dir, "between"))
         between.listen(1)
@@ -359,52 +358,52 @@ class LimitsTest(FabemuCase):
                 with mmap.mmap(fabric.fds[0], 4096) as edge:
                     edge[8:12] = struct.pack("I", hostif_version)
             socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds)
-            client.recv(65536)  # its detach, or its end
+            client.recv(65536)  # its detach request or end of file
             client.close()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         self.addCleanup(thread.join, 20)
         return os.path.join(self.dir, "between")
 
-    def test_library_of_another_version__is_reported_so(self):
+    def test_library_of_another_version__is_reported(self):
         older, newer = HOSTIF_VERSION - 1, HOSTIF_VERSION + 1
         for version, hostif_version in ((older, None), (newer, None), (None, older), (None, newer)):
             with self.subTest(version=version, hostif_version=hostif_version):
                 path = self.up()
                 between = self.stand_between(path, version, hostif_version)
-                ((err, text),) = self.said(between, "attach()")
+                ((err, text),) = self.output_of(between, "attach()")
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library has protocol version {version}, "
-                                  f"but the fabric has version {HOSTIF_VERSION}", text)
-                self.assertEqual(self.said(path, "attach()"), [(0, "")])
+                    self.assertIn(f"library is of version {version}, "
+                                  f"and the fabric of {HOSTIF_VERSION}", text)
+                self.assertEqual(self.output_of(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)
 
     # --- descriptors -----------------------------------------------------------------------------
 
-    def test_descriptors__a_fabric_without_says_what_to_do(self):
+    def test_descriptors__error_of_a_fabric_says_what_to_do(self):
         path = self.up()
         pid = self.status("u")["pid"]
         self.attached(path, 0)
         used = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd")) + 1
         refused = 0
-        for spare in range(6):  # none for the connection, or not enough for the edge
+        for spare in range(6):  # too few for the connection, or for the host interface
             with self.subTest(spare=spare), self.limited(pid, resource.RLIMIT_NOFILE, used + spare):
-                said = self.said(path, "[attach() for _ in range(100)]")
-                for err, text in said:
+                output_of = self.output_of(path, "[attach() for _ in range(100)]")
+                for err, text in output_of:
                     if err:
                         self.assertEqual(-err, errno.EMFILE, text)
                         self.assertIn("ulimit -n", text)
                         refused += 1
         self.assertGreater(refused, 5)
-        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+        self.assertEqual(self.output_of(path, "attach()"), [(0, "")])
         self.assertTrue(alive(pid))
 
-    def test_descriptors__a_process_without_is_reported_and_gives_its_node_back(self):
+    def test_descriptors__error_of_a_process_frees_its_node(self):
         path = self.up()
-        said = self.said(path, r'''
+        output_of = self.output_of(path, r'''
 for most in range(4, 12):
     had = limit(resource.RLIMIT_NOFILE, most)
     err = attach()
@@ -412,15 +411,15 @@ for most in range(4, 12):
     if not err:
         break
 ''')
-        self.assertGreater(len(said), 2, said)
-        for err, text in said[:-1]:
+        self.assertGreater(len(output_of), 2, output_of)
+        for err, text in output_of[:-1]:
             self.assertEqual(-err, errno.EMFILE, text)
             self.assertIn("ulimit -n", text)
-        self.assertEqual(said[-1][0], 0)
+        self.assertEqual(output_of[-1][0], 0)
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
         self.assertEqual(self.status("u")["report"]["processes"]["died"], 0)
 
-    def test_connections__one_process_cannot_have_them_all(self):
+    def test_connections__one_process_cannot_use_all(self):
         path = self.up()
         before = len(os.listdir(f"/proc/{self.status('u')['pid']}/fd"))
         script = r'''
@@ -448,8 +447,8 @@ sys.stdin.readline()
         self.assertIn("its share of the fabric's connections", text)
         self.assertLess(int(count), 300)
         self.attached(path, 0, 1, 2, 3)
-        # of nodes: that is another error
-        self.assertEqual(self.said(path, "attach()")[0][0], -errno.ENOSPC)
+        # out of nodes: that is another error
+        self.assertEqual(self.output_of(path, "attach()")[0][0], -errno.ENOSPC)
         hostile.communicate("\n", timeout=30)
         pid = self.status("u")["pid"]
         self.assertTrue(until(lambda: len(os.listdir(f"/proc/{pid}/fd")) < before + 30))
@@ -457,7 +456,7 @@ sys.stdin.readline()
     # --- memory ----------------------------------------------------------------------------------
 
     def deaf(self, path, request, most_bytes):
-        """A client that sends as long as it can, up to so much, and reads nothing."""
+        """A client that sends as long as possible, up to @most_bytes, and reads nothing."""
         client = self.client(path)
         client.socket.setblocking(False)
         sent = 0
@@ -474,7 +473,7 @@ sys.stdin.readline()
                 break
         return client, sent
 
-    def test_replies_that_nobody_reads__are_not_kept_by_the_fabric(self):
+    def test_unread_replies__are_not_buffered_by_the_fabric(self):
         path = self.up("u", "--topo", "kary:2,6")
         pid = self.status("u")["pid"]
         self.attached(path, *range(64))  # a longer status
@@ -483,11 +482,11 @@ sys.stdin.readline()
         self.assertLess(peak_kb(pid) - before, 2048)
         self.assertLess(sent, 4 << 20)  # nor are the requests
         client.socket.setblocking(True)
-        for _ in range(sent // 17):  # who reads at last gets all, in order
+        for _ in range(sent // 17):  # a client that reads at last gets all replies, in order
             self.assertEqual(client.next()["name"], "u")
 
-    def test_lines_without_an_end__are_bounded_in_all(self):
-        path = self.up("u", "--topo", "kary:8,3")  # 512 nodes: so many connections
+    def test_unterminated_lines__are_bounded_in_total(self):
+        path = self.up("u", "--topo", "kary:8,3")  # 512 nodes: that many connections
         pid = self.status("u")["pid"]
         before = peak_kb(pid)
         clients = []
@@ -511,11 +510,11 @@ sys.stdin.readline()
                     client.recv(1)
                 closed += 1
             client.close()
-        self.assertGreater(closed, 50)  # those who had most of it
+        self.assertGreater(closed, 50)  # those that used most of it
         self.assertLess(closed, 700)
         self.assertTrue(self.client(path).attach()["ok"])
 
-    def test_memory__a_fabric_without_says_what_to_do(self):
+    def test_memory__error_of_a_fabric_says_what_to_do(self):
         done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_AS, (512 << 20, 512 << 20)))
         self.one_line(done, 1, "ulimit -v")
@@ -524,10 +523,10 @@ sys.stdin.readline()
         with open(f"/proc/{pid}/statm") as f:
             has = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         with self.limited(pid, resource.RLIMIT_AS, has + HOSTIF_BYTES // 2):
-            ((err, text),) = self.said(path, "attach()")
+            ((err, text),) = self.output_of(path, "attach()")
             self.assertEqual(-err, errno.ENOMEM)
             self.assertIn("ulimit -v", text)
-        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+        self.assertEqual(self.output_of(path, "attach()"), [(0, "")])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""machine_test.py - a network as ibnetdiscover prints it: the fabric has its names and rates.
+"""machine_test.py - a network from ibnetdiscover's output: the fabric uses its names and rates.
 
-    tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -47,7 +47,7 @@ class MachineTest(FabemuCase):
             f.write(machine())
 
     def pair(self, src, dst, *args):
-        """The latency of a message of one segment on an empty network."""
+        """The latency of a message of one segment in an empty network."""
         path = os.path.join(self.dir, "pair")
         with open(path, "w") as f:
             f.write(f"{src} {dst}\n")
@@ -80,24 +80,24 @@ class MachineTest(FabemuCase):
         for field in ("rates", "node_names", "switch_names"):
             self.assertEqual(one[field], again[field])
 
-    def test_latency__is_that_of_the_cables(self):
-        """1300 ns in each adapter, 90 a switch, 20 a cable, 256 bytes of 40 ps each."""
+    def test_latency__follows_the_cables(self):
+        """1300 ns in each adapter, 90 per switch, 20 per cable, 256 bytes of 40 ps each."""
         base = 2600 + 90 + 2 * 20
         latency, said = self.pair(0, 1)
         self.assertEqual(latency, base + 10.24)
         self.assertIn("cables: 5 of 4xHDR, 1 of 2xEDR; each runs at its rate", said)
-        # A slower cable takes 160 ps a byte, from the node and to it.
+        # A slower cable takes 160 ps per byte, in either direction.
         self.assertEqual(self.pair(2, 3)[0], base + 40.96)
         self.assertEqual(self.pair(3, 2)[0], base + 40.96)
         self.assertEqual(self.pair(3, 0)[0], base + 2 * 110 + 40.96)
 
-    def test_latency__is_the_profiles_if_that_is_given(self):
+    def test_latency__follows_a_given_profile(self):
         for option in ("--profile", "oq2004"), ("--set", "link_ps_per_byte=800"):
             latency, said = self.pair(2, 3, *option)
             self.assertEqual(latency, 2934.8)
             self.assertIn("all run at 1.25 GB/s, as the profile says", said)
 
-    def test_a_slow_link_is_slow_in_addition(self):
+    def test_slow_link__is_slow_in_addition(self):
         faults = os.path.join(self.dir, "slow")
         with open(faults, "w") as f:
             f.write("at=0 slow-link link=1:7 factor=2\n")  # leaf2 to the spine
@@ -184,7 +184,7 @@ class MachineTest(FabemuCase):
         with open(capture, "rb") as f:
             data = f.read()
         about = []
-        while data:  # blocks: kind, length, body, length; of an interface options from 8 on
+        while data:  # blocks: kind, length, body, length; options of an interface start at byte 8
             kind, length = struct.unpack_from("<II", data)
             at = 16
             while kind == 1:
@@ -197,7 +197,7 @@ class MachineTest(FabemuCase):
             data = data[length:]
         return about
 
-    def test_switches_of_several_sizes__take_the_memory_of_the_largest(self):
+    def test_switches_of_several_sizes__use_the_memory_of_the_largest(self):
         with open(self.topo) as f:
             text = f.read()
         self.assertNotIn("is emulated", self.fabemu("topo", self.topo).stdout)
@@ -208,7 +208,7 @@ class MachineTest(FabemuCase):
         self.assertIn(", 8 to 12 ports\n", found)
         self.assertRegex(found, r" a switch \(each is emulated with (8|12) ports\), ")
 
-    def test_full__no_number_of_nodes_is_advised(self):
+    def test_full__error_suggests_no_number_of_nodes(self):
         done = self.fabemu("up", "--topo", self.topo, "u")
         self.assertEqual(done.returncode, 0, done.stderr)
         clients = [self.client(self.socket_path("u")) for _ in range(5)]
@@ -225,7 +225,7 @@ class MachineTest(FabemuCase):
         self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8")),
                          ["leaf2>spine, up", "spine>leaf2, down"])
 
-    def test_ring__says_that_its_routes_lead_through_few_switches(self):
+    def test_ring__warns_that_its_routes_use_few_switches(self):
         ring = os.path.join(self.dir, "ring.topo")
         with open(ring, "w") as f:
             for i in range(6):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""manual_test.py - manual pages and completion have all that the command and the header have.
+"""manual_test.py - manual pages and shell completion cover everything in the command and the
+header.
 
-    tests/cli/manual_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/manual_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
 import os
@@ -15,7 +16,7 @@ from cli_helpers import FabemuCase, main
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 COMPLETIONS = os.path.join(TOP, "scripts/completion")
-# zsh's own parts are only there while somebody types: these take their place.
+# zsh's own completion functions exist only during interactive use: these replace them.
 ZSH = r'''
 compadd() { while [[ $1 == -?* && $1 != -- ]]; do [[ $1 == -S ]] && shift; shift; done; shift
             for word; do [[ $word == $PREFIX* ]] && print -r -- $word; done; true }
@@ -35,7 +36,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 
 def read(path):
-    """A manual page with its hyphens as they are typed."""
+    """A manual page with plain hyphens."""
     with open(path, encoding="utf-8") as f:
         return f.read().replace("\\-", "-")
 
@@ -76,7 +77,7 @@ class ManualTest(HelpCase):
         self.assertEqual(len(pages), len(self.commands()) + 1)
         self.assertEqual(read(self.page("fabemu-wide", 1)), ".so man1/fabemu.1\n")
 
-    def test_functions__have_a_page_that_says_something(self):
+    def test_functions__have_a_page_with_content(self):
         with open(os.path.join(TOP, "nic/fabemu.h"), encoding="utf-8") as f:
             functions = set(re.findall(r"\b(fabemu_\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)(?:;|\n\{)",
                                        re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)))
@@ -96,7 +97,7 @@ class ManualTest(HelpCase):
         exported = {line.split()[-1].split("@")[0] for line in exported.splitlines()}
         self.assertEqual(exported, functions - {"fabemu_req_status", "fabemu_event_count"})
 
-    def test_help__names_pages_that_are_there(self):
+    def test_help__names_existing_pages(self):
         named = set()
         for command in ((), *((command,) for command in self.commands())):
             text = self.help_of(*command)
@@ -109,7 +110,7 @@ class ManualTest(HelpCase):
         self.assertLessEqual({"capture.md", ("fabemu", "1"), ("fabemu-run", "1")}, named)
 
     @unittest.skipUnless(shutil.which("groff"), "needs groff")
-    def test_pages__are_right_for_man(self):
+    def test_pages__are_accepted_by_man(self):
         pages = glob.glob(self.page("*", "[137]"))
         self.assertGreater(len(pages), 60)
         done = subprocess.run(["groff", "-Kutf8", "-Tutf8", "-man", "-ww", "-rF0", "-z", *pages],
@@ -138,7 +139,7 @@ class BashTest(HelpCase):
         return option, "=", value
 
     def complete(self, *words):
-        """What the shell offers for the last of @words."""
+        """The shell's completions of the last of @words."""
         done = subprocess.run([*self.shell, COMPLETIONS, self.command, *words],
                               env=self.env, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
@@ -191,7 +192,7 @@ class BashTest(HelpCase):
                  if "[NAME" in self.fabemu(command, "--help").stdout.split("\n")[0]]
         self.assertLessEqual({"down", "status", "check", "env", "top", "web", "capture", "up"},
                              set(named))
-        self.assertEqual(self.complete("up", "l"), [])  # that is to be a new one
+        self.assertEqual(self.complete("up", "l"), [])  # the name of a new one
         for command in set(named) - {"up"}:
             self.assertEqual(set(self.complete(command, "lab")), {"lab-1", "lab-2"})
         self.assertEqual(self.complete("fault", "--name", "lab-1"), ["lab-1"])

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi_lifecycle_test.py - lives of real MPI programs: what is killed ends with all that belongs to
-it; processes that are started on nodes that others have left get what they are sent; collectives
-that the fabric has no room for go over messages.
+"""mpi_lifecycle_test.py - starts and ends of real MPI programs: when one process is killed, all
+others of its run end; processes spawned on nodes that others have left get their messages;
+collectives for which the fabric has no resources use messages. Four ranks reduce without end
+under mpirun; one of them, the fabric, the supervisor or mpirun is killed, or the run is
+interrupted.
 
-Four ranks reduce without end under mpirun; one of them, the fabric, the
-supervisor or mpirun is killed, or the run is interrupted.
-
-    tests/cli/mpi_lifecycle_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/mpi_lifecycle_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
 import json
@@ -22,7 +21,7 @@ import unittest
 from cli_helpers import FabemuCase, alive, main, until
 
 RANKS = 4
-SPAWN_S = 25  # for what takes 3
+SPAWN_S = 25  # for steps that take 3
 PROGRAM = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -86,7 +85,7 @@ SPAWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "s
 
 
 def descendants(pid):
-    """[(pid, name)] of the living processes below pid."""
+    """[(pid, name)] of the live processes below @pid."""
     found = []
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as f:
@@ -136,7 +135,8 @@ class MpiLifeTest(FabemuCase):
         return run, by_name
 
     def killed(self, pick, sig, word):
-        """Send sig to what pick(run, processes by name) gives; returns the exit status."""
+        """Send @sig to the process that pick(run, processes by name) returns; returns the exit
+        status."""
         before = shared_files()
         run, by_name = self.start_endless()
         pids = [pid for some in by_name.values() for pid in some]
@@ -145,7 +145,7 @@ class MpiLifeTest(FabemuCase):
         err = self.ends(run, pids, since)
         self.assertIn(word, err)
         self.assertFalse(any(alive(pid) for pid in pids))
-        # Other runs on this machine come and go: only what stays counts.
+        # Other runs on this machine start and end: only lasting files count.
         self.assertTrue(until(lambda: not {path for path in shared_files() - before
                                            if self.is_ours(path, pids)}, 1))
         return run.returncode
@@ -178,14 +178,14 @@ class MpiLifeTest(FabemuCase):
                              "interrupted; ending the run")
         self.assertEqual(status, 130)
 
-    def test_rank_that_exits__is_not_called_killed(self):
+    def test_rank_exit__is_not_reported_as_killed(self):
         done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "-np", "2",
                            os.path.join(self.build, "quitter"))
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"quitter\) died: exited (with status 0 )?without detaching")
         self.assertNotIn("killed", done.stderr)
 
-    def test_spawn__reaches_those_who_come_after_others(self):
+    def test_spawn__reaches_successors_on_a_node(self):
         for profile in ("oq2004", "qsnet3"):
             with self.subTest(profile=profile):
                 out, err = self.spawn(profile, "6")
@@ -193,7 +193,7 @@ class MpiLifeTest(FabemuCase):
                 self.assertIn("7 attached, 2 at the same time", err)
 
     def spawn(self, profile, times):
-        """Run it; again where Open MPI itself hangs: a child that was wanted does not get there."""
+        """Run it; again if Open MPI itself hangs because a spawned child does not start."""
         for _ in range(5):
             run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun",
                              "-np",
@@ -207,9 +207,9 @@ class MpiLifeTest(FabemuCase):
                     return out, err
         return out, err
 
-    def test_large_collectives__step_aside_where_no_wide_group_is_to_be_had(self):
+    def test_large_collectives__use_messages_without_a_wide_group(self):
         # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of
-        # the switch's.
+        # the switch's states.
         for states, in_switch, why in (("4608", 6, {}), ("4607", 3, {"window": 3})):
             with self.subTest(states=states):
                 report = os.path.join(self.dir, "report.json")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""origin_test.py - every result has its origin, and shows no secrets.
+"""origin_test.py - every result has its origin, which reveals no secrets.
 
-    tests/cli/origin_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/origin_test.py --fabemu build/fabemu [unittest options]
 """
 import csv
 import json
@@ -35,7 +35,7 @@ class OriginTest(FabemuCase):
             return f.read()
 
     def check(self, origin, *args, settings=None, seed=1):
-        """The origin in the output of the command line @args."""
+        """Check the origin in the output of the command line @args."""
         self.assertEqual(set(origin), FIELDS)
         self.assertEqual(origin["command"], [self.command, *args])
         self.assertEqual((origin["settings"], origin["seed"]), (settings or {}, seed))
@@ -44,7 +44,7 @@ class OriginTest(FabemuCase):
         self.assertEqual(f"fabemu {origin['version']}\n", self.ok("--version"))
 
     def check_text(self, text, prefix, *args, seed=1):
-        """Checks that lines after @prefix name the host, the seed and the command line @args."""
+        """Check that lines after @prefix name the host, the seed and the command line @args."""
         lines = [line[len(prefix):].strip() for line in text.splitlines()
                  if line.startswith(prefix)]
         about = next(line for line in lines if f", host {platform.node()}, " in line)
@@ -55,7 +55,7 @@ class OriginTest(FabemuCase):
 
     # --- where the origin is ------------------------------------------------------------------
 
-    def test_run__has_it_in_all_that_it_writes(self):
+    def test_run__has_it_in_all_outputs(self):
         names = ("report", "record", "events", "timeline")
         files = [word for name in names for word in ("--" + name, self.path(name))]
         args = ("run", *SET, *files, "--", "true")
@@ -69,7 +69,7 @@ class OriginTest(FabemuCase):
             self.check(holder["origin"], *args, settings=SETTINGS, seed=7)
 
     def test_up__has_it_in_status_and_metrics(self):
-        args = ("up", "u", "--topo", "kary:2,2")  # getopt moves the name after the options
+        args = ("up", "u", "--topo", "kary:2,2")  # getopt moves the name behind the options
         self.ok(*args)
         status, = json.loads(self.ok("status", "--json", "u"))
         self.check(status["report"]["origin"], *args)
@@ -94,7 +94,7 @@ class OriginTest(FabemuCase):
         self.ok(*record)
         self.check(json.loads(self.read("record").splitlines()[0])["origin"], *record)
 
-    def test_traffic__is_the_same_but_for_it(self):
+    def test_traffic__differs_only_in_it(self):
         runs = []
         for threads in ("1", "2"):
             result = json.loads(self.ok(*TRAFFIC, "--threads", threads, "--json"))
@@ -125,11 +125,11 @@ class OriginTest(FabemuCase):
 
     # --- secrets ----------------------------------------------------------------------
 
-    def test_secrets__are_nowhere(self):
-        said = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
-                f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
-                "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/",
-                "--auth", SECRET, f"pwd={SECRET}", f"https://{SECRET}@host/x"]
+    def test_secrets__are_never_shown(self):
+        read_until = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
+                      f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
+                      "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/",
+                      "--auth", SECRET, f"pwd={SECRET}", f"https://{SECRET}@host/x"]
         shown = ["API_KEY=***", "--env=Token=***", "--password", "***", "http://user:***",
                  "Authorization:***", "--passphrase", "***", "a=http://host/,http://user:***",
                  "--auth", "***", "pwd=***", "https://***"]
@@ -137,7 +137,7 @@ class OriginTest(FabemuCase):
                 "http://host:80/x", "it's"]
         names = ("report", "record", "events", "timeline")
         files = [word for name in names for word in ("--" + name, self.path(name))]
-        done = self.fabemu("run", *files, "--", "true", *said, *kept)
+        done = self.fabemu("run", *files, "--", "true", *read_until, *kept)
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(self.read("report"))
         self.assertEqual(report["command"], ["true", *shown, *kept])
@@ -147,7 +147,7 @@ class OriginTest(FabemuCase):
             self.assertNotIn(SECRET, text)
         self.assertIn("kary:4,2 http://host:80/x 'it'\\''s'\n", done.stderr)
 
-    def test_words__that_are_not_text_leave_the_json_whole(self):
+    def test_arguments__invalid_text_keeps_the_json_valid(self):
         done = self.fabemu("run", "--report", self.path("report"), "--", "true", b"\xff\x1b[31m",
                            "\u00fc")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -157,7 +157,7 @@ class OriginTest(FabemuCase):
 
     # --- a start that takes long ------------------------------------------------------
 
-    def said(self, run, text):
+    def read_until(self, run, text):
         """The lines of @run's standard error, up to one with @text."""
         lines = []
         while not lines or text not in lines[-1]:
@@ -165,25 +165,25 @@ class OriginTest(FabemuCase):
             self.assertTrue(lines[-1], lines)
         return lines
 
-    def test_slow_start__says_how_many_have_attached(self):
+    def test_slow_start__reports_how_many_have_attached(self):
         run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--", "sleep", "100")
         self.assertTrue(until(lambda: "r.sock" in self.sockets()))
         clients = [self.client(self.socket_path("r")) for _ in range(3)]
         for n, client in enumerate(clients):
             self.assertTrue(client.attach(rank=n, ranks=3)["ok"])
             if n == 0:
-                self.assertEqual(self.said(run, "1 of 3"),
+                self.assertEqual(self.read_until(run, "1 of 3"),
                                  ["fabemu: waiting: 1 of 3 processes have attached\n"])
-        self.assertRegex(self.said(run, "all 3")[-1],
+        self.assertRegex(self.read_until(run, "all 3")[-1],
                          r"^fabemu: all 3 processes have attached, after ")
 
-    def test_slow_launcher__says_that_nobody_has_attached(self):
+    def test_slow_launcher__reports_that_nobody_has_attached(self):
         launcher = self.path("mpirun")
         with open(launcher, "w") as f:
             f.write("#!/bin/sh\nexec sleep 100\n")
         os.chmod(launcher, 0o700)
         run = self.start("run", "--", launcher)
-        self.said(run, "waiting: no process has attached to the fabric yet")
+        self.read_until(run, "waiting: no process has attached to the fabric yet")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""partition_test.py - nodes that no way joins, over crosspoints with link-level retry: what waits
-for the others ends with an error that names a node, and when there is a way again, they go on. Over
-acknowledgments: what was sent to a group is given up, and whoever sent it leaves.
+"""partition_test.py - partitioned networks. With crosspoints and link-level retry, operations that
+wait for unreachable nodes end with an error that names a node, and work again when a route is
+restored. With acknowledgments, segments to a group are dropped, and their sender leaves.
 
-    tests/cli/partition_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/partition_test.py --fabemu build/fabemu [unittest options]
 """
 import os
 import select
@@ -13,8 +13,8 @@ import threading
 
 from cli_helpers import PATIENCE_S, FabemuCase, main, until
 
-# Two processes. Each waits in barriers until one fails, then for a message of the other's; then
-# they send to each other until something comes, and on until they are told to end.
+# Two processes. Each waits in barriers until one fails, then for a message of its peer; then they
+# send to each other until a message arrives, and continue until they are asked to end.
 PROGRAM = r'''
 #include <errno.h>
 #include <fabemu.h>
@@ -142,7 +142,7 @@ static const struct {
 } parts[] = {{"broadcasts", broadcasts}, {"reduces", reduces}, {"reduces once", reduces_once}};
 
 /* What the word on the command line says, and no more. */
-static int part(const char *name)
+static int partition(const char *name)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!strcmp(parts[i].name, name)) {
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
         return 2;
     printf("ready\n");
     if (argc > 2)
-        return part(argv[2]);
+        return partition(argv[2]);
     barriers();
     waits();
     again();
@@ -225,7 +225,7 @@ class PartedTest(FabemuCase):
         return process
 
     def line(self, process):
-        """What it says next; it is ended, and says no more, if that takes too long."""
+        """Its next line; after a time-out the process is killed, and has no more lines."""
         timer = threading.Timer(PATIENCE_S, process.kill)
         timer.start()
         try:
@@ -234,12 +234,12 @@ class PartedTest(FabemuCase):
             timer.cancel()
 
     def pair(self, *options):
-        """Two processes on either side of where the network will be parted, in barriers."""
+        """Two processes on both sides of the future partition, in barriers."""
         return self.pair_that([], "--profile", "oq2004", "--set", "link_retry=go_back_n", *options)
 
     def pair_that(self, words, *options):
-        """Two processes, 0 and 2, that do what the first of @words says; the nodes that the others
-        name are in their group, too."""
+        """Two processes, 0 and 2, that do what the first of @words says; the other words name more
+        nodes of their group."""
         path = self.against_library(PROGRAM)
         more = words[1:]
         self.up("u", "--bound", "silence=off", *options)
@@ -263,17 +263,17 @@ class PartedTest(FabemuCase):
         for line in lines:
             self.assertEqual([self.line(process) for process in both], [line] * len(both))
 
-    def part(self):
+    def partition(self):
         done = self.fabemu("fault", "--name", "u", "partition", "nodes=0-1")
         self.assertEqual(done.stdout, "fault 1\n", done.stderr)
 
-    def test_partition__ends_what_waits_for_the_others_and_is_forgotten_when_it_is_over(self):
+    def test_partition__ends_waiting_operations_and_heals(self):
         both = self.pair("--bound", "no-link=100ms")
-        self.part()
+        self.partition()
         for name, error in ("barrier", "Broken pipe"), ("receive", "No route to host"):
             expected = [f"{name}: {error}: no route leads to node {peer}\n" for peer in (2, 0)]
             self.assertEqual([self.line(process) for process in both], expected)
-        # also what the barrier has left behind
+        # including state that the barrier left behind
         self.assertTrue(until(lambda: self.status("u")["report"]["links"]["partitioned"]))
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
         self.say(both, "again\n")
@@ -283,23 +283,23 @@ class PartedTest(FabemuCase):
             self.assertRegex(err, "no route leads to node [02]: "
                                   "pending operations of node [02] with node [02] fail")
 
-    def test_partition__may_last_where_the_bound_is_off(self):
+    def test_partition__may_last_with_the_bound_off(self):
         both = self.pair("--bound", "no-link=off")
-        self.part()
+        self.partition()
         self.assertEqual(select.select([process.stdout for process in both], [], [], 1.5)[0], [])
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
         self.assertEqual(self.status("u")["report"]["links"]["partitioned"], 0)
         for process in both:
             process.kill()
 
-    def test_group__that_was_given_up_ends_for_all_though_its_member_leaves_at_once(self):
+    def test_group__dropped_ends_for_all_although_its_member_leaves(self):
         both = self.pair_that(["broadcasts"], "--profile", "qsnet3", "--bound", "retries=3")
         self.goes_on(both)
         self.fault(1, "loss", "link=any", "packet=head", "from=0", "kind=multicast", "rate=1")
         self.say(both, "broadcast: Broken pipe\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
-    def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
+    def test_group__dropped_by_a_combine_unit_ends_for_all(self):
         both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound",
                               "retries=3")
         self.fault(1, "loss", "link=n2:0<", "packet=head", "kind=barrier", "rate=1")
@@ -308,9 +308,9 @@ class PartedTest(FabemuCase):
         for process in both:
             process.kill()
 
-    def test_group__ends_for_all_when_a_member_without_a_link_leaves_and_the_tree_grows_anew(self):
-        """New tables, which the link that flaps has made all the time, give the group a tree
-        without the member, so that the probes of those who wait get through."""
+    def test_group__ends_for_all_when_a_cut_off_member_leaves(self):
+        """The flapping link causes new tables all the time. These give the group a tree without
+        the member, so that the probes of waiting members get through."""
         both = self.pair_that(["reduces", "3"], "--profile", "qsnet3")
         self.goes_on(both)
         self.fault(1, "link-flap", "link=n1", "down=5ms", "up=50ms")
@@ -319,7 +319,7 @@ class PartedTest(FabemuCase):
             self.assertRegex(self.line(process), r"^reduce: Broken pipe: .*node \d")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0, 0])
 
-    def test_group__ends_for_those_who_wait_when_what_one_that_has_left_sent_is_given_up(self):
+    def test_group__ends_for_waiters_when_a_leavers_segment_is_dropped(self):
         both = self.pair_that(["reduces once"], "--profile", "qsnet3", "--bound", "retries=3")
         self.fault(1, "loss", "link=any", "packet=head", "from=2", "kind=reduce", "rate=1")
         self.goes_on(both)

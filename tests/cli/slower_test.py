@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""slower_test.py - MPI collectives that run over messages because those were measured to be faster.
+"""slower_test.py - MPI collectives that use messages because measurements found these to be
+faster.
 
-    tests/cli/slower_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/slower_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -40,20 +41,20 @@ class SlowerTest(FabemuCase):
         with open(report) as f:
             return json.load(f)["collectives"]["reduce"]
 
-    def test_from_the_measured_size_on__messages_do_it(self):
+    def test_from_the_measured_size_on__messages_are_used(self):
         count = self.reduces(self.size)
         self.assertEqual(count["why"].get("slower"), CALLS)
 
-    def test_below_the_measured_size__the_network_does_it(self):
+    def test_below_the_measured_size__the_network_is_used(self):
         count = self.reduces(self.size - 8)
         self.assertNotIn("slower", count["why"])
         self.assertGreaterEqual(count["in_switch"] + count["in_adapter"], CALLS)
 
-    def test_the_parameter_is_off__the_network_does_it(self):
+    def test_the_parameter_is_off__the_network_is_used(self):
         self.env["OMPI_MCA_coll_fabemu_step_aside"] = "0"
         self.assertNotIn("slower", self.reduces(self.size)["why"])
 
-    def test_clock_real__the_network_does_it(self):
+    def test_clock_real__the_network_is_used(self):
         self.assertNotIn("slower", self.reduces(self.size, "--clock", "real")["why"])
 
 

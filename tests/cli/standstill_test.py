@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""standstill_test.py - a run that stands still says who waits for whom: classic bugs of MPI
-programs (tests/mpi/bugs.c), each diagnosed by rank and operation; and none where there is nothing
-to say.
+"""standstill_test.py - a run that stands still reports which ranks wait for which: classic bugs of
+MPI programs (tests/mpi/bugs.c), each diagnosed by rank and operation; and no report where there
+is no bug. All runs are made first, several at a time; then their output is checked.
 
-All runs are made first, some at a time; then their texts are looked at.
-
-    tests/cli/standstill_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/standstill_test.py --fabemu build/fabemu [unittest options]
 """
 import concurrent.futures
 import json
@@ -24,18 +22,18 @@ import unittest
 from cli_helpers import FabemuCase, build_bugs, main, until
 
 RANKS = 4
-FLOODS = 7  # senders, of 1024 messages each on their way; an edge's ring has 4096 places
-SAYS_S = 2      # --standstill
-COMPUTES_S = 10  # of those that only compute
-AT_A_TIME = 6  # they stand still
+FLOODS = 7  # senders with 1024 messages each in flight; a ring has 4096 slots
+REPORT_AFTER_S = 2      # --standstill
+COMPUTES_S = 10  # of ranks that only compute
+AT_A_TIME = 6  # they are idle most of the time
 PATIENCE_S = 90
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 
-# name: (bug, options, what is run before mpirun, stands still?)
+# name: (bug, options, command before mpirun, stands still?)
 RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
     "first barrier": ("first-barrier", (), (), True),
-    "ends": ("skip-barrier", ("--standstill", f"{SAYS_S}s:end"), (), False),
+    "ends": ("skip-barrier", ("--standstill", f"{REPORT_AFTER_S}s:end"), (), False),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
     "reduce-count": ("reduce-count", (), (), True),
@@ -60,20 +58,20 @@ RUNS = {
 
 
 class Running:
-    """One run, from its beginning to its end: what it wrote."""
+    """One run from its start to its end, and its output."""
 
     def __init__(self, command, env, program, name):
         bug, options, before, stands = RUNS[name]
         seconds = {"off": 6, "one-computes": PATIENCE_S}.get(name, COMPUTES_S)
-        said = program + ".said"  # one-computes runs until this file exists
+        find = program + ".said"  # one-computes runs until this file exists
         topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
-            [command, "run", "--topo", topo, "--standstill", f"{SAYS_S}s", *options, "--",
+            [command, "run", "--topo", topo, "--standstill", f"{REPORT_AFTER_S}s", *options, "--",
              *before,
              "mpirun", "-np", str(ranks), program, bug, str(seconds),
-             *([said] if name == "one-computes" else [])],
+             *([find] if name == "one-computes" else [])],
             env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
         late = threading.Timer(PATIENCE_S, run.kill)
         late.start()
@@ -82,9 +80,9 @@ class Running:
                 self.err += line
                 if stands and "nothing has moved" in line:
                     stands = False
-                    time.sleep(0.3)  # the lines after this one
+                    time.sleep(0.3)  # lines after this one
                     if name == "one-computes":
-                        open(said, "w").close()
+                        open(find, "w").close()
                     else:
                         run.send_signal(signal.SIGINT)
         self.status = run.wait()
@@ -112,8 +110,8 @@ class StandstillTest(FabemuCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.build, ignore_errors=True)
 
-    def said(self, name, *patterns):
-        """Each pattern is in a line of its own of what the run said; #N is rank N in full."""
+    def find(self, name, *patterns):
+        """Each pattern matches a separate line of the run's output; #N is rank N in full."""
         run = self.runs[name]
         for pattern in patterns:
             pattern = re.sub(r"#(\d)", r"rank \1 \\(node \1, pid \\d+, bugs\\)", pattern)
@@ -123,26 +121,26 @@ class StandstillTest(FabemuCase):
     BARRIER = r"barrier, number 2 of MPI_COMM_WORLD \(group \d+\), for .* s: 3 of 4 have arrived, "
 
     def test_barrier_skipped(self):
-        self.said("skip-barrier", self.BARRIER + "ranks 0-2$",
+        self.find("skip-barrier", self.BARRIER + "ranks 0-2$",
                   "#3 has not entered it: switch 1 waits for it at port 1$",
                   "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: nothing "
                   "has come that matches$")
 
     def test_barrier_skipped__with_acknowledgments(self):
-        self.said("adapters: skip-barrier", self.BARRIER + "ranks 0-2$",
+        self.find("adapters: skip-barrier", self.BARRIER + "ranks 0-2$",
                   "#3 has not entered it: its adapter waits for it$",
                   "#3 waits in a receive from rank 0, tag 7,")
 
     def test_barrier_skipped__over_messages(self):
         """Open MPI's own barrier: receives from ranks, named after it."""
-        run = self.said("over messages", "#3 waits in a receive from rank 0, tag 7,",
+        run = self.find("over messages", "#3 waits in a receive from rank 0, tag 7,",
                         "#0 waits in a receive from .*, in MPI_Barrier, 0 bytes at most, ")
         self.assertNotIn("have arrived", run.err)
 
     def test_first_barrier_skipped(self):
-        """The communicator has no group yet. The messages that form the group are not the
+        """The communicator has no group yet. The messages that create the group are not the
         program's."""
-        run = self.said("first barrier",
+        run = self.find("first barrier",
                         r"barrier of MPI_COMM_WORLD \(its group is being formed\), for .* s: 3 of "
                         "4 have arrived, ranks 0-2$",
                         "#3 has not entered it$",
@@ -151,11 +149,11 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("MPI_All", run.err)
 
     def test_cycle(self):
-        """Ranks that wait for each other, some of them in a collective; not a rank that waits for
-        one that waits for nobody."""
+        """Lists ranks that wait for each other, some of them in a collective, but no rank that
+        waits for one outside of the cycle."""
         for name, ranks in (("skip-barrier", "0, 3"), ("first barrier", "0, 3"),
                             ("missing-send", "0-1")):
-            self.said(name, f"ranks {ranks} wait for each other in a cycle$")
+            self.find(name, f"ranks {ranks} wait for each other in a cycle$")
         for name in ("one-computes", "stopped", "flood"):
             self.assertNotIn("cycle", self.runs[name].err)
 
@@ -167,7 +165,7 @@ class StandstillTest(FabemuCase):
 
     def test_end(self):
         """The run ends by itself, with its report and its own exit status."""
-        run = self.said("ends", self.BARRIER + "ranks 0-2$", "#3 has not entered it",
+        run = self.find("ends", self.BARRIER + "ranks 0-2$", "#3 has not entered it",
                         "ending the run, which stands still .*; exit status 124$")
         self.assertEqual(run.status, 124, run.err)
         self.assertIn("\n  command      exit status 124 after ", run.err)
@@ -176,18 +174,18 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("abort is already in progress", run.err)
         self.assertNotIn("exited on signal", run.err)
         self.assertNotIn("interrupted", run.err)
-        # A rank may see that mpirun has ended another one before it; the run names no death.
+        # A rank may see that mpirun has killed another one before it; the run reports no death.
         self.assertNotRegex(run.err, r"(?m)^(fabemu: |  ).*\bdied\b")
 
     def test_broadcast__roots_differ(self):
-        self.said("bcast-roots",
+        self.find("bcast-roots",
                   r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
                   "arrived, ranks 1-3$",
                   "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not "
                   "agree$")
 
     def test_broadcast__two_send(self):
-        """Nobody waits, and the data of one of them are taken: said all the same."""
+        """Nobody waits, and the data of one of them is received: it is reported all the same."""
         run = self.runs["bcast-two-roots"]
         self.assertEqual(run.status, 0, run.err)
         self.assertRegex(run.err,
@@ -197,14 +195,14 @@ class StandstillTest(FabemuCase):
         self.assertEqual(run.err.count("do not agree"), 1, run.err)
 
     def test_reduce__roots_differ(self):
-        self.said("reduce-roots",
+        self.find("reduce-roots",
                   r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
         self.assertRegex(self.runs["reduce-roots"].err,
                          r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank "
                          r"\1 in its place: the members do not agree\n")
 
     def count_differs(self, name):
-        self.said(name,
+        self.find(name,
                   r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
         line = re.search(r"the members do not agree: (.*)\n", self.runs[name].err).group(1)
         self.assertRegex(line,
@@ -220,40 +218,41 @@ class StandstillTest(FabemuCase):
         self.count_differs("adapters: reduce-count")
 
     def test_allreduce__counts_differ(self):
-        self.said("allreduce-count",
+        self.find("allreduce-count",
                   r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have arrived, "
                   r"ranks 0-2$",
                   r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members "
                   r"do not agree$")
 
     def test_receive_missing(self):
-        self.said("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
+        self.find("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
                   "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no receive there "
                   "matches$")
 
     def test_send_missing(self):
-        self.said("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
+        self.find("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
                   "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: nothing "
                   "has come that matches$")
 
     def test_tags_differ(self):
-        self.said("wrong-tag",
+        self.find("wrong-tag",
                   "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
                   "message is here that no receive has asked for, the first from rank 0, tag 6, 4 "
                   "bytes$")
 
     def test_gather_skipped(self):
-        self.said("skip-gather", "#2 waits in a receive from rank 3, in MPI_Gather, ",
+        self.find("skip-gather", "#2 waits in a receive from rank 3, in MPI_Gather, ",
                   "#0 waits in a receive from rank 2, in MPI_Gather, ")
 
     def test_stopped(self):
-        run = self.said("stopped", self.BARRIER + "ranks 0-2$",
+        run = self.find("stopped", self.BARRIER + "ranks 0-2$",
                         "#3 has not entered it: .*; it is stopped$")
         self.assertEqual(run.status, 130, run.err)
 
-    def test_stopped__news_of_it_are_old(self):
-        """It has told that it waits for a barrier, was let go, and stopped before it told so."""
-        run = self.said("stopped later",
+    def test_stopped__its_report_is_outdated(self):
+        """It has reported waiting for a barrier, was released, and stopped before it reported
+        that."""
+        run = self.find("stopped later",
                         self.BARRIER.replace("number 2", "number 3") + "ranks 0-2$",
                         "#3 has not entered it: .*; it is stopped$", "#3 is stopped$")
         self.assertNotIn("barrier, number 2 ", run.err)
@@ -261,21 +260,21 @@ class StandstillTest(FabemuCase):
     def test_stopped__all(self):
         """A broadcast is over, which nobody can say any more: nothing is told of it."""
         for name in ("all stopped", "adapters: all stopped"):
-            run = self.said(name, *[f"#{n} is stopped$" for n in range(RANKS)])
+            run = self.find(name, *[f"#{n} is stopped$" for n in range(RANKS)])
             self.assertNotIn("broadcast of 4", run.err)
 
     def test_stopped__while_others_send(self):
-        """Its edge is full, and the network backs up: links say what they wait for."""
-        self.said("flood", *[f"#{n} waits in a send to rank {FLOODS}, tag 1, 4 bytes, for .* s: it "
+        """Its ring is full, and the network backs up: waiting links are reported."""
+        self.find("flood", *[f"#{n} waits in a send to rank {FLOODS}, tag 1, 4 bytes, for .* s: it "
                              "is not on its way: the other takes no more, " for n in range(FLOODS)],
                   f"#{FLOODS} is stopped$",
                   f"the link to #{FLOODS} waits for room: its process does not take its segments, "
                   "for ",
                   r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
 
-    def test_computing__is_who_is_missing(self):
-        """It is not called dead, and the run goes on."""
-        run = self.said("one-computes", self.BARRIER + "ranks 0-2$",
+    def test_computing__is_the_missing_rank(self):
+        """It is not called dead, and the run continues."""
+        run = self.find("one-computes", self.BARRIER + "ranks 0-2$",
                         "#3 has not entered it: .*; it computes, or waits for something else than "
                         "the fabric$")
         self.assertEqual(run.status, 0, run.err)
@@ -283,7 +282,7 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("died", run.err)
         self.assertIn("ends", run.out)
 
-    def test_computing_alone__is_no_standstill(self):
+    def test_computing_alone__is_not_a_standstill(self):
         run = self.runs["all-compute"]
         self.assertEqual(run.status, 0, run.err)
         self.assertIn("ends", run.out)
@@ -295,7 +294,7 @@ class StandstillTest(FabemuCase):
         self.assertEqual(run.status, 0, run.err)
         self.assertNotIn("nothing has moved", run.err)
 
-    def test_interrupt__says_it_again(self):
+    def test_interrupt__repeats_the_report(self):
         err = self.runs["skip-barrier"].err
         before, after = err.split("interrupted; ending the run\n")
         for part in (before, after):
@@ -335,11 +334,10 @@ class StandstillTest(FabemuCase):
                          r"tag 5,")
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
-        self.assertIn("nothing has moved for", err)  # off: on interrupt all the same
+        self.assertIn("nothing has moved for", err)  # off: still reported on interrupt
 
     def test_without_a_core(self):
-        """Ranks stand still and get hardly any core: that time does not count, and a line says
-        so."""
+        """Ranks stand still with hardly any core: that time does not count, and a line says so."""
         run = self.start("run", "--topo", "kary:2,2", "--name", "s", "--standstill", "off", "--",
                          "mpirun", "-np", "2", self.program, "missing-send")
 
@@ -390,9 +388,9 @@ class StandstillTest(FabemuCase):
         self.fabemu("down", "u")
         up.wait()
 
-    def test_rubbish_in_the_hostif(self):
-        """A process may write anything into its memory: status goes on, and prints no such
-        bytes."""
+    def test_garbage_in_the_hostif(self):
+        """A process may write anything into its shared memory: status works, and prints none of
+        those bytes."""
         client = self.client(self.up())
         self.assertTrue(client.attach()["ok"])
         with mmap.mmap(client.fds[0], 0) as edge:

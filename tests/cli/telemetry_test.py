@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """telemetry_test.py - snapshots of a running fabric: the stream.
 
-    tests/cli/telemetry_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/telemetry_test.py --fabemu build/fabemu [unittest options]
 """
 import concurrent.futures
 import json
@@ -22,7 +22,7 @@ EVERY_MS = 100
 
 class Stream(FabemuCase):
     def subscribe(self, path, every_ms=EVERY_MS):
-        """A client, and a view that has its first snapshot."""
+        """A client, and a view with its first snapshot."""
         client = self.client(path)
         self.assertEqual(client.ask("subscribe", telemetry=every_ms), {"ok": True})
         view = View(client.next())
@@ -31,7 +31,7 @@ class Stream(FabemuCase):
         return client, view
 
     def more(self, client, view, wanted=lambda view: True):
-        """Take snapshots until one is @wanted; other events are passed over."""
+        """Receive snapshots until the view is @wanted; other events are skipped."""
         for _ in range(200):
             line = client.next()
             if line["event"] != "telemetry":
@@ -42,7 +42,7 @@ class Stream(FabemuCase):
                 return
         self.fail("it does not come")
 
-    def test_processes_come_and_go(self):
+    def test_processes_attach_and_detach(self):
         path = self.up("u")
         client, view = self.subscribe(path)
         self.assertEqual(view.attached(), {})
@@ -56,7 +56,7 @@ class Stream(FabemuCase):
         rank.close()
         self.more(client, view, lambda view: not view.attached())
 
-    def test_events_tell_of_groups_and_deaths(self):
+    def test_events_report_groups_and_deaths(self):
         path = self.up("u")
         reader = self.client(path)
         self.assertEqual(reader.ask("subscribe"), {"ok": True})
@@ -75,10 +75,10 @@ class Stream(FabemuCase):
             for group in groups:
                 self.assertTrue(rank.ask("group_join", group=group)["ok"])
         ranks[0].send({"cmd": "group_break", "group": groups[0]})
-        self.assertTrue(until(lambda: ranks[0].next().get("ok")))  # an event is before it
+        self.assertTrue(until(lambda: ranks[0].next().get("ok")))  # any event precedes the reply
         self.assertEqual(told(), {"event": "group", "group": groups[0], "state": "broken",
                                   "members": 2, "by": nodes[0]})
-        ranks[1].close()  # of the group that is broken already nothing more is to be said
+        ranks[1].close()  # the group is broken already: no further event
         self.assertEqual(told(), {"event": "group", "group": groups[1], "state": "broken",
                                   "members": 2, "by": nodes[1]})
         died = told()
@@ -89,7 +89,7 @@ class Stream(FabemuCase):
         self.assertEqual(sorted((told()["state"], told()["state"])), ["over", "over"])
         self.assertEqual(told()["event"], "node_died")
 
-    def test_links_say_their_state(self):
+    def test_links_report_their_state(self):
         path = self.up("u", "--profile", "qsnet3")
         client, view = self.subscribe(path)
         cable = next(i for i, c in enumerate(view.shape["cables"]) if c[2])
@@ -103,14 +103,14 @@ class Stream(FabemuCase):
         self.client(path).ask("fault_clear", fault=number)
         self.more(client, view, lambda view: view.states.get(cable) == [up, 1])
 
-    def test_what_is_wrong_is_refused(self):
+    def test_invalid_requests_are_refused(self):
         client = self.client(self.up("u"))
         for wrong in (-1, 1, 99, 3600001, "100", None, [100]):
             reply = client.ask("subscribe", telemetry=wrong)
             self.assertFalse(reply["ok"], wrong)
             self.assertIn("100 to 3600000", reply["error"])
 
-    def test_who_asked_for_no_more_gets_no_more(self):
+    def test_unsubscribed_client_gets_nothing(self):
         path = self.up("u")
         client, _ = self.subscribe(path)
         client.send({"cmd": "subscribe", "telemetry": 0})
@@ -118,7 +118,7 @@ class Stream(FabemuCase):
         other, view = self.subscribe(path)
         self.more(other, view, lambda view: view.line["sample"] > 3)
         client.send({"cmd": "report"})
-        self.assertIn("report", client.next())  # nothing came before it
+        self.assertIn("report", client.next())  # no line preceded it
 
     def run_example(self, path):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
@@ -127,7 +127,7 @@ class Stream(FabemuCase):
                  for node in range(4)]
         self.assertEqual([rank.wait(timeout=PATIENCE_S) for rank in ranks], [0] * 4)
 
-    def test_it_ends_with_what_the_report_says(self):
+    def test_stream_ends_with_the_reported_counts(self):
         """The next snapshot would be due in an hour."""
         path = self.up("u")
         client, view = self.subscribe(path, 3600000)
@@ -146,26 +146,29 @@ class Stream(FabemuCase):
         self.assertGreater(report["segments"]["sent"], 0)
         self.assertEqual(view.attached(), {})
 
-    def test_who_reads_nothing_does_not_keep_the_fabric_from_ending(self):
+    def test_client_that_does_not_read_does_not_delay_the_end(self):
         path = self.up("u", "--topo", "kary:10,2")
         deaf, (client, view) = self.client(path), self.subscribe(path, 3600000)
         deaf.send({"cmd": "subscribe", "telemetry": EVERY_MS})
         deaf.socket.setblocking(False)
-        with self.assertRaises(BlockingIOError):  # the socket is full of replies, so none is read
+        # the socket is full of replies, so no request is read
+        with self.assertRaises(BlockingIOError):
             while True:
                 self.assertEqual(deaf.socket.send(b'{"cmd":"report"}\n'), 17)
         self.run_example(path)
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
-        self.more(client, view)  # the last one of who does read
+        self.more(client, view)  # the last snapshot of the client that reads
         self.assertGreater(view.line["totals"]["sent"], 0)
 
-    def test_who_reads_nothing_holds_up_nobody(self):
-        """One asks, and does not read while others do; then it has lost nothing but lines."""
+    def test_client_that_does_not_read_blocks_nobody(self):
+        """A client subscribes and does not read while others do; afterwards it has missed only
+        lines."""
         path = self.up("u", "--topo", "kary:10,2")
         deaf = self.client(path)
         deaf.send({"cmd": "subscribe", "telemetry": EVERY_MS})
         deaf.socket.setblocking(False)
-        with self.assertRaises(BlockingIOError):  # the socket is full of replies, so none is read
+        # the socket is full of replies, so no request is read
+        with self.assertRaises(BlockingIOError):
             while True:
                 self.assertEqual(deaf.socket.send(b'{"cmd":"report"}\n'), 17)
         deaf.socket.settimeout(PATIENCE_S)
@@ -186,7 +189,7 @@ class Stream(FabemuCase):
 
 
 class Folded(FabemuCase):
-    """5832 nodes and 17496 cables: just enough to be folded."""
+    """5832 nodes and 17496 cables: just enough to be aggregated."""
     TOPO = "kary:18,3"
 
     def setUp(self):
@@ -195,7 +198,7 @@ class Folded(FabemuCase):
         self.random = random.Random(seed())
 
     def snapshot(self, client, **how):
-        """The shape, and all that is not 0, of a new subscription."""
+        """The shape, and all non-zero rows, of a new subscription."""
         client.send({"cmd": "subscribe", "telemetry": EVERY_MS, **how})
         self.assertEqual(self.reply(client), {"ok": True})
         view = None
@@ -208,14 +211,14 @@ class Folded(FabemuCase):
         return view
 
     def run_ranks(self, count):
-        """Ranks at random nodes, one for each of them, that send something to one another."""
+        """@count ranks at random nodes, which send to one another."""
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
         env = dict(self.env, FABEMU_SOCKET=self.path)
         ranks = [subprocess.Popen([example, str(count)], env=dict(env, FABEMU_NODE=str(node)),
                                   stdout=subprocess.DEVNULL) for node in range(count)]
         self.assertEqual([rank.wait(timeout=60) for rank in ranks], [0] * count)
 
-    def test_what_is_open_is_told_as_it_is_and_all_adds_up(self):
+    def test_open_blocks_are_exact_and_all_adds_up(self):
         self.run_ranks(4)
         client = self.client(self.path)
         client.socket.settimeout(60)
@@ -223,19 +226,19 @@ class Folded(FabemuCase):
         blocks = plain.shape["folded"]["blocks"]
         self.assertLess(len(plain.shape["cables"]), len(whole.shape["cables"]) // 10)
         self.assertGreater(sum(row[0] for row in whole.links.values()), 0)
-        self.adds_up(whole, plain)
+        self.check_sums(whole, plain)
         for count in 0, 1, 3, 20:
             some = sorted(self.random.sample(range(blocks), count))
             if count:
-                some = sorted(set(some) | {0})  # where something has moved
+                some = sorted(set(some) | {0})  # nodes with traffic
             view = self.snapshot(client, fold={"open": some + some[:1]})
             self.assertEqual(view.shape["folded"]["open"], some)
             self.assertEqual(view.shape["folded"]["blocks"], blocks)
-            self.adds_up(whole, view)
-            self.open_is_as_it_is(whole, view)
+            self.check_sums(whole, view)
+            self.check_open_rows(whole, view)
 
-    def adds_up(self, whole, view):
-        """Sums over all parts are those over the whole network."""
+    def check_sums(self, whole, view):
+        """Sums over all rows equal those of the whole network."""
         folded, shape = view.shape["folded"], view.shape
         self.assertEqual(folded["nodes"], whole.shape["nodes"])
         self.assertEqual(folded["switches"], len(whole.shape["switches"]))
@@ -246,8 +249,8 @@ class Folded(FabemuCase):
             for sums in zip(zip(*rows), zip(*all_rows)):
                 self.assertEqual(*map(sum, sums))
 
-    def open_is_as_it_is(self, whole, view):
-        """Each row of what is open says what that of the whole network says."""
+    def check_open_rows(self, whole, view):
+        """Each row of an open block equals that of the whole network."""
         shape, folded, opened = view.shape, view.shape["folded"], 0
         cables = {tuple(row[:2]): i for i, row in enumerate(whole.shape["cables"])}
         switches = len(shape["switches"])
@@ -271,7 +274,7 @@ class Folded(FabemuCase):
                 self.assertEqual(view.links.get(2 * row + way),
                                  whole.links.get(2 * i + (way ^ turned)), shape["cables"][row])
 
-    def test_a_process_at_an_open_node_is_told(self):
+    def test_a_process_at_an_open_node_is_reported(self):
         client, rank = self.client(self.path), self.client(self.path)
         node = rank.attach()["node"]
         self.assertEqual(self.snapshot(client, fold=True).attached(), {})
@@ -284,7 +287,7 @@ class Folded(FabemuCase):
         folded = view.shape["folded"]
         self.assertEqual(folded["number_of"][len(view.shape["switches"]) + part], node)
 
-    def test_what_cannot_be_opened_is_refused_and_what_was_read_goes_on(self):
+    def test_invalid_blocks_are_refused_and_the_stream_continues(self):
         client = self.client(self.path)
         blocks = self.snapshot(client, fold=True).shape["folded"]["blocks"]
         wrong = {22: [None, 1, -1, 0.5, "true", "", [], [0], {"open": 0}, {"open": None},
@@ -300,17 +303,17 @@ class Folded(FabemuCase):
                 reply = self.reply(client)
                 self.assertEqual((reply["ok"], reply.get("errno")), (False, errno), value)
                 self.assertTrue(reply["error"])
-        until(lambda: client.next().get("event") == "telemetry")  # it was read before
+        until(lambda: client.next().get("event") == "telemetry")  # the previous request was valid
         self.assertEqual(self.snapshot(client, fold={"open": [0] * 9000}).shape["folded"]["open"],
                          [0])
         self.client(self.path).raw(b'{"cmd":"subscribe","telemetry":100,"fold":' + b"[" * 30000)
-        for _ in range(50):  # numbers of any size, of any count
+        for _ in range(50):  # numbers of any size, in any count
             count = self.random.choice((1, 2, 50, 3000))
             value = [self.random.randint(-3, 2**self.random.randint(1, 70)) for _ in range(count)]
             client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": value}})
             reply = self.reply(client)
             self.assertEqual(reply["ok"], all(0 <= b < blocks for b in value), value[:9])
-        patient = self.client(self.path)  # of so large a network it takes a while
+        patient = self.client(self.path)  # a large network takes a while
         patient.socket.settimeout(60)
         self.assertTrue(patient.ask("check")["check"]["right"])
 
@@ -320,7 +323,7 @@ class Folded(FabemuCase):
             line = client.next()
         return line
 
-    def test_so_many_may_have_blocks_open_and_no_more(self):
+    def test_number_of_clients_with_open_blocks_is_limited(self):
         clients = [self.client(self.path) for _ in range(33)]
         for client in clients[:-1]:
             self.assertTrue(client.ask("subscribe", telemetry=3600000, fold={"open": [0]})["ok"])
@@ -336,7 +339,7 @@ class Folded(FabemuCase):
         def may_open():
             clients[0].send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [0]}})
             return self.reply(clients[0])["ok"]
-        self.assertTrue(until(may_open))  # once it is seen that the other is gone
+        self.assertTrue(until(may_open))  # once the fabric has seen that the other client is gone
 
     def test_in_simulated_time_blocks_stay_open_from_run_to_run(self):
         run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02,0.04", "--warmup", "100",
@@ -345,7 +348,7 @@ class Folded(FabemuCase):
         socket, = (name for name in self.sockets() if name.startswith("traffic"))
         client = self.client(os.path.join(os.path.dirname(self.path), socket))
         client.socket.settimeout(60)
-        for fold in {"open": "3"}, {"open": [9999]}:  # what is wrong is said at once, or
+        for fold in {"open": "3"}, {"open": [9999]}:  # errors are reported at once, or
             client.send({"cmd": "subscribe", "telemetry": 100, "fold": fold})
         client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [3]}})
         shapes, refused = [], 0
@@ -373,7 +376,7 @@ def lines_of(path):
 
 
 def view_of(lines):
-    """What the lines of a recording tell, in the end; and how many snapshots there are."""
+    """The final state according to a recording, and its number of snapshots."""
     view, snapshots = View(lines[0]), 0
     assert lines[0]["event"] == "telemetry_shape"
     for line in lines[1:]:
@@ -385,7 +388,7 @@ def view_of(lines):
 
 
 class Recording(FabemuCase):
-    def test_ends_with_what_the_report_says(self):
+    def test_recording_ends_with_the_reported_counts(self):
         record, report = (os.path.join(self.dir, name) for name in ("record", "report"))
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
         ranks = "for i in 0 1 2 3; do FABEMU_NODE=$i %s 4 & done; wait" % example
@@ -411,7 +414,7 @@ class Recording(FabemuCase):
         self.assertEqual(view.attached(), {})
 
     def up_into_pipes(self):
-        """A fabric that writes into two pipes, and the ends that nobody reads of yet."""
+        """A fabric that writes into two pipes, and their unread ends."""
         paths = [os.path.join(self.dir, name) for name in ("record", "events")]
         ends = []
         for path in paths:
@@ -426,7 +429,7 @@ class Recording(FabemuCase):
         return run, *ends
 
     def many_events(self, at_least):
-        """Links fail and come again until @at_least bytes of events were told to who reads."""
+        """Links fail and recover until at least @at_least bytes of events went to readers."""
         reads, asks = self.client(self.socket_path("u")), self.client(self.socket_path("u"))
         reads.ask("subscribe")
         said = 0
@@ -440,16 +443,16 @@ class Recording(FabemuCase):
                 over = event if event["event"] == "fault" else over
 
     def two_are_due(self, client):
-        """Two snapshots, which are due to @client whenever they are to the file."""
+        """Two snapshots; each is due for @client at the same time as for the file."""
         self.assertEqual(client.ask("subscribe", telemetry=EVERY_MS), {"ok": True})
-        for _ in range(3):  # the first comes at once
+        for _ in range(3):  # the first is sent at once
             while client.next()["event"] != "telemetry":
                 pass
 
-    def test_a_pipe_that_nobody_reads_holds_up_nobody(self):
-        """What was left out is said in the stream, and at the end; the last snapshot has it all."""
+    def test_an_unread_pipe_blocks_nobody(self):
+        """Omissions are reported in the stream, and at the end; the last snapshot is complete."""
         run, record, events = self.up_into_pipes()
-        self.many_events(400000)  # a pipe, 64 KB, what waits in the fabric, 256 KB, and more
+        self.many_events(400000)  # more than a pipe, 64 KB, and the fabric's buffer, 256 KB
         self.two_are_due(self.client(self.socket_path("u")))
         rank = self.client(self.socket_path("u"))
         rank.attach()
@@ -473,7 +476,7 @@ class Recording(FabemuCase):
         up = view.shape["link_states"].index("up")
         self.assertTrue(view.states and all(row[1] for row in view.states.values()), up)
 
-    def test_a_pipe_that_nobody_ever_reads_ends_with_the_run(self):
+    def test_a_never_read_pipe_ends_with_the_run(self):
         run, _, _ = self.up_into_pipes()
         self.many_events(400000)
         run.send_signal(signal.SIGINT)
@@ -495,7 +498,7 @@ class Recording(FabemuCase):
                     found[path] = f.read()
         return found
 
-    def test_who_is_refused_leaves_files_as_they_were(self):
+    def test_refused_command_leaves_files_unchanged(self):
         options, paths = self.files()
         taken = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(taken.close)
@@ -516,7 +519,7 @@ class Recording(FabemuCase):
                         self.assertIn(done.returncode, (1, 2), done.stderr)
                         self.assertEqual(self.contents(paths), before)
 
-    def test_files_of_a_running_fabric_are_its_own(self):
+    def test_files_of_a_running_fabric_are_locked(self):
         options, paths = self.files()
         for path in paths:
             with open(path, "w") as f:
@@ -540,9 +543,9 @@ class Recording(FabemuCase):
             capture = f.read()
         self.assertEqual(capture[:4], b"\n\r\r\n")
         self.assertNotIn(b"of a run before", capture)
-        self.up("u", *options)  # they are free again
+        self.up("u", *options)  # the files are free again
 
-    def test_what_cannot_be_written_is_said(self):
+    def test_write_errors_are_reported(self):
         done = self.fabemu("run", "--record", os.path.join(self.dir, "no", "where"), "--", "true")
         self.one_line(done, 1, "cannot write snapshots", "--record")
         done = self.fabemu("run", "--record", "/dev/full", "--", "true")
@@ -550,9 +553,8 @@ class Recording(FabemuCase):
         self.assertIn("snapshots are no longer written", done.stderr)
 
     def test_simulated_time(self):
-        """A snapshot each interval, and the same with any number of threads.
-
-        But for when stalls are counted: in the end they are the same, too."""
+        """One snapshot per interval, and the same with any number of threads, except for the time
+        at which stalls are counted: at the end these are equal, too."""
         path = os.path.join(self.dir, "t")
         recorded = []
         for threads in "1", "2":
@@ -577,7 +579,7 @@ class Recording(FabemuCase):
         self.assertTrue(any(row[2] for line in lines[1:] for row in line["links"]), "no queue")
 
     def test_waits_for_credits_are_those_of_all_ports(self):
-        """Of switches, and of adapters, which have ports where packets are acknowledged."""
+        """Ports of switches, and of adapters in networks with acknowledgments."""
         path = os.path.join(self.dir, "t")
         for profile in "oq2004", "qsnet3":
             with self.subTest(profile=profile):
@@ -594,16 +596,16 @@ class Recording(FabemuCase):
                 self.assertGreater(of_all, of_nodes)
                 self.assertEqual(of_nodes > 0, profile == "qsnet3")
 
-    def test_simulated_time_wants_what_fits(self):
+    def test_simulated_time_requires_matching_options(self):
         self.one_line(self.fabemu("traffic", "--every", "10ns"), 2, "--every", "--telemetry")
         self.one_line(self.fabemu("traffic", "--telemetry", "/no/where"), 1, "--telemetry")
         self.one_line(self.fabemu("traffic", "--telemetry", "/dev/full"), 1, "snapshots")
 
 
-# Names and labels of ports that dashboards of others use: of node_exporter, by the plugin of Open
-# XDMoD for jobs and others; of infiniband_exporter, by those that come with it, whose rules join
-# them with uplink_info on guid and port. What has no meaning here, or is not counted, is in
-# docs/telemetry.md.
+# Names and labels of ports that existing dashboards use: those of node_exporter (Open XDMoD's
+# plugin for jobs, and others), and those of infiniband_exporter (its own dashboards, whose rules
+# join them with uplink_info on guid and port). Metrics that have no meaning here, or are not
+# counted, are listed in docs/telemetry.md.
 NODE_EXPORTER = {name: {"device", "port"} for name in (
     "node_infiniband_port_packets_transmitted_total", "node_infiniband_port_packets_received_total",
     "node_infiniband_port_transmit_wait_total", "node_infiniband_symbol_error_total",
@@ -666,7 +668,7 @@ class Metrics(FabemuCase):
         collectives = after["fabemu_collectives_total"]["samples"]
         self.assertEqual(collectives[(("by", "network"), ("kind", "allreduce"))], 1)
 
-    def test_a_link_that_is_lost(self):
+    def test_a_lost_link(self):
         path = self.up("u", "--profile", "qsnet3")
         client = self.client(path)
         cable = next(c for c in self.shape(path)["cables"] if c[2])
@@ -710,13 +712,13 @@ class Metrics(FabemuCase):
         self.one_line(self.fabemu("status", "--names", "node_exporter", "u"), 2, "--metrics")
 
     def grown(self, name, before, after):
-        """Of each device and port, as (device, port): what a counter has grown by."""
+        """By device and port, as (device, port): by how much a counter has grown."""
         old, new = (m[name]["samples"] for m in (before, after))
         return {(dict(at)["guid"], dict(at)["port"]): new[at] - old[at] for at in new}
 
     def joined(self, name, before, after):
-        """As the rules that come with infiniband_exporter have it: increases, with the labels of
-        the one row of uplink_info that has the same guid and port."""
+        """As in infiniband_exporter's rules: increases, with the labels of the one row of
+        uplink_info that has the same guid and port."""
         of = name.split("_")[1]
         info = {}
         for at in after[f"infiniband_{of}_uplink_info"]["samples"]:
@@ -727,8 +729,8 @@ class Metrics(FabemuCase):
         self.assertEqual(grown.keys(), info.keys())
         return [(info[port], value) for port, value in grown.items()]
 
-    def test_dashboards_of_switches_show_what_telemetry_tells(self):
-        """sum by (switch) of what ports have received, and what came from where."""
+    def test_dashboards_of_switches_agree_with_telemetry(self):
+        """sum by (switch) of the received data of ports, and where it came from."""
         topo = os.path.join(self.dir, "machine.topo")
         self.assertEqual(self.fabemu("topo", "kary:2,2", "--write", topo).returncode, 0)
         path = self.up("u", "--topo", topo)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """top_test.py - fabemu top: on a terminal of 80 columns, and as text.
 
-    tests/cli/top_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/top_test.py --fabemu build/fabemu [unittest options]
 """
 import fcntl
 import os
@@ -26,7 +26,7 @@ ESCAPE = re.compile(rb"\x1b\[([?>]?)([0-9;]*)([A-Za-z@`])|\x1b[()][A-Z0-9]|\x1b[
 
 
 class Screen:
-    """What a terminal of the kind `vt100` shows of what is written to it."""
+    """The screen of a `vt100` terminal after all that was written to it."""
 
     def __init__(self, lines, columns):
         self.size(lines, columns)
@@ -58,7 +58,7 @@ class Screen:
             at += 1
 
     def forth(self):
-        """A line down; at the end of the region it scrolls."""
+        """One line down; scrolls at the end of the region."""
         if self.y == self.region[1]:
             del self.cells[self.region[0]]
             self.cells.insert(self.y, [" "] * self.columns)
@@ -105,7 +105,7 @@ class Screen:
         elif what in b"ABCD":
             self.y += {b"A": -first, b"B": first}.get(what, 0)
             self.x += {b"C": first, b"D": -first}.get(what, 0)
-            # As terminals do: what was written for a larger screen ends at the edge of this one.
+            # As on real terminals, output for a larger screen is clipped to this one.
             self.y = min(max(self.y, 0), self.lines - 1)
             self.x = min(max(self.x, 0), self.columns - 1)
 
@@ -153,11 +153,11 @@ class OnTerminal(FabemuCase):
         error = self.top.stderr.read()
         for word in words:
             self.assertIn(word, error)
-        self.assertEqual(termios.tcgetattr(self.slave)[3], self.before[3])  # as it was: echo, lines
+        self.assertEqual(termios.tcgetattr(self.slave)[3], self.before[3])  # restored: echo, lines
 
 
 class Top(OnTerminal):
-    def test_pages_orders_filters_and_the_end(self):
+    def test_pages_orders_filters_and_quit(self):
         path = self.up("u")
         self.client(path).attach(want=2)
         self.open()
@@ -183,7 +183,7 @@ class Top(OnTerminal):
         self.keys("q")
         self.ended(0)
 
-    def test_pause_holds_what_is_shown(self):
+    def test_pause_freezes_the_screen(self):
         path = self.up("u")
         self.open()
         self.shows("0 of 4 nodes")
@@ -200,7 +200,7 @@ class Top(OnTerminal):
         self.keys("q")
         self.ended(0)
 
-    def test_it_follows_the_size_and_scrolls(self):
+    def test_resizes_and_scrolls(self):
         self.up("u", "--topo", "kary:4,2")
         self.open()
         self.shows("\n   15 ")
@@ -234,7 +234,7 @@ class Top(OnTerminal):
         self.assertNotIn("\x1b", done.stdout)
         self.assertLessEqual(max(map(len, done.stdout.split("\n"))), 80)
 
-    def test_once_prints_one_page_if_it_is_named(self):
+    def test_once_prints_a_named_page_only(self):
         self.up("u", "--set", "link_retry=go_back_n")
         done = self.fabemu("top", "--once", "--page", "links", "--every", "100ms", "u")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -243,7 +243,7 @@ class Top(OnTerminal):
             self.assertNotIn(words, done.stdout)
         self.assertIn("profile oq2004 with link_retry=go_back_n,", done.stdout)
 
-    def test_what_is_wrong(self):
+    def test_errors(self):
         self.one_line(self.fabemu("top", "--once", "u"), 1, "u")
         self.one_line(self.fabemu("top", "u"), 2, "--once")
         self.one_line(self.fabemu("top", "--page", "ports", "u"), 2, "collectives")
@@ -265,12 +265,12 @@ UP, DOWN = "\x1bOA", "\x1bOB"  # arrows, as a vt100 sends them
 
 
 def short(number):
-    """As in a column of six: six digits are thousands."""
+    """As in a column of six: six digits are shown as thousands."""
     return str(number) if number < 10**5 else f"{(number + 500) // 1000}k"
 
 
 class Sorted(OnTerminal):
-    """The order of rows, and what is in them, against counters that the test makes up."""
+    """The order of rows and their content, against counters that the test invents."""
 
     def setUp(self):
         super().setUp()
@@ -279,14 +279,15 @@ class Sorted(OnTerminal):
         self.addCleanup(self.fabric.listener.close)
 
     def few(self, count, most, zeros=0):
-        """Numbers that differ, and zeros, in any order."""
+        """Distinct numbers and zeros, in any order."""
         ret = self.random.sample(range(1, most), count - zeros) + [0] * zeros
         self.random.shuffle(ret)
         return ret
 
     def snapshot(self, look, before=None):
-        """All of it, look s after the start; no counter is less than in the one before."""
-        def grown(name, counters, rows):  # the first so many only grow
+        """A full snapshot @look seconds after the start; no counter is less than in the one
+        before."""
+        def grown(name, counters, rows):  # the first @counters columns only grow
             old = before[name] if before else [[0] * 9] * len(rows)
             return [[part, *(value + (was if i < counters else 0)
                              for i, (value, was) in enumerate(zip(row, old[part][1:])))]
@@ -314,8 +315,8 @@ class Sorted(OnTerminal):
                          for i, (ended, took) in enumerate(zip(self.few(12, 90),
                                                                self.few(12, 90)))]}
 
-    def plays(self, **changes):
-        """A terminal that shows two snapshots: of the last, and by what it differs."""
+    def play(self, **changes):
+        """A terminal that shows two snapshots: the last values and the increases."""
         self.open()
         stream = self.fabric.next()
         self.first = self.snapshot(1)
@@ -333,12 +334,12 @@ class Sorted(OnTerminal):
         """The lines of the table that are on the screen."""
         return [line for line in self.screen.text().split("\n")[3:-1] if line]
 
-    def sorts(self, order, number_of, wanted):
-        """Wait until it says so, and rows are in this order as far as there is room for them."""
+    def check_order(self, order, number_of, wanted):
+        """Wait until the order is shown and rows are in this order, as far as they fit."""
         self.shows(f"o)rder: {order}")
-        self.orders(number_of, wanted)
+        self.check_all_orders(number_of, wanted)
 
-    def orders(self, number_of, wanted):
+    def check_all_orders(self, number_of, wanted):
         room = self.screen.lines - 4
 
         def numbers():
@@ -346,12 +347,12 @@ class Sorted(OnTerminal):
             try:
                 return [number_of(row) for row in self.rows()]
             except (IndexError, TypeError, ValueError):
-                return None  # half of it is drawn
+                return None  # it is half drawn
         until(lambda: numbers() == wanted[:room])
         self.assertEqual(numbers(), wanted[:room])
 
     def by(self, key, parts):
-        """The greatest first, and by number where these are the same."""
+        """Largest first, then by number."""
         return sorted(parts, key=lambda part: (-key(part), part))
 
     def link_of(self, row):
@@ -370,17 +371,18 @@ class Sorted(OnTerminal):
                                  both(is_, 3, c)),
             "number": lambda c: 0}
 
-    def test_links_by_each_order__and_what_each_row_says(self):
-        self.plays()
+    def test_links_by_each_order__with_their_values(self):
+        self.play()
         self.keys("l")
         for order, key in self.orders_of_links().items():
-            self.sorts(order, self.link_of, self.by(key, range(32)))
+            self.check_order(order, self.link_of, self.by(key, range(32)))
             self.keys("o")
-        self.shows("o)rder: traffic")  # and from the first again
+        self.shows("o)rder: traffic")  # and the first one again
         self.screen.size(40, 80)
         self.resize(40, 80)
         os.kill(self.top.pid, signal.SIGWINCH)
-        self.sorts("traffic", self.link_of, self.by(self.orders_of_links()["traffic"], range(32)))
+        self.check_order("traffic", self.link_of,
+                         self.by(self.orders_of_links()["traffic"], range(32)))
         for row in self.rows():
             c = self.link_of(row)
             state, outs = self.now.states.get(c, [0, 0])
@@ -392,7 +394,7 @@ class Sorted(OnTerminal):
         self.ended(0)
 
     def test_nodes_switches_and_collectives_by_each_order(self):
-        self.plays()
+        self.play()
         grew = lambda name, i: lambda part: self.grew(name, part, i)  # noqa: E731
         first = lambda row: int(row.split()[0])  # noqa: E731
         waits = {row[0] for row in self.last["waits"]}
@@ -410,15 +412,15 @@ class Sorted(OnTerminal):
             "number": lambda s: 0}
         done = {row[1]: row[5:] for row in self.last["finished"]}
         collectives = {"newest": lambda i: done[i][1], "slowest": lambda i: done[i][1] - done[i][0]}
-        for page, orders, parts, number_of in (
+        for page, check_all_orders, parts, number_of in (
                 ("n", nodes, range(16), first), ("s", switches, range(8), first),
                 ("c", collectives, done, lambda row: int(row.split()[2]))):
             self.keys(page)
-            for order, key in orders.items():
-                self.sorts(order, number_of, self.by(key, parts))
+            for order, key in check_all_orders.items():
+                self.check_order(order, number_of, self.by(key, parts))
                 self.keys("o")
         self.keys("s")
-        self.sorts("traffic", first, self.by(switches["traffic"], range(8)))
+        self.check_order("traffic", first, self.by(switches["traffic"], range(8)))
         for row in self.rows():
             s, level, *told = row.split()
             s = int(s)
@@ -430,8 +432,8 @@ class Sorted(OnTerminal):
         self.keys("q")
         self.ended(0)
 
-    def test_a_filter__what_is_busy__and_scrolling(self):
-        self.plays()
+    def test_filter__busy_rows__and_scrolling(self):
+        self.play()
         traffic = self.by(self.orders_of_links()["traffic"], range(32))
         self.keys("l/switch 5:x\x7f")
         there = [c for c in traffic if "switch 5:" in
@@ -439,37 +441,37 @@ class Sorted(OnTerminal):
                                                        SHAPE["cables"][c][2] else "node",
                                                        *SHAPE["cables"][c][3:5])]
         self.shows(f"/switch 5:_  1 of {len(there)}")
-        self.orders(self.link_of, there)
+        self.check_all_orders(self.link_of, there)
         self.keys("\r/none\r")
         self.shows("/switch 5:none  0 of 0")
         self.keys("/\x1b")
-        self.sorts("traffic", self.link_of, traffic)
+        self.check_order("traffic", self.link_of, traffic)
         for _ in range(5):
             self.keys(DOWN)
-        self.sorts("traffic", self.link_of, traffic[5:25])
+        self.check_order("traffic", self.link_of, traffic[5:25])
         self.keys(UP)
-        self.sorts("traffic", self.link_of, traffic[4:24])
-        self.keys("nb/rec\r")  # nodes: who is at rest is not there
+        self.check_order("traffic", self.link_of, traffic[4:24])
+        self.keys("nb/rec\r")  # nodes: idle ones are not shown
         busy = [n for n in range(16) if n in {5, 7, 8} or
                 any(self.grew("nodes", n, i) for i in (0, 1))]
         self.shows("/rec", "1 of 2")
-        self.keys("/\x1b/pppppppppppppp\r")  # of a command also what there is no room for
+        self.keys("/\x1b/pppppppppppppp\r")  # also the hidden part of a command
         there = {13, 14} & set(busy)
         self.shows("pppp ", f"{min(len(there), 1)} of {len(there)}")
         self.keys("/\x1b")
         self.shows("traffic BUSY")
         key = lambda n: self.grew("nodes", n, 0) + self.grew("nodes", n, 1)  # noqa: E731
-        self.orders(lambda row: int(row.split()[0]), self.by(key, busy))
+        self.check_all_orders(lambda row: int(row.split()[0]), self.by(key, busy))
         self.keys("q")
         self.ended(0)
 
     def waits_for(self):
-        """Of each node of which there is a row: what is told of its wait, in 80 columns."""
+        """For each node with a row: its wait as shown in 80 columns."""
         at = self.screen.text().split("\n")[2].index("WAITS FOR")
         return {int(row.split()[0]): row[at:] for row in self.rows()}
 
-    def test_who_waits_for_whom_is_told_within_80_columns(self):
-        self.plays()
+    def test_waits_are_shown_within_80_columns(self):
+        self.play()
         self.keys("oo")
         self.shows("o)rder: number")
         said = self.waits_for()
@@ -481,7 +483,7 @@ class Sorted(OnTerminal):
         self.ended(0)
 
     def test_a_wide_screen__has_bars_in_proportion(self):
-        self.plays()
+        self.play()
         self.screen.size(24, 120)
         self.resize(24, 120)
         os.kill(self.top.pid, signal.SIGWINCH)
@@ -502,9 +504,9 @@ class Sorted(OnTerminal):
         self.keys("q")
         self.ended(0)
 
-    def test_in_simulated_time__a_time_is_one_of_that(self):
-        """There all times are in ps."""
-        self.plays(clock="virtual", last={
+    def test_in_simulated_time__times_are_simulated(self):
+        """All times are in ps there."""
+        self.play(clock="virtual", last={
             "at_ps": 2 * 10**12, "finished": [[1, 1, 6, 8, 4, 10**12, 1500 * 10**9]],
             "waits": [[5, 2, 11, -1, 8, 10**12]]})
         self.keys("oo")

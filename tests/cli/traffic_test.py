@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""traffic_test.py - fabemu traffic: what it prints, what it refuses, that it ends.
+"""traffic_test.py - fabemu traffic: output, errors, and termination.
 
-    tests/cli/traffic_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/traffic_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import json
@@ -32,7 +32,7 @@ class TrafficTest(FabemuCase):
         return json.loads(done.stdout)
 
     def table(self, text):
-        """The rows of a table of loads; checks that the table has its head."""
+        """The rows of a table of loads; checks the table's head."""
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         self.assertEqual(lines[0].split()[:3], ["load", "offered", "accepted"])
         return lines[1:]
@@ -66,7 +66,7 @@ class TrafficTest(FabemuCase):
         self.assertAlmostEqual(payload["mean"], 240 * messages["mean"], delta=1)
         self.assertAlmostEqual(payload["mean"] * 256 / 240 / 1.25e9, got["accepted"], delta=1e-6)
 
-    def test_pattern__has_the_numbers_that_were_left_out(self):
+    def test_pattern__has_the_default_numbers(self):
         for pattern, numbers, text in (
                 ("hotspot", {"node": 0, "fraction": 0.1}, "node 0, fraction 0.1 of the messages"),
                 ("hotspot:5:1", {"node": 5, "fraction": 1}, "node 5, fraction 1 of"),
@@ -159,7 +159,7 @@ class TrafficTest(FabemuCase):
         return self.json("--topo", "kary:4,2", "--pattern", pattern, "--collective", how,
                          "--operations", "9", *args)
 
-    def test_noise__delays_and_is_the_same_again(self):
+    def test_noise__delays_and_is_reproducible(self):
         for how in ("hardware", "dissemination", "tree"):
             with self.subTest(how=how):
                 apart = ("--interval", "1234567")
@@ -176,7 +176,7 @@ class TrafficTest(FabemuCase):
                 other = self.by(how, "barrier", *apart, "--noise", "1000000:200000", "--seed", "2")
                 self.assertNotEqual(other["latency_ns"], runs[0]["latency_ns"])
 
-    def test_noise_that_leaves_almost_nothing__is_survived(self):
+    def test_noise__of_almost_all_time_is_accepted(self):
         for how in ("hardware", "dissemination", "tree"):
             got = self.by(how, "allreduce", "--noise", "1000:999")
             self.assertEqual(got["collectives"]["operations"], 9)
@@ -196,7 +196,7 @@ class TrafficTest(FabemuCase):
         text = self.fabemu("traffic", "--load", "0.4", *SHORT, "--series", "5000").stdout
         self.assertEqual(len(text.partition("  series ")[2].splitlines()), 1 + 7)
 
-    def test_series_with_faults__says_when_links_went_and_tables_followed(self):
+    def test_series_with_faults__has_times_of_links_and_tables(self):
         path = os.path.join(self.dir, "schedule")
         with open(path, "w") as f:
             f.write("at=20us for=100us link-down link=0:4\n")
@@ -222,7 +222,7 @@ class TrafficTest(FabemuCase):
         self.one_line(self.fabemu("traffic", "--pattern", "file:" + path), 2, path, "line 5",
                       "node 4")
 
-    def test_text__says_it_all(self):
+    def test_text__is_complete(self):
         done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.4", *SHORT)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for word in ("uniform on kary:4,2", "16 nodes", "throughput", "latency", "digest"):
@@ -242,7 +242,7 @@ class TrafficTest(FabemuCase):
                 if not data:
                     break
                 err += data
-        except OSError:  # the terminal's other end is closed
+        except OSError:  # the remote end of the terminal is closed
             pass
         os.close(master)
         self.assertEqual(process.returncode, 0)
@@ -253,7 +253,7 @@ class TrafficTest(FabemuCase):
     # --- it is interrupted, or nobody takes what it prints ------------------------------------
 
     def interrupt(self, *args, load=1):
-        """It is interrupted at its @load-th load, which takes minutes: what it prints."""
+        """Interrupt it at its @load-th load, which takes minutes; returns its output."""
         path = os.path.join(self.dir, "t")
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args,
                                     "--telemetry", path, "--every", "1000000ns"],
@@ -262,17 +262,17 @@ class TrafficTest(FabemuCase):
                                    stderr=subprocess.PIPE, text=True)
         self.started.append(process)
 
-        def is_at_it():
+        def is_at_load():
             with contextlib.suppress(FileNotFoundError), open(path) as f:
                 return f.read().count("telemetry_shape") == load
-        self.assertTrue(until(is_at_it))
+        self.assertTrue(until(is_at_load))
         os.unlink(path)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err), (130, ""))
         return out
 
-    def test_interrupt__prints_what_is_done(self):
+    def test_interrupt__prints_completed_loads(self):
         long = ("--load", "0.000001,0.9", "--warmup", "1", "--measure", "1000000000")
         got = json.loads(self.interrupt(*long, "--json", load=2))
         self.assertEqual([one["load"] for one in got], [1e-6])
@@ -282,7 +282,7 @@ class TrafficTest(FabemuCase):
         self.assertEqual(self.interrupt(*alone), "")
         self.assertEqual(self.interrupt("--pattern", "barrier", "--operations", "1000000000"), "")
 
-    def test_output__that_cannot_be_written_is_an_error(self):
+    def test_output__unwritable_is_an_error(self):
         for args in ((), ("--json",), ("--load", "0.1,0.2")):
             with open("/dev/full", "w") as full:
                 done = subprocess.run([self.command, "traffic", *args, *SHORT], env=self.env,
@@ -293,7 +293,7 @@ class TrafficTest(FabemuCase):
 
     # --- past saturation --------------------------------------------------------------------
 
-    def test_saturation__ends_by_itself_and_is_said(self):
+    def test_saturation__ends_by_itself_and_is_reported(self):
         got = self.json("--topo", "kary:4,2", "--load", "1.5")
         self.assertIs(got["saturated"], True)
         self.assertGreater(got["offered"], 1.4)
@@ -304,12 +304,12 @@ class TrafficTest(FabemuCase):
         rows = self.table(done.stdout)
         self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
 
-    def test_table__says_that_there_were_no_messages(self):
+    def test_table__reports_that_there_were_no_messages(self):
         done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1", "--measure", "1")
         rows = self.table(done.stdout)
         self.assertEqual([row.split()[3:7] for row in rows], [["-"] * 4] * 2)
 
-    def test_steady__is_said(self):
+    def test_steady__is_reported(self):
         args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000", "--measure", "60000")
         self.assertIs(self.json(*args)["steady"], False)
         self.assertIs(self.json("--topo", "kary:4,1", "--load", "0.3")["steady"], True)
@@ -393,7 +393,7 @@ class TrafficTest(FabemuCase):
             self.one_line(self.fabemu(*args), 2, "--clock virtual", "raw or real", "fabemu traffic")
         self.assertEqual(self.fabemu("traffic", "--clock", "virtual", *SHORT).returncode, 0)
 
-    def test_too_large_for_the_memory__is_refused_at_once(self):
+    def test_larger_than_memory__is_refused_at_once(self):
         done = self.fabemu("traffic", "--topo", "kary:2,20")
         self.one_line(done, 1, "kary:2,20 needs", "GiB", "available")
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""waits_test.py - clock real says whether what programs measure is the network's time.
+"""waits_test.py - clock real reports whether a program's measurements reflect the network's time.
+No time is asserted: the report is compared with the kernel's counts for the same threads, read
+here before and after.
 
-No time is asserted: what the report says is compared with what the kernel has counted of the same
-threads, read here before and after.
-
-    tests/cli/waits_test.py --fabemu build/fabemu [unittest options]
+   tests/cli/waits_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os
@@ -19,7 +18,7 @@ from cli_helpers import ATTACH, FabemuCase, main, until
 RANKS = 4  # on one core
 BUSY_S = 0.15  # of a rank's own time on a core
 
-# A rank: attaches, is busy, detaches; says what the kernel counted of it around all that.
+# A rank: attaches, computes, detaches; prints the kernel's counts from before and after.
 BUSY = f"ATTACH = {ATTACH!r}\n" + r'''
 import json, os, socket, sys, time
 def waited():
@@ -46,7 +45,7 @@ line = json.dumps({"least": leaving - attached, "most": waited() - before}) + "\
 os.write(1, line.encode())  # whole: others write there, too
 '''
 
-# A process of libfabemu: its program computes on the core that the library's own thread wants, too.
+# A process of libfabemu: its program computes on the core that the library's own thread needs, too.
 LIBRARY = r'''
 import ctypes, os, sys, time
 def waited():
@@ -67,7 +66,7 @@ print(leaving - attached)
 
 
 def waited(pid):
-    """What the kernel has counted of a process's threads that live, in ns."""
+    """The kernel's count of waits of a process's live threads, in ns."""
     sum_ns = 0
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
@@ -85,7 +84,7 @@ class WaitsTest(FabemuCase):
         os.mkfifo(os.path.join(self.dir, "go"))
 
     def run_busy(self, ranks, busy_s, *options, before="", end="detach"):
-        """A run of busy ranks that begin together; returns what each said, report and text."""
+        """A run of busy ranks that start together; returns their outputs, report and text."""
         one = f"{sys.executable} {self.busy} {self.dir} {busy_s} {end}"
         run = self.start("run", "--topo", "kary:2,2", "--name", "r", *options, "--report",
                          self.report, "--", "sh", "-c", f"{before} {one} & " * ranks + "wait")
@@ -99,7 +98,7 @@ class WaitsTest(FabemuCase):
             return [json.loads(line) for line in out.splitlines()], json.load(f), err
 
     def check_bounds(self, said, programs):
-        """What the report says the programs waited is what the kernel counted of them."""
+        """The programs' waits in the report agree with the kernel's counts."""
         self.assertGreaterEqual(programs["waited_ns"], sum(one["least"] for one in said))
         self.assertLessEqual(programs["waited_ns"], sum(one["most"] for one in said))
         self.assertLessEqual(programs["late_most_ns"], programs["attached_ns"])
@@ -107,7 +106,7 @@ class WaitsTest(FabemuCase):
                              programs["fabric_waited_ns"] + programs["hostif_full_ns"])
         self.assertEqual(programs["unseen"], 0)
 
-    def test_oversubscribed__the_report_says_so(self):
+    def test_oversubscribed__is_reported(self):
         core = min(os.sched_getaffinity(0))
         said, report, err = self.run_busy(RANKS, BUSY_S, "--clock", "real",
                                           before=f"taskset -c {core}")
@@ -121,7 +120,7 @@ class WaitsTest(FabemuCase):
         self.assertLessEqual(longest["waited_ns"], max(one["most"] for one in said))
         self.assertGreaterEqual(longest["waited_ns"], max(one["least"] for one in said))
 
-    def test_undersubscribed__nothing_is_claimed_that_the_kernel_does_not_count(self):
+    def test_undersubscribed__reports_only_waits_of_the_kernel(self):
         said, report, err = self.run_busy(1, 0, "--clock", "real")
         programs = report["programs"]
         self.check_bounds(said, programs)
@@ -131,14 +130,14 @@ class WaitsTest(FabemuCase):
         self.assertIs(programs["on_time"], not late and not slow)
         self.assertEqual("NOT on time" in err, late or slow)
 
-    def test_dead__what_it_may_have_waited_counts(self):
+    def test_dead__its_possible_wait_counts(self):
         _, report, _ = self.run_busy(1, 0, "--clock", "real", end="die")
         programs = report["programs"]
         self.assertEqual(report["processes"]["died"], 1)
         self.assertGreater(programs["late_most_ns"], 0)
         self.assertLessEqual(programs["late_most_ns"], programs["attached_ns"])
 
-    def test_library__what_its_own_thread_waited_counts_to_the_end(self):
+    def test_library__waits_of_its_own_thread_count(self):
         library = os.path.join(os.path.dirname(self.command), "nic", "libfabemu.so")
         core = min(os.sched_getaffinity(0))
         run = self.start("run", "--topo", "kary:2,1", "--clock", "real", "--report", self.report,
@@ -151,12 +150,12 @@ class WaitsTest(FabemuCase):
             programs = json.load(f)["programs"]
         self.assertGreaterEqual(programs["waited_ns"], int(out))
 
-    def test_raw__has_no_time_and_says_nothing_of_it(self):
+    def test_raw__reports_no_waits(self):
         _, report, err = self.run_busy(1, 0)
         self.assertIsNone(report["programs"])
         self.assertNotIn("programs  ", err)
 
-    def test_status__has_it_of_each_process_and_of_the_fabric(self):
+    def test_status__covers_each_process_and_the_fabric(self):
         path = self.up("u", "--clock", "real")
         pid = self.status("u")["pid"]
         self.assertIsNone(self.status("u")["report"]["programs"]["on_time"])  # nobody was attached

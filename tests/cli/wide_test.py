@@ -13,7 +13,7 @@ from cli_helpers import FabemuCase, main
 
 SHORT = ("--warmup", "2000", "--measure", "5000")
 UNIT = "Mellanox Technologies Aggregation Node"
-# Puts an MPI program's ranks on ports in each word of a set of ports.
+# Puts an MPI program's ranks on ports in each word of a port set.
 RANKS = """#!/bin/sh
 set -- 5 69 70 127
 shift $OMPI_COMM_WORLD_RANK
@@ -22,7 +22,7 @@ FABEMU_NODE=$1 exec {} --quick
 
 
 def star(hosts, ports=None):
-    """A switch as ibnetdiscover prints it, with hosts at its ports from 1 on."""
+    """A switch in ibnetdiscover's format, with hosts at its ports from 1 on."""
     lines = [f'Switch {ports or hosts} "S-1" # "star"']
     lines += [f'[{i + 1}] "H-{i}"[1] # "host{i} HCA-1" lid {i + 2} 4xNDR' for i in range(hosts)]
     lines += [f'Ca 1 "H-{i}" # "host{i} HCA-1"' for i in range(hosts)]
@@ -129,12 +129,12 @@ class WideTest(FabemuCase):
                               input=star(128), capture_output=True, timeout=60)
         self.one_line(done, 2, "/dev/stdin", "write the network to a file")
 
-    def test_without_the_program__it_is_said(self):
+    def test_without_the_program__is_reported(self):
         alone = os.path.join(self.dir, "alone")
         shutil.copy(self.command, alone)
         done = subprocess.run([alone, "topo", "clos:radix=64,levels=1"], env=self.env, text=True,
                               capture_output=True, timeout=60)
-        if done.returncode:  # else fabemu-wide is installed on this host
+        if done.returncode:  # otherwise fabemu-wide is installed on this host
             self.one_line(done, 1, "need the program fabemu-wide, which is not installed")
 
     # --- how they behave -------------------------------------------------------------------
@@ -203,7 +203,7 @@ class WideTest(FabemuCase):
         self.assertEqual(runs[0]["digest"], runs[1]["digest"])
         self.assertEqual(runs[0]["faults"]["links_lost"], 2)
 
-    def test_running__is_found_right(self):
+    def test_running__passes_the_check(self):
         self.up("w", "--topo", "clos:radix=64,levels=2")
         done = self.fabemu("check", "w")
         self.assertEqual((done.returncode, done.stdout.splitlines()[0]), (0, "w: right"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""common - what the end-to-end tests share: running things so that nothing of them stays behind,
+"""common - shared by the end-to-end tests: running commands without leaving processes behind,
 reading fabemu's report, counting checks."""
 import argparse
 import contextlib
@@ -19,11 +19,11 @@ sys.path.insert(0, str(HERE.parent / "cli"))
 from cli_helpers import unless_no_sync  # noqa: E402
 from helpers.seed import seed  # noqa: E402 (the tests use it)
 COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
-MARK = "FABEMU_TEST_MARK"  # in the environment of everything that a test starts
-SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # what the caller's environment must not decide
+MARK = "FABEMU_TEST_MARK"  # in the environment of every process that a test starts
+SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # of the caller's environment: removed
 SKIPPED = 77  # exit status: nothing could be tested
-LINGER_S = 5  # for how long a process may outlive its run
-# Who carries a collective out, and how.
+LINGER_S = 5  # how long a process may outlive its run
+# How each collective is executed in the network.
 SWITCHES = {"barrier": ("in_switch", "combine units, multicast"),
             "broadcast": ("in_switch", "multicast"),
             "reduce": ("in_switch", "combine units"),
@@ -34,8 +34,8 @@ ADAPTERS = {"barrier": ("in_switch", "network conditional, broadcast"),
             "allreduce": ("in_adapter", "adapter tree, broadcast")}
 COUNTING = {**ADAPTERS, "barrier": ("in_adapter", "adapter tree, broadcast")}
 QSNET3 = ["--profile", "qsnet3"]
-# Networks to test over: what each is for so many ranks, and what carries collectives there. Ranks
-# sit on the first nodes: where a node's links go into different switches even two of them use both
+# Networks to test: for each, the network for a number of ranks, and how it executes collectives.
+# Ranks use the first nodes. If a node's links lead to different switches, even two ranks use both
 # levels.
 NETWORKS = {
     "oq2004": (lambda ranks: ["--topo", topo_for(ranks)], SWITCHES),
@@ -51,12 +51,12 @@ NETWORKS = {
 # For tests of collectives in the network: run them there even at sizes at which messages are
 # faster.
 IN_NETWORK = {"OMPI_MCA_coll_fabemu_step_aside": "0"}
-# Why a collective may rightly not run in the network.
+# Valid reasons for a collective to run outside of the network.
 RIGHTLY_ELSEWHERE = {"operation", "type", "in_place", "single", "intercommunicator", "finalize"}
 
 
 class Checks:
-    """Counts checks, prints those that fail, ends with one line that scripts/test reads."""
+    """Counts checks, prints failed ones, and ends with one line that scripts/test reads."""
 
     def __init__(self, name):
         self.name = name
@@ -71,7 +71,7 @@ class Checks:
         return bool(ok)
 
     def skip(self, what):
-        """What cannot be here is said, and is no check that has passed."""
+        """A test that is impossible here is reported, and does not count as a passed check."""
         self.skipped += 1
         print(f"{self.name}: SKIPPED: {what}", flush=True)
 
@@ -85,7 +85,7 @@ class Checks:
 
 
 class Result:
-    """How a run ended. status is None when it was ended for taking too long."""
+    """How a run ended. status is None if it was killed after a time-out."""
 
     def __init__(self, status, output, left):
         self.status = status
@@ -93,7 +93,7 @@ class Result:
         self.left = left  # processes that outlived it
 
     def wrong(self):
-        """One line on what was wrong with the run itself, or None."""
+        """One line about a failure of the run itself, or None."""
         if self.status is None:
             return "did not end in time"
         if self.status:
@@ -130,7 +130,7 @@ def arguments(description, **more):
 
 
 def unwind(number, _frame):
-    """An end asked for from outside: what was started is ended too. timeout asks twice, us and our
+    """Handle a signal: kill everything that was started. timeout signals both this process and its
     group."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
@@ -142,7 +142,7 @@ def scratch():
 
 
 def marked(mark):
-    """{pid: what it runs} of every living process that carries @mark in its environment."""
+    """{pid: command} of every live process that has @mark in its environment."""
     found = {}
     want = f"{MARK}={mark}".encode()
     for entry in pathlib.Path("/proc").iterdir():
@@ -157,7 +157,7 @@ def marked(mark):
 
 
 def stop(process, mark):
-    """End a run that took too long: first as the keyboard would, then for certain."""
+    """Stop a run that timed out: first as Ctrl-C would, then with SIGKILL."""
     print(f"    still running: {', '.join(marked(mark).values())}", file=sys.stderr)
     with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
         os.killpg(process.pid, signal.SIGINT)
@@ -169,7 +169,7 @@ def stop(process, mark):
 
 
 def run(command, cwd, timeout_s, env=None, during=None):
-    """Run @command without input, for @timeout_s at most; its output and errors are one text.
+    """Run @command without input, for at most @timeout_s; returns output and errors as one text.
     Meanwhile during(process, mark, the output's path) is called once."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
@@ -192,7 +192,7 @@ def run(command, cwd, timeout_s, env=None, during=None):
 
 
 def linger(mark):
-    """Processes that are still there after a while of grace; they are ended."""
+    """Processes that are still alive after a grace period; they are killed."""
     until = time.monotonic() + LINGER_S
     while marked(mark) and time.monotonic() < until:
         time.sleep(0.05)
@@ -227,33 +227,33 @@ def fabemu_mpirun(fabemu, options, ranks, command, cwd, timeout_s, env=IN_NETWOR
         return result, None
 
 
-def check_program(checks, fabemu):
-    """tests/mpi/check.c and its parts, which the build compiles beside fabemu by plain mpicc, as
-    any user would; or None."""
+def build_check_program(checks, fabemu):
+    """tests/mpi/check.c and its parts, which the build compiles with plain mpicc as a user would;
+    or None."""
     program = pathlib.Path(fabemu).parent / "tests" / "mpi_check"
     ok = checks.that(os.access(program, os.X_OK), f"no program at {program}: build first")
     return str(program) if ok else None
 
 
 def checked(result):
-    """(passed, failed) as the check program counts them, or None."""
+    """(passed, failed) as counted by the check program, or None."""
     found = re.findall(r"^check: (\d+) checks passed, (\d+) failed", result.output, re.M)
     return (int(found[0][0]), int(found[0][1])) if len(found) == 1 else None
 
 
 def topo_for(ranks):
-    """The smallest tree of the shapes tested that seats @ranks."""
+    """The smallest tree of the tested shapes that has @ranks nodes."""
     return next(spec for nodes, spec in ((4, "kary:2,2"), (8, "kary:2,3"), (16, "kary:4,2"))
                 if ranks <= nodes)
 
 
 def options_for(args, ranks):
-    """Options of fabemu run for so many ranks over the network asked for, with its faults."""
+    """Options of fabemu run for this number of ranks over the selected network, with its faults."""
     return [*NETWORKS[args.network][0](ranks), *(["--faults", args.faults] if args.faults else [])]
 
 
 def check_faults(checks, report, what):
-    """Every fault of the schedule is in the report; something was hit, and sent again."""
+    """Every fault of the schedule is in the report; something was hit and retransmitted."""
     sent_again = (report.get("transport") or {}).get("retransmissions", 0)
     sent_again += (report.get("link_retry") or {}).get("again", 0)
     faults, links = report["faults"], report["links"]
@@ -265,8 +265,8 @@ def check_faults(checks, report, what):
 
 
 def check_report(checks, report, what, args, by_network=COLLECTIVES):
-    """A report is whole, the network carried @by_network out by its mechanisms, none ran elsewhere
-    without a good reason."""
+    """The report is complete, the network executed @by_network with its mechanisms, and none ran
+    elsewhere without a valid reason."""
     network = args.network
     if not checks.that(report is not None, f"{what}: no report was written, or it is no JSON"):
         return
@@ -276,12 +276,12 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
     checks.that(segments["sent"] > 0 and segments["delivered"] > 0 and segments["hops"] > 0,
                 f"{what}: no segments passed: {segments}")
     combined = report["combined"]
-    # Between two nodes at one switch nothing is copied: there a broadcast is a packet like others.
+    # Between two nodes at one switch nothing is copied: a broadcast is a normal packet there.
     several = report["processes"]["peak"] > 2
     kinds = ("contributions", "results", *(["multicasts"] if several else []))
     checks.that(all(combined[kind] > 0 for kind in kinds),
                 f"{what}: the network combined nothing: {combined}")
-    # What faults have damaged is malformed.
+    # Corrupted segments count as malformed.
     bad = report["drops"]["malformed"] + report["drops"]["overrun"]
     checks.that((args.faults or not bad) and not report["died"],
                 f"{what}: malformed segments or deaths: {report['drops']}, {report['died']}")

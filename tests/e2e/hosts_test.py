@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hosts_test - one fabric over several hosts, which are network namespaces (scripts/two-hosts): MPI
-programs run across them and are right, by counters of every host; a host that does not fit in is
-refused with a reason on both sides; a wire that is bad, cut for a while or for good, and processes
-that are killed at random moments: what must end ends, and nothing is left behind. A failure prints
-the seed that replays it. Skipped where this machine does not let us make namespaces."""
+"""hosts_test - one fabric over several hosts, which are network namespaces (scripts/two-hosts).
+MPI programs run across them with right results, according to counters of every host. A host
+that does not match is refused with a reason on both sides. Wires are bad, or cut for a while or
+for good, and processes are killed at random moments: everything that must end ends, and nothing
+is left behind. A failure prints the seed that replays it. Skipped where namespaces may not be
+created."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -26,9 +27,9 @@ import lammps_test
 
 TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
 SKIPPED = common.SKIPPED
-LEFT = "two-hosts: processes left behind:"  # a report has segments that are, too
+LEFT = "two-hosts: left behind:"  # reports also contain segments "left behind"
 RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
-# What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
+# Runs across hosts: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),
           (2, "memif", "packets", ["--key"], []),
           (3, "af_packet", "packets", [], ["--faults", str(common.HERE / "flaps.faults")]),
@@ -46,16 +47,16 @@ TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]
            (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]),
            (2, False, ["--topo", "kary:4,2", "--set", "link_retry=go_back_n", "--load", "0.5"]))
 TIMES = ["--warmup", "2000", "--measure", "8000"]
-UNDER_WAY = 16  # segments between two hosts, of what is sent again while links flap
-# What of its report is not about the network.
+IN_FLIGHT = 16  # segments in flight between two hosts, of retransmissions while links flap
+# Parts of its report that are not about the network.
 OWN = {"origin", "threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop",
        "bytes_per_node"}
-# Nor is this, with link-level retry: what is sent again, and answers, ends at each host; windows
-# begin where something is to happen, though it be nothing that the network can tell.
+# Nor are these, with link-level retry: retransmissions and their replies end at each host, and
+# windows start where an event is due, even if it has no effect on the network.
 OWN_WITH_RETRY = {"windows"}
 BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
-# What a wire does to frames, by tc netem; by a filter, or by the wire program, where the kernel has
-# no netem; and what each host sees of it in the end.
+# Faults of a wire, by tc netem, or by the wire program where the kernel has no netem; and the
+# counters that each host must then have.
 WIRES = {
     "all": ("loss 1% duplicate 1% reorder 5% delay 1ms 1ms", ["--wire", BAD],
             ("sent_again", "doubles", "out_of_order")),
@@ -67,7 +68,7 @@ WIRES = {
 }
 ROUNDS = 200  # of a checked stream over such a wire
 RANKS = 4
-WITHIN = 10  # times as long as a host may be silent: who has not got his error then never gets it
+WITHIN = 10  # multiple of the silence limit: a rank without its error by then will never get it
 GREETING = "going"  # of mpi_rounds --survive
 # Which process is killed, on which host.
 KILLS = (("h1", "fabemu"), ("h1", "fabemu-fabric"), ("h0", "fabemu-fabric"), ("h0", "fabemu"),
@@ -75,7 +76,7 @@ KILLS = (("h1", "fabemu"), ("h1", "fabemu-fabric"), ("h0", "fabemu-fabric"), ("h
 
 
 class Skip(Exception):
-    """Namespaces, or ports of a kind, cannot be had here."""
+    """Namespaces, or ports of a kind, are not available here."""
 
 
 def program(args, name):
@@ -99,12 +100,13 @@ def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None
 
 
 def of_network(args, network, faults=False):
-    """For common.check_report()."""
+    """Arguments for common.check_report()."""
     return argparse.Namespace(**{**vars(args), "network": network, "faults": faults})
 
 
 def check_hosts(checks, report, what, hosts, network):
-    """Every host carried and combined, and what one sent over a host link the other received."""
+    """Every host carried and combined, and segments sent over a host link on one host were
+    received by its peer."""
     parts = {part["host"]: part for part in report["hosts"]} if report else {}
     if not checks.that(len(parts) == hosts, f"{what}: not {hosts} hosts: {list(parts)}"):
         return
@@ -117,14 +119,15 @@ def check_hosts(checks, report, what, hosts, network):
     for name, part in parts.items():
         sent = sum(link["segments_sent"] for link in part["links"])
         checks.that(part["segments"]["hops"] > 0 and sent > 0, f"{what}: {name} sent nothing")
-        if network in ("oq2004", "retry", "units"):  # else adapters do, and not all need to
+        # in other networks adapters combine, and not all need to
+        if network in ("oq2004", "retry", "units"):
             checks.that(part["combined"]["contributions"] > 0 and part["combined"]["results"] > 0,
                         f"{what}: {name} combined nothing: {part['combined']}")
         for link in part["links"]:
             there = passed[link["host"], name]
-            # Each host counts when it is asked: what faults have made late may pass meanwhile.
-            under_way = abs(link["segments_sent"] - there["segments_received"])
-            checks.that(under_way <= (UNDER_WAY if "--faults" in what else 0),
+            # Each host counts when it is queried: delayed segments may pass meanwhile.
+            in_flight = abs(link["segments_sent"] - there["segments_received"])
+            checks.that(in_flight <= (IN_FLIGHT if "--faults" in what else 0),
                         f"{what}: {name} to {link['host']}: {link} and {there}")
             checks.that("real" not in what or 0 < link["clock_error_ns"] < 1e9,
                         f"{what}: {name} does not know {link['host']}'s clock: {link}")
@@ -134,13 +137,13 @@ def check_hosts(checks, report, what, hosts, network):
 
 
 def check_recording(checks, path, report, what, network):
-    """What was sampled of all hosts, at the end, is what each has counted."""
+    """The final sample of all hosts equals the counters of each."""
     shape, *lines = (json.loads(line) for line in path.read_text().splitlines())
     ways = {}
     for line in lines:
         ways.update({row[0]: row[1] for row in line.get("links", [])})
     hops = sum(segments for way, segments in ways.items()
-               if way % 2 or shape["cables"][way // 2][2])  # but for what nodes send
+               if way % 2 or shape["cables"][way // 2][2])  # except for those that nodes send
     checks.that(len(shape["hosts"]) == len(report["hosts"]), f"{what}: {shape['hosts']}")
     # With acknowledgments links carry replies, too.
     checks.that(network == "packets" or hops == report["segments"]["hops"],
@@ -152,7 +155,7 @@ def check_recording(checks, path, report, what, network):
 
 
 def check_communication(checks, report, what, ranks):
-    """Its profile is of the ranks on all hosts."""
+    """Its communication profile covers the ranks on all hosts."""
     told = report["communication"]
     senders = {row[0] for row in told["messages"]["matrix"]}
     checks.that(len(senders) == ranks, f"{what}: only nodes {senders} have sent messages")
@@ -165,8 +168,8 @@ def check_communication(checks, report, what, ranks):
 
 
 def check_timeline(checks, path, report, what, hosts):
-    """It has each collective in the network that a rank on any host was in, and arrows go forward,
-    as well as the hosts' clocks are known."""
+    """It has each collective in the network with a rank on any host, and arrows point forward,
+    within the accuracy of the hosts' clocks."""
     whole = json.loads(path.read_text())
     other = whole["otherData"]
     error_us = sum(host["clock_error_ns"] for host in other["hosts"]) / 1000
@@ -187,7 +190,7 @@ def check_timeline(checks, path, report, what, hosts):
 
 
 def check_across(checks, args, hosts, device, network, options, fabric):
-    """The check program, two ranks to a host."""
+    """The check program, two ranks per host."""
     ranks = 2 * hosts
     profile = {"packets": common.QSNET3, "units": [*common.QSNET3, "--set", "combining=switch"],
                "retry": ["--set", "link_retry=go_back_n"]}.get(network, [])
@@ -201,7 +204,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                                program(args, "mpi_check"), "--quick",
                                *(["--part", "16"] if device == "tap" else []),
                                "--seed", str(args.seed)], cwd)
-        if report and "--faults" not in fabric:  # those send again while they are counted
+        if report and "--faults" not in fabric:  # those retransmit while they are counted
             check_recording(checks, recording, report, what, network)
         if report:
             check_timeline(checks, timeline, report, what, hosts)
@@ -219,7 +222,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
 
 
 def hpcc(checks, args):
-    """All that hpcc verifies of itself."""
+    """Everything that hpcc verifies itself."""
     with common.scratch() as cwd:
         shutil.copy(common.HERE / "hpccinf.txt", cwd)
         result, report = over(args, 2, [], [], ["mpirun", "-np", "4", "hpcc"], cwd)
@@ -255,8 +258,8 @@ def lammps(checks, args):
 
 # --- what starts the other hosts ----------------------------------------------------------
 
-# As the real ones do it, but into a namespace: sshd gives what it gets, joined by spaces, to a
-# shell that has an environment and a folder of its own; srun and mpirun run a program with its
+# They act like the real ones, but start programs in a namespace: sshd passes its arguments, joined
+# by spaces, to a shell with its own environment and folder; srun and mpirun run a program with its
 # arguments.
 STARTERS = {
     "ssh": """#!/usr/bin/env python3
@@ -280,7 +283,7 @@ AWKWARD = """it's a "folder" of $HOME; and more"""
 
 
 def launched(checks, args, name, agent):
-    """It starts the other host in our folder, with our words as they are."""
+    """The launcher starts the other host in our folder, with unchanged arguments."""
     with common.scratch() as cwd:
         folder, tools = pathlib.Path(cwd, AWKWARD), pathlib.Path(cwd, "tools")
         folder.mkdir()
@@ -306,8 +309,8 @@ def launched(checks, args, name, agent):
 
 # --- hosts that do not fit ---------------------------------------------------------------
 
-def misfits(cwd):
-    """(what, options of two-hosts, options of the far host, what both sides say)."""
+def mismatches(cwd):
+    """(what, options of two-hosts, options of the remote host, the error on both sides)."""
     ports = "".join(f"host h{host}\n    port net_af_packet0,iface=eth1\n" for host in (0, 1))
     key, keyed, other = (pathlib.Path(cwd, name) for name in ("key", "keyed", "other"))
     key.touch(0o600)
@@ -322,9 +325,9 @@ def misfits(cwd):
             ("a key", [], f"--cluster {keyed}", "has (no|a) key, and this one has( none)?"))
 
 
-def check_misfit(args, misfit):
-    """Returns what is wrong with how it ended, or None."""
-    what, options, far, why = misfit
+def check_mismatch(args, mismatch):
+    """Returns the error in how it ended, or None."""
+    what, options, far, why = mismatch
     with common.scratch() as cwd:
         result, _ = over(args, 2, [*options, "--far", far], ["--bound", "start=4s"],
                          ["mpirun", "-np", "2", "hostname"], cwd, timeout_s=60)
@@ -335,16 +338,16 @@ def check_misfit(args, misfit):
     return f"{what}: status {result.status}, left {result.left}\n{result.tail()}"
 
 
-def check_misfits(checks, args):
+def check_mismatches(checks, args):
     with common.scratch() as cwd, concurrent.futures.ThreadPoolExecutor() as pool:
-        for wrong in pool.map(lambda misfit: check_misfit(args, misfit), misfits(cwd)):
+        for wrong in pool.map(lambda mismatch: check_mismatch(args, mismatch), mismatches(cwd)):
             checks.that(not wrong, wrong)
 
 
 # --- wires ---------------------------------------------------------------------------------
 
 def has_netem(checks, args):
-    """Does this kernel have it? Where it does not, that is said, once."""
+    """Does this kernel have netem? A missing one is reported, once."""
     if not hasattr(args, "netem"):
         with common.scratch() as cwd:
             probe = common.run([sys.executable, str(TWO_HOSTS), "2", "--netem", "delay 1us",
@@ -357,7 +360,7 @@ def has_netem(checks, args):
 
 
 def wire_options(checks, args, kind):
-    """Options of two-hosts that make the wire as bad as that."""
+    """Options of two-hosts for a wire of this kind."""
     netem, other, _ = WIRES[kind]
     if has_netem(checks, args):
         return ["--netem", netem]
@@ -367,9 +370,9 @@ def wire_options(checks, args, kind):
 
 
 def bad_wire(checks, args, kind, network):
-    """Frames are lost, doubled, delayed and overtake each other: nothing above sees it. All at
-    once MPI's whole check, of whose many reductions a part is enough, and a stream; one by one the
-    stream."""
+    """Frames are lost, duplicated, delayed and reordered: no layer above is affected. With all
+    faults at once, MPI's whole check, with a part of its many reductions, and a stream; with
+    each fault, the stream."""
     what = f"wire, {kind}, {network}, --seed {args.seed}"
     mpirun = ["mpirun", "-np", str(RANKS)]
     stream = [*mpirun, program(args, "mpi_rounds"), "--seconds", "1", "--rounds", str(ROUNDS)]
@@ -397,17 +400,17 @@ def bad_wire(checks, args, kind, network):
     checks.that(all(seen.values()), f"{what}: the hosts saw nothing of it: {links}")
 
 
-class Blow:
-    """What happens to one run, once its ranks talk: drawn from a seed. @goes_on: the run is to go
-    on with those who are left."""
+class Event:
+    """A random event during one run, once its ranks communicate. @goes_on: the run must continue
+    with the survivors."""
 
-    def __init__(self, seed, cut_s=None, kill=None, goes_on=False):
+    def __init__(self, seed, cut_s=None, kill=None, continues=False):
         rng = random.Random(seed)
-        self.seed, self.cut_s, self.kill, self.goes_on = seed, cut_s, kill, goes_on
-        self.wait_s, self.pick = rng.uniform(0.25, 1.25), rng.random()  # a host tells that often
+        self.seed, self.cut_s, self.kill, self.continues = seed, cut_s, kill, continues
+        self.wait_s, self.pick = rng.uniform(0.25, 1.25), rng.random()  # a host reports that often
         self.hit = False
-        self.within_s = None  # so long after it every rank is to have ended; None: it goes on
-        self.ended_s = {}  # by host: when its last rank had
+        self.within_s = None  # limit for every rank to end after the event; None: they continue
+        self.ended_s = {}  # by host: when its last rank ended
 
     def __str__(self):
         what = f"{self.kill[1]} of {self.kill[0]} killed" if self.kill else f"cut, {self.cut_s} s"
@@ -415,7 +418,7 @@ class Blow:
                 f"--seed {self.seed}")
 
     def fall(self, process, said, starts_s):
-        """Strike, when it is time; and see how long it takes the ranks to notice."""
+        """Trigger the event when it is due, and measure how long the ranks take to notice."""
         give_up = time.monotonic() + starts_s
         while not (said.exists() and GREETING in said.read_text()):
             if process.poll() is not None or time.monotonic() > give_up:
@@ -432,13 +435,13 @@ class Blow:
             self.link(space, "up")
         if self.within_s:
             self.watch(space)
-        if self.goes_on:  # and mpirun waits for ranks that have ended
+        if self.continues:  # and mpirun waits for ranks that have ended
             for pid in inside(space + "h0"):
                 if comm(pid) == "mpirun":
                     os.kill(int(pid), signal.SIGTERM)
 
     def watch(self, space):
-        """When has each host's last rank ended?"""
+        """When did each host's last rank end?"""
         began = time.monotonic()
         while len(self.ended_s) < 2 and time.monotonic() - began < self.within_s:
             for host in {"h0", "h1"} - set(self.ended_s):
@@ -458,7 +461,7 @@ class Blow:
 
 
 def inside(space):
-    """Processes of a host, which is a namespace."""
+    """Processes of a host, that is, of its namespace."""
     return subprocess.run(["ip", "netns", "pids", space], check=False, text=True,
                           capture_output=True).stdout.split()
 
@@ -470,8 +473,8 @@ def comm(pid):
         return ""
 
 
-def struck(checks, args, blow, silent):
-    """One run that something happens to; returns (Result, report, what each rank wrote)."""
+def run_with_event(checks, args, blow, silent):
+    """One run with an event; returns (Result, report, each rank's output)."""
     with common.scratch() as cwd:
         timeline = pathlib.Path(cwd) / "timeline"
         wrote = [pathlib.Path(cwd, f"rank.{rank}") for rank in range(RANKS)]
@@ -480,8 +483,8 @@ def struck(checks, args, blow, silent):
                 f">{cwd}/rank.$OMPI_COMM_WORLD_RANK 2>&1")
         result, report = over(args, 2, ["--silent", silent],
                               ["--timeline", str(timeline), "--timeline-limit", "8MiB",
-                               *(["--keep-going"] if blow.goes_on else [])],
-                              ["mpirun", *(["--enable-recovery"] if blow.goes_on else []), "-np",
+                               *(["--keep-going"] if blow.continues else [])],
+                              ["mpirun", *(["--enable-recovery"] if blow.continues else []), "-np",
                                str(RANKS), "sh", "-c", rank], cwd,
                               lambda process, _mark, _output: blow.fall(process, wrote[0],
                                                                         0.3 * args.timeout),
@@ -500,25 +503,25 @@ def struck(checks, args, blow, silent):
 
 
 def cut_for_a_while(checks, args):
-    """For less than hosts are silent: the run goes on."""
-    blow = Blow(args.seed, cut_s=2)
-    result, report, said = struck(checks, args, blow, "5s")
+    """For less than the silence limit: the run continues."""
+    blow = Event(args.seed, cut_s=2)
+    result, report, said = run_with_event(checks, args, blow, "5s")
     rounds = re.findall(r"(\d+) rounds, (\d+) wrong", said[0])
     checks.that(result.status == 0 and rounds and int(rounds[0][0]) > 0 and int(rounds[0][1]) == 0,
                 f"not the same after it: {blow}\n{result.tail()}")
     check_hosts(checks, report, str(blow), 2, "oq2004")
 
 
-# What a rank says that ends with an error: its fabric is gone, or another host is.
-GONE = r"fabemu: the fabric is gone \(.+\); ending this process"
+# The error of a rank that ends: its fabric, or another host, is gone.
+FABRIC_GONE = r"fabemu: the fabric is gone \(.+\); ending this process"
 KNOWS = r"rank \d+ knows at [\d.]+: \w+: ."
 
 
 def check_errors(checks, blow, said, output):
-    """Each rank has the error that it is to have, and each host says what has happened. Where the
-    governing host is hit, mpirun and all its ranks get a signal, maybe before they can say why."""
-    for rank, text in enumerate(said if blow.goes_on else ()):
-        want = GONE if rank % 2 else KNOWS
+    """Each rank has its expected error, and each host reports the event. If the coordinator's host
+    is hit, mpirun and all its ranks get a signal, perhaps before they can report it."""
+    for rank, text in enumerate(said if blow.continues else ()):
+        want = FABRIC_GONE if rank % 2 else KNOWS
         checks.that(re.search(want, text), f"rank {rank} has not ended with {want}: {blow}\n{text}")
     says = {("h1", "fabemu-fabric"): (r"host h1: the fabric was killed by signal 9",),
             ("h0", "fabemu-fabric"): (r"the fabric \(pid \d+\) was killed by signal 9; ending",),
@@ -539,7 +542,7 @@ def in_memory():
 
 
 def in_use(path):
-    """Does a living process have this file open, or mapped? Others may test, too."""
+    """Does a live process have this file open, or mapped? Other tests may run as well."""
     for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
             if str(path) in maps.read_text(errors="replace"):
@@ -552,12 +555,11 @@ def in_use(path):
 
 
 def ended_by(checks, args, blow):
-    """Who is hit by that ends, and all others, each with an error, on every host; nothing stays.
-    When that was is printed. If it takes WITHIN times as long as silence may last, it is for ever.
-    """
+    """Affected ranks end, and so do all others, each with an error, on every host; nothing is
+    left. The time is printed. After WITHIN times the silence limit it counts as a hang."""
     before, silent_s = in_memory(), 2
     blow.within_s = WITHIN * silent_s
-    result, _, said = struck(checks, args, blow, f"{silent_s}s")
+    result, _, said = run_with_event(checks, args, blow, f"{silent_s}s")
     checks.that(result.status != 0, f"ended as if nothing had happened: {blow}\n{result.tail()}")
     wrong = re.findall(r"rounds, (\d+) wrong", "".join(said))
     checks.that(all(int(count) == 0 for count in wrong), f"wrong data: {blow}\n{result.tail()}")
@@ -565,7 +567,7 @@ def ended_by(checks, args, blow):
                 f"did, {blow}\n{result.tail()}")
     when = ", ".join(f"{host} {s:.2f} s" for host, s in sorted(blow.ended_s.items()))
     print(f"{blow}: the last rank has ended after: {when} (silent {silent_s} s)")
-    if blow.goes_on or blow.kill and blow.kill[0] == "h0":
+    if blow.continues or blow.kill and blow.kill[0] == "h0":
         check_errors(checks, blow, said, result.output)
     stayed = [str(path) for path in in_memory() - before if not alive(path) and not in_use(path)]
     checks.that(not stayed, f"left {stayed} behind: {blow}\n{result.tail()}")
@@ -583,7 +585,7 @@ def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None, 
 
 
 def about_network(output, own=frozenset()):
-    """The report in what a run wrote, without what is of its hosts, @own too; None: none."""
+    """The report in a run's output, without the fields about its hosts and @own, or None."""
     try:
         report = json.loads(output[output.index("{\n"):output.rindex("}") + 1])
     except ValueError:
@@ -592,7 +594,7 @@ def about_network(output, own=frozenset()):
 
 
 def traffic(checks, args, hosts, bad, words):
-    """Simulated time on several hosts is the same as on one, whatever the wire does."""
+    """Simulated time on several hosts gives the same as on one, whatever the wire does."""
     times = [] if "--operations" in words else TIMES
     words = [*words, *times, "--seed", str(args.seed), "--json"]
     options = []
@@ -611,14 +613,15 @@ def traffic(checks, args, hosts, bad, words):
 
 
 def records(output):
-    """(file, records that are in it or are counted there) of each capture."""
+    """(file, records in it or counted there) of each capture."""
     found = re.findall(r"capture: (\d+) records are in (\S+?)(?:; (\d+) more.*)?$", output, re.M)
     return sorted((pathlib.Path(path).name, int(kept) + int(more or 0))
                   for kept, path, more in found)
 
 
 def traffic_captured(checks, args):
-    """Each host writes what begins on it, under its own name: together what one host has."""
+    """Each host writes the segments that start there to a file of its own: together these are one
+    host's records."""
     words = ["--topo", "kary:4,2", "--load", "0.4", *TIMES, "--seed", str(args.seed),
              "--capture", "t"]
     with common.scratch() as cwd:
@@ -635,8 +638,8 @@ def traffic_captured(checks, args):
 
 
 def traffic_ended_by(checks, args, host):
-    """A host that is killed ends the run on all, and nothing stays."""
-    blow = Blow(args.seed, kill=(host, "fabemu"))
+    """A killed host ends the run on all hosts, and nothing is left."""
+    blow = Event(args.seed, kill=(host, "fabemu"))
 
     def fall(process, _mark, _output):
         space = f"fabemu-hosts-{process.pid}-"
@@ -655,7 +658,7 @@ def traffic_ended_by(checks, args, host):
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status not in (None, 0, 124),
                 f"did not end, or as if nothing had been: {blow}\n{result.tail()}")
-    # With the first host its launch agents end, and what these started.
+    # With the first host its launch agents end, and the processes that these started.
     checks.that(host == "h0" or f"host {host} was lost" in result.output,
                 f"{blow}: not told\n{result.tail()}")
     checks.that(not result.left and LEFT not in result.output,
@@ -663,13 +666,13 @@ def traffic_ended_by(checks, args, host):
 
 
 def alive(path):
-    """Is the run that this file is named after still there? Others may test, too."""
+    """Does the run that this file is named after still exist? Other tests may run as well."""
     found = re.match(r"(?:run-)?(\d+)\.", path.name)
     return bool(found) and os.path.exists(f"/proc/{found[1]}")
 
 
 def parts_of(args):
-    """(name, function, its arguments), most telling first."""
+    """(name, function, arguments) of each part, most significant first."""
     parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
     parts += [(f"traffic{i}", traffic, how) for i, how in enumerate(TRAFFIC)]
     parts += [("traffic-capture", traffic_captured, ())]
@@ -678,19 +681,19 @@ def parts_of(args):
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("all", "oq2004"))]
     parts += [(f"wire-{kind}", bad_wire, (kind, ("oq2004", "packets")[(args.seed + i) % 2]))
               for i, kind in enumerate(list(WIRES)[1:])]
-    parts += [("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
-    parts += [("gone-survivors", ended_by, (Blow(args.seed, goes_on=True),))]
-    parts += [(f"kill{i}-survivors", ended_by, (Blow(args.seed + i, kill=kill, goes_on=True),))
+    parts += [("misfits", check_mismatches, ()), ("cut", cut_for_a_while, ())]
+    parts += [("gone-survivors", ended_by, (Event(args.seed, continues=True),))]
+    parts += [(f"kill{i}-survivors", ended_by, (Event(args.seed + i, kill=kill, continues=True),))
               for i, kill in enumerate(KILLS) if kill[0] == "h1" and kill[1] != "mpi_rounds"]
-    parts += [("gone", ended_by, (Blow(args.seed),))]
-    parts += [(f"kill{i}", ended_by, (Blow(args.seed + i, kill=kill),))
+    parts += [("gone", ended_by, (Event(args.seed),))]
+    parts += [(f"kill{i}", ended_by, (Event(args.seed + i, kill=kill),))
               for i, kill in enumerate(KILLS)]
     parts += [("wire-packets", bad_wire, ("all", "packets")), ("hpcc", hpcc, ())]
     return parts
 
 
 def side_by_side(checks, args, names):
-    """Carry out each part in a process of its own, args.jobs of them at a time."""
+    """Run each part in a process of its own, args.jobs at a time."""
     def alone(name):
         words = ["--fabemu", args.fabemu, "--timeout", str(args.timeout), "--seed", str(args.seed)]
         return subprocess.run([sys.executable, __file__, *words, "--only", name], check=False,

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hpcc_check - verify everything that hpcc's output file says about itself.
+"""hpcc_check - verify everything that hpcc's output file reports.
 
-hpcc 1.5 checks its own results and goes on where one is wrong, so its exit
-status says little. This reads hpccoutf.txt and holds every residual, error
-count and validation in it against hpcc's own limits, and holds it to have run
-every section to its end.
+hpcc 1.5 checks its own results and continues after an error, so its exit status says little. This
+reads hpccoutf.txt, compares every residual, error count and validation with hpcc's own limits, and
+checks that every section ran to its end.
 """
 import argparse
 import math
@@ -21,7 +20,7 @@ SECTIONS = (
     + ["PTRANS", "StarDGEMM", "SingleDGEMM", "StarSTREAM", "SingleSTREAM"]
     + ["MPIFFT", "StarFFT", "SingleFFT", "LatencyBandwidth", "HPL", "Summary"]
 )
-# Lines that hpcc writes only when something is wrong.
+# Lines that hpcc writes only after an error.
 COMPLAINTS = re.compile(
     r"FAILED|\(failed\)|Failed|failed\.|errors were found|ERROR|ILLEGAL|skip$|Skip\.|Error code"
     r"|Ooops|\bnan\b"
@@ -33,7 +32,7 @@ COUNTS = re.compile(
 
 
 class Checks:
-    """What was checked, and what of it failed."""
+    """The checks made, and those that failed."""
 
     def __init__(self):
         self.passed = 0
@@ -50,7 +49,7 @@ class Checks:
 
 
 def sections(text):
-    """{name: body} of every section that begins and ends exactly once, in hpcc's words."""
+    """{name: body} of every section that begins and ends exactly once, by hpcc's marks."""
     found = {}
     for name in SECTIONS:
         begin, end = f"Begin of {name} section.\n", f"End of {name} section.\n"
@@ -141,7 +140,7 @@ def check_summary(checks, body, ranks):
         checks.below(float(values.get(key, "nan")), 1e-10, key)
     for key in ("HPL_Tflops", "PTRANS_GBs", "MPIRandomAccess_GUPs", "MPIRandomAccess_LCG_GUPs",
                 "MPIFFT_Gflops", "StarDGEMM_Gflops", "SingleDGEMM_Gflops"):
-        value = float(values.get(key, "nan"))  # hpcc writes -1 for what it did not measure
+        value = float(values.get(key, "nan"))  # hpcc writes -1 for values that it did not measure
         checks.that(0 < value < math.inf, f"{key}={value:g}")
 
 
@@ -175,7 +174,7 @@ def check(text, ranks=None):
 
 
 def success_lines(text):
-    """hpcc's own words for success."""
+    """hpcc's own lines for success."""
     wanted = re.compile(r"^(Found .* errors in .*|max\(.*|Solution Validates.*|\|\|Ax-b.*"
                         r"|.*tests completed and passed.*|Success=.*"
                         r"|End of HPC Challenge tests\.)$")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hpcc_test - Debian's hpcc, as it is, over a fabric: its own checks pass, its collectives ran in
-the network. Also tampers with the output, to prove that the checker would notice."""
+"""hpcc_test - Debian's unmodified hpcc over a fabric: its own checks pass, and its collectives ran
+in the network. Also tampers with the output, to prove that the checker detects errors."""
 import pathlib
 import re
 import shutil

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """kills - a rank, the fabric, or the supervisor of an MPI run is killed at a random moment, or a
-rank is stopped for a while, again and again under one name: survivors know, what must end ends,
-the next run starts at once, nothing is left behind. A failure prints the seed that replays it."""
+rank is stopped for a while, again and again under one name. Survivors get an error, everything
+that must end ends, the next run starts at once, and nothing is left behind. A failure prints
+the seed that replays it."""
 import contextlib
 import glob
 import os
@@ -19,13 +20,13 @@ import common
 WHATS = ("rank", "rank", "fabric", "supervisor", "stop")
 PROGRAM = "mpi_rounds"
 NAMES = {"rank": PROGRAM, "stop": PROGRAM, "fabric": "fabemu-fabric"}
-NAME = f"kills{os.getpid()}"  # of all runs; others may test on this machine, too
-FAILURES = 3  # so many tell enough
-STOP_S = 2.0  # a rank is stopped for so long at most
+NAME = f"kills{os.getpid()}"  # of all runs; other tests may run on this machine
+FAILURES = 3  # stop after this many
+STOP_S = 2.0  # longest stop of a rank
 
 
-class Blow:
-    """What happens to one run, drawn from a seed."""
+class Event:
+    """The random event of one run."""
 
     def __init__(self, seed):
         rng = random.Random(seed)
@@ -34,13 +35,13 @@ class Blow:
         self.ranks = rng.choice((2, 3, 4))
         self.profile = rng.choice(("oq2004", "qsnet3"))
         self.threads = rng.choice(("1", "2", "device"))
-        # From its start on, or from when ranks talk to each other. Open MPI's launcher may wait for
-        # ever for a rank that dies before it has joined its job.
+        # From its start on, or once ranks communicate. Open MPI's launcher may wait for ever for a
+        # rank that dies before it has joined its job.
         self.talking = rng.random() < 0.75 or self.what == "rank"
         self.wait_s = rng.uniform(0, 0.3 if self.talking else 0.8)
         self.stop_s = rng.uniform(0, STOP_S)
         self.pick = rng.random()
-        self.at_s = None     # when it came: the monotonic clock
+        self.at_s = None     # when it happened: monotonic clock
         self.hit = None
 
     def __str__(self):
@@ -52,14 +53,14 @@ class Blow:
                 self.threads]
 
     def command(self, fabemu, program):
-        """Where a rank dies the others go on without it."""
+        """After a rank's death the others continue without it."""
         dies = self.what == "rank"
         return [fabemu, "run", *self.options(), *(["--keep-going"] if dies else []), "--",
                 "mpirun", *(["--enable-recovery"] if dies else []), "-np", str(self.ranks),
                 program, "--seconds", "1", "--survive"]
 
     def victim(self, process, mark):
-        """The process that it hits; None: there is none yet."""
+        """The target process; None: not started yet."""
         if self.what == "supervisor":
             return process.pid
         name = NAMES[self.what][:15]
@@ -68,7 +69,7 @@ class Blow:
         return pids[int(self.pick * len(pids))] if pids else None
 
     def fall(self, process, mark, output):
-        """Strike, when it is time."""
+        """Trigger the event when it is due."""
         give_up = time.monotonic() + 30
         while self.talking and b"going" not in output.read_bytes():
             if process.poll() is not None or time.monotonic() > give_up:
@@ -95,7 +96,8 @@ def shared_files():
 
 
 def judge(checks, blow, result, alone):
-    """Whether a run ended as it must; returns how long each survivor took to know, in seconds."""
+    """Check that a run ended as required; returns how long each survivor took to notice, in
+    seconds."""
     knows = [float(at) for at in re.findall(r"knows at (\d+\.\d+)", result.output)]
     wrong = re.findall(r"(\d+) rounds, (\d+) wrong", result.output)
     ended = checks.that(result.status is not None, f"did not end: {alone}\n{result.tail()}")
@@ -132,7 +134,7 @@ def main():
     for run in range(args.runs):
         if checks.failed >= FAILURES:
             break
-        blow = Blow(seed + run)
+        blow = Event(seed + run)
         count[blow.what] = count.get(blow.what, 0) + 1
         of_run = common.Checks("kills")
         with common.scratch() as cwd:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""lammps_test - Debian's lmp, as it is, over a fabric and over Open MPI's own transports: the
-thermodynamic output is the same to every digit printed."""
+"""lammps_test - Debian's unmodified lmp over a fabric and over Open MPI's own transports: the
+thermodynamic output is equal in every printed digit."""
 import pathlib
 import sys
 
@@ -13,7 +13,7 @@ COUNTS = ("Total # of neighbors", "Neighbor list builds", "Dangerous builds")
 
 
 def thermo(log):
-    """The lines of a log file that tell of the physics, not of the time it took."""
+    """The lines of a log file about the physics, without those about time."""
     found, table = [], False
     for line in log.splitlines():
         if line.startswith("Loop time"):

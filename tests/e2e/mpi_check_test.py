@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi_check_test - our MPI check program, built by plain mpicc, over fabrics of many settings.
+"""mpi_check_test - our MPI check program, built by plain mpicc, over fabrics with many settings.
+With every number of ranks but the largest it runs once in full, and with all of them twice in
+its quick form, each time with another clock and number of threads. All runs have the same seed.
+The program compares the results with its own computation, and the report proves that the
+network did the work. --full runs the full form with every setting.
 
-With every number of ranks but the largest it runs once at length, and with all of them twice in its
-quick form, each time with another clock and number of threads. All runs have the same seed. The
-program compares the results with its own computation, and the report proves that the network did
-the work. --full runs it at length under every setting.
-
-To the network, one-sided communication is messages. It is checked at length, and by soak.py under
-other clocks and numbers of threads."""
+One-sided communication uses messages. It is checked in full here, and by soak.py with other clocks
+and numbers of threads.
+"""
 import itertools
 import sys
 
 import common
 
 RANKS = (2, 3, 4, 8, 16)
-AT_LENGTH = RANKS[:-1]  # with 16 ranks the run at length takes as long as all the others
+FULL_RUNS = RANKS[:-1]  # with 16 ranks the full run takes as long as all the others
 SETTINGS = tuple(itertools.product(("raw", "real"), ("device", "1", "2")))  # clock, threads
 QUICK = ["--quick"]
-# One-sided communication over every transport: each profile with the other's, and two levels.
+# One-sided communication over every transport: each profile with the other's transport, and two
+# levels.
 TRANSPORTS = (["--topo", "kary:4,2", "--set", "transport=acknowledged"],
               ["--profile", "qsnet3", "--topo", "qsnet:16", "--set", "transport=none"],
               ["--profile", "qsnet3", "--topo", "qsnet:64,links=2,apart=router"])
@@ -79,7 +80,7 @@ def one_sided(checks, args, program, cwd, ranks):
 
 
 def clocks(checks, args, program, cwd):
-    """Ranks on several machines have several clocks; the check is not to compare their times."""
+    """Ranks on several machines have several clocks; the check must not compare their times."""
     other = ["unshare", "--time", "--monotonic", "1000"]
     if common.run([*other, "true"], cwd, args.timeout).wrong():
         checks.skip("ranks with clocks of their own, for time namespaces cannot be made here")
@@ -106,13 +107,13 @@ def main():
     with common.scratch() as cwd:
         program = common.check_program(checks, args.fabemu)
         for ranks in RANKS if program else ():
-            if not args.full and ranks in AT_LENGTH:
+            if not args.full and ranks in FULL_RUNS:
                 made += one_run(checks, args, program, cwd, ranks, ["--clock", "raw"], []) or 0
             counts = set()
             for clock, threads in settings_for(args, ranks):
                 options = ["--clock", clock, "--threads", threads]
                 counts.add(one_run(checks, args, program, cwd, ranks, options, more))
-            counts.discard(None)  # told of already
+            counts.discard(None)  # already reported
             made += sum(counts)
             checks.that(len(counts) <= 1,
                         f"{ranks} ranks: settings differ in the number of checks: {counts}")
@@ -122,7 +123,7 @@ def main():
         if program:
             made += by_size(checks, args, program, cwd)
             clocks(checks, args, program, cwd)
-        if program and args.network == "oq2004":  # TRANSPORTS are the same whatever the network
+        if program and args.network == "oq2004":  # TRANSPORTS do not depend on the network
             made += sum(one_sided(checks, args, program, cwd, ranks) for ranks in (2, 4))
     return checks.end(f"; MPI results compared at least {made} times, seed {args.seed}")
 

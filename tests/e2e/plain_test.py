@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""plain_test - a build without DPDK is for one host, and says so when it is asked for more; so does
-one whose library for DPDK is missing. Builds the command and what MPI programs load of it, not
-optimized, in a folder of its own: half a minute of one core."""
+"""plain_test - a build without DPDK supports one host, and reports that when several are
+requested; so does a build whose DPDK library is missing. Builds the command and the libraries
+for MPI programs without optimization, in a folder of its own: half a minute of one core."""
 import pathlib
 import shutil
 import sys
@@ -40,7 +40,7 @@ def build(checks, args, folder):
 
 
 def refuses(checks, args, fabemu, why, cwd):
-    """Whatever needs another host ends with @why."""
+    """Every option for other hosts fails with @why."""
     cluster = ["--cluster", "lab.cluster", "--topo", "kary:4,2"]
     here = [*cluster, "--host", "here", "--launch", "none"]
     for words in (["run", *here, "--", "true"], ["up", "plain", *here], ["traffic", *here],
@@ -78,7 +78,7 @@ def main():
         if fabemu:
             works_on_one(checks, args, fabemu, cwd)
             refuses(checks, args, fabemu, WITHOUT, cwd)
-        alone = shutil.copy(args.fabemu, cwd)  # nothing is beside it
+        alone = shutil.copy(args.fabemu, cwd)  # no library is beside it
         probe = common.run([alone, "run", "--cluster", "lab.cluster", "--host", "here", "--launch",
                             "none", "--", "true"], cwd, args.timeout)
         if WITHOUT in probe.output or MISSING not in probe.output:

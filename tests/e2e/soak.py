@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""soak - many short mixed runs in a row, each under another setting and from another seed: none may
-hang, none may give another answer. A failure prints the setting and the seed that replay it."""
+"""soak - many short mixed runs in a row, each with another setting and seed: none may hang or give
+another result. A failure prints the setting and the seed that replay it."""
 import itertools
 import random
 import sys
@@ -13,7 +13,7 @@ CLOCKS = ("raw", "real")
 THREADS = ("device", "1", "2", "auto")
 COMBINE = ("arrival", "port")
 CREDITS = ("row", "counter")
-FAILURES = 3  # so many tell enough
+FAILURES = 3  # stop after this many
 
 
 def settings(rng):

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - carries frames between Ethernet ports as a bridge does, and is bad at it: it loses,
- * doubles, delays and so reorders them, by a seed. For kernels that have no netem.
+ * wire.c - forwards frames between Ethernet ports as a bridge does, with faults: it loses,
+ * duplicates, delays and so reorders them, by a seed. For kernels without netem.
  *
- *     wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US] PORT PORT...
+ *    wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US] PORT PORT...
  *
- * P are probabilities from 0 to 1. Each frame is delayed by DELAY and up to JITTER microseconds
- * more, each by an amount of its own; of these a part LATE by ten times JITTER more. It ends with a
- * signal, and then says what it did; with 1, if a frame found no room.
+ * P are probabilities from 0 to 1. Each frame is delayed by DELAY plus a random time of up to
+ * JITTER microseconds; a fraction LATE of them by up to ten times JITTER more. A signal ends it;
+ * then it prints its counts. The exit status is 1 if its buffer was full.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -29,14 +29,14 @@
 #include <arpa/inet.h>
 
 #define PORTS_MAX  4u
-#define HELD_MAX   16384u /* frames on their way */
+#define HELD_MAX   16384u /* frames in flight */
 #define FRAME_MAX  9216u
 #define MACS_MAX   16u
 #define SOCKET_BUF (64 << 20)
 
 struct held {
     uint64_t due_ns;
-    uint64_t number; /* of frames with the same time the earlier goes first */
+    uint64_t number; /* among frames with the same time the earlier one goes first */
     uint8_t *frame;
     uint32_t bytes;
     uint32_t to;
@@ -55,8 +55,8 @@ struct wire {
     int fd[PORTS_MAX];
     struct mac mac[MACS_MAX];
     struct held *held; /* a heap: the first is due first */
-    uint64_t carried, lost, doubled, overtaken, no_room, refused;
-    uint64_t last_number[PORTS_MAX]; /* that left there */
+    uint64_t carried, lost, doubled, overtaken, overflow, refused;
+    uint64_t last_number[PORTS_MAX]; /* the last number that left on this port */
 };
 
 static uint64_t now_ns(void)
@@ -67,7 +67,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* 0 to 1: splitmix64. */
+/* Random number from 0 to 1: splitmix64. */
 static double draw(struct wire *w)
 {
     uint64_t x = w->random += 0x9e3779b97f4a7c15u;
@@ -97,7 +97,7 @@ static void hold(struct wire *w, const uint8_t *frame, uint32_t bytes, uint32_t 
     uint32_t at = w->count;
 
     if (w->count == HELD_MAX) {
-        w->no_room++;
+        w->overflow++;
         return;
     }
     w->held[at] = (struct held){due_ns, ++w->carried, malloc(bytes), bytes, to};
@@ -128,7 +128,7 @@ static void drop_first(struct wire *w)
     }
 }
 
-/* A port that is down takes nothing: so does a cable that is cut. */
+/* A port that is down accepts nothing, like a cable that is cut. */
 static void release(struct wire *w)
 {
     uint64_t now = now_ns();
@@ -148,7 +148,7 @@ static void release(struct wire *w)
 
 /* --- receiving ---------------------------------------------------------------------------- */
 
-/* PORTS_MAX: nobody has said anything with this address yet. */
+/* PORTS_MAX: this address is unknown so far. */
 static uint32_t port_of(const struct wire *w, const uint8_t *mac)
 {
     for (uint32_t i = 0; i < w->macs; i++)
@@ -201,7 +201,7 @@ static void take(struct wire *w, uint32_t from)
             carry(w, frame, (uint32_t)bytes, port);
 }
 
-/* Until a signal comes. */
+/* Forward until a signal arrives. */
 static void serve(struct wire *w, int signal_fd)
 {
     struct pollfd fds[PORTS_MAX + 1];
@@ -313,9 +313,9 @@ int main(int argc, char **argv)
            "without room\n",
            (unsigned long long)w.carried, (unsigned long long)w.lost, (unsigned long long)w.doubled,
            (unsigned long long)w.overtaken, (unsigned long long)w.refused,
-           (unsigned long long)w.no_room);
+           (unsigned long long)w.overflow);
     while (w.count)
         drop_first(&w);
     free(w.held);
-    return w.no_room ? EXIT_FAILURE : EXIT_SUCCESS;
+    return w.overflow ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""browser.py - a headless Chromium that looks at a page, and does what a person would."""
+"""browser.py - a headless Chromium that shows a page, with the actions of a user."""
 import contextlib
 import importlib.util
 import os
@@ -7,14 +7,14 @@ import shutil
 import sys
 import time
 
-DEBIAN = "/usr/bin/python3"  # Debian's modules are this one's
+DEBIAN = "/usr/bin/python3"  # has Debian's modules for this interpreter
 PATIENCE_S = 60
-# Until what is there is painted, and panels beside it are written.
+# Wait until the canvas is painted and the panels are updated.
 PAINTED = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def missing():
-    """What is not installed, of what this needs; None: nothing."""
+    """What is not installed of the requirements; None: nothing."""
     if not shutil.which("chromium"):
         return "chromium"
     if not shutil.which("chromedriver"):
@@ -25,7 +25,7 @@ def missing():
 
 
 def with_selenium():
-    """Go on in a Python that has the module, if there is one."""
+    """Restart in a Python that has the module, if there is one."""
     if importlib.util.find_spec("selenium") or sys.executable == DEBIAN:
         return
     if os.path.exists("/usr/lib/python3/dist-packages/selenium"):
@@ -57,7 +57,7 @@ class Browser:
         self.driver.get(address)
 
     def run(self, script, *arguments):
-        """What a script in the page returns."""
+        """The return value of a script in the page."""
         return self.driver.execute_script(script, *arguments)
 
     def until(self, script, *arguments, what=None):
@@ -75,7 +75,7 @@ class Browser:
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector):
-        """What stands there, with all in it that has come: panels follow at the next picture."""
+        """The text of an element, up to date: panels follow with the next frame."""
         self.run(PAINTED)
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
@@ -83,7 +83,7 @@ class Browser:
         self.find(selector).click()
 
     def click_at(self, x, y):
-        """Click a point of the picture."""
+        """Click a point of the canvas."""
         from selenium.webdriver.common.action_chains import ActionChains
         canvas = self.find("#canvas")
         size = canvas.size
@@ -111,7 +111,7 @@ class Browser:
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
 
     def prefers(self, scheme):
-        """What the system's settings say: light or dark."""
+        """Set the system's preference: light or dark."""
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
@@ -119,7 +119,7 @@ class Browser:
         self.driver.save_screenshot(os.path.join(self.shots, name + ".png"))
 
     def complaints(self):
-        """What the browser has found wrong with the page."""
+        """Errors that the browser reported about the page."""
         with contextlib.suppress(Exception):
             return [entry["message"] for entry in self.driver.get_log("browser")]
         return []

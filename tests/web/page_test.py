@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""page_test.py - the page in a real browser: what a person would see and do.
+"""page_test.py - the page in a real browser: what a user sees and does.
 
-    tests/web/page_test.py --fabemu build/fabemu [unittest options]
+   tests/web/page_test.py --fabemu build/fabemu [unittest options]
 
-The page tells what it draws (window.fabemu); that is compared with what the control socket tells
-of the same fabric. Screenshots go to build/test-logs/web.
+The page reports what it draws (window.fabemu); that is compared with the control socket's data
+about the same fabric. Screenshots go to build/test-logs/web.
 """
 import collections
 import contextlib
@@ -31,7 +31,8 @@ from helpers.telemetry import View  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SHOTS = os.path.join(TOP, "build", "test-logs", "web")
-# Of an edge that is drawn: the greatest difference of a pixel near its middle from the ground.
+# Of a line that is drawn: the greatest difference between a pixel near its middle and the
+# background.
 INK = """
 const canvas = document.getElementById("canvas"), ratio = canvas.width / canvas.clientWidth;
 const [x, y, reach] = arguments, at = (v) => Math.round(v * ratio);
@@ -54,7 +55,7 @@ SHAPE = {
     "cables": [[0, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 1, 2, 0, 0], [1, 1, 1, 2, 1, 0]],
     "hosts": ["a", "b"], "host_of": [0, 1, 0]}
 NO_KINDS = {"ok": True, "kinds": []}
-# Lines of two points that the last picture has, as the canvas was told to draw them.
+# Lines of two points in the last frame, as they were drawn on the canvas.
 STROKES = """
 const canvas = document.getElementById("canvas"), { prototype } = CanvasRenderingContext2D;
 let path = [];
@@ -77,7 +78,7 @@ before("stroke", (ctx) => {
     width: ctx.lineWidth, alpha: ctx.globalAlpha, dash: ctx.getLineDash() });
 });
 """
-# What the page wants of simulated time, and whether it is granted.
+# The pace of simulated time that the page requests, and whether it is granted.
 PACES = """
 const own = window.fetch;
 window.paces = [];
@@ -146,7 +147,7 @@ return ret;
 
 
 def ink(colour):
-    """Of a colour what INK tells of it."""
+    """INK's result for a colour."""
     return ",".join(str(int(colour[i:i + 2], 16) >> 4) for i in (1, 3, 5))
 
 
@@ -162,7 +163,7 @@ def time_text(ns):
 
 
 def collective_text(group, number, kind, bytes_, members, began, ended):
-    """What is told of one: in its title, of what it was, and of how it went."""
+    """The text about one collective: its title, its kind, and its times."""
     size = next((f"{float(f'{bytes_ / unit:.3g}'):g} {name}" for unit, name in (
         (1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= unit), f"{bytes_} B" if bytes_ else "")
     return [f"number {number} of group {group}: ended at {ended / 1e9:.3f} s",
@@ -171,8 +172,8 @@ def collective_text(group, number, kind, bytes_, members, began, ended):
 
 
 class Loads:
-    """What is to be drawn of each way, by its counters: as docs/web.md says it in words."""
-    RAW = 100, 10**7  # segments a second: the logarithmic scale of clock raw
+    """The expected line of each direction, from its counters, by the rules of docs/web.md."""
+    RAW = 100, 10**7  # segments per second: the logarithmic scale of clock raw
     SCALES = {"dark": ["#33405a", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
                        "#fde725"],
               "light": ["#c3ccd8", "#8fd3b6", "#49c1ad", "#35a1ab", "#347fa4", "#395d9c",
@@ -210,7 +211,7 @@ class Loads:
         return min(max(share, 0), 1)
 
     def lines(self, theme, ways):
-        """The line of some ways together; behind it what is dashed over it, if they wait."""
+        """The line of several directions together; and the dashes over it, if they wait."""
         sent, waited = (sum(self.rates[way][i] for way in ways) for i in (0, 1))
         width = 1.1 + 2.6 * self.share(sent) if sent else 0.8
         ret = [(self.colour(theme, sent / len(ways)), width, 1, [])]
@@ -231,7 +232,7 @@ class Loads:
 
 
 class Subscriber(threading.Thread):
-    """A reader of the same stream: all that was so at each look."""
+    """A reader of the same stream, which keeps the state after each sample."""
 
     def __init__(self, path):
         super().__init__(daemon=True)
@@ -264,7 +265,7 @@ class InBrowser(FabemuCase):
         self.browser = browser.Browser(SHOTS)
 
     def demo(self, *options):
-        """scripts/demo at work: its process, the page, and a subscriber to it."""
+        """A running scripts/demo: its process, the page, and a subscriber to it."""
         if os.path.abspath(self.command) != os.path.abspath(os.path.join(TOP, "build/fabemu")):
             self.skipTest("scripts/demo runs build/fabemu")
         demo = subprocess.Popen([os.path.join(TOP, "scripts/demo"), "--headless", *options],
@@ -280,7 +281,7 @@ class InBrowser(FabemuCase):
         return demo, page_of(text)
 
     def tearDown(self):
-        self.browser.close()  # first: it takes a core that those who end could have
+        self.browser.close()  # first: it uses a core that ending processes need
         for demo in self.started:
             demo.terminate()
         super().tearDown()
@@ -301,7 +302,7 @@ class InBrowser(FabemuCase):
         self.assertEqual(self.browser.run("return document.documentElement.dataset.theme"), name)
 
     def recorded(self, record):
-        """The whole snapshots in it."""
+        """The complete snapshots in the recording."""
         with open(record) as f:
             lines = [json.loads(line) for line in f if line.endswith("\n")]
         return [line for line in lines if line["event"] == "telemetry"]
@@ -312,45 +313,45 @@ class InBrowser(FabemuCase):
             "return [...document.querySelectorAll('#faults form, #faultnot')]"
             ".map((e) => e.checkVisibility())"), [False, True])
 
-    def well(self):
+    def check_no_complaints(self):
         self.assertEqual(self.browser.complaints(), [])
 
 
 class Live(InBrowser):
-    def test_what_a_person_sees_and_does(self):
+    def test_user_session(self):
         record = os.path.join(self.dir, "record")
         report = os.path.join(self.dir, "report")
         demo, page = self.demo("--pace", "2", "--record", record, "--report", report)
         self.ready(page.address)
         name, = [s[:-5] for s in self.sockets() if s.endswith(".sock")]  # beside its run's folder
         subscriber = Subscriber(self.socket_path(name))
-        self.draws_the_network()
-        self.says_what_counters_say(subscriber)
-        self.all_reduce_climbs_and_comes_down()
-        self.hot_spot_builds_up()
-        self.keys_do_what_they_say()
-        self.selection_is_of_the_same_when_it_folds()
-        self.link_dies_and_is_back(page, subscriber)
-        self.well()
+        self.check_drawn_network()
+        self.check_counters(subscriber)
+        self.check_all_reduce_tree()
+        self.check_hot_spot()
+        self.check_keys()
+        self.check_selection_when_folding()
+        self.check_link_down_and_up(page, subscriber)
+        self.check_no_complaints()
         out = self.end(demo)
         self.browser.until("return fabemu.feed.state === 'ended'")
         subscriber.join(PATIENCE_S)
         subscriber.client.close()
-        self.browser.complaints()  # what was asked of a fabric that ended then is told of here
+        self.browser.complaints()  # requests to a fabric that just ended are reported here
         self.assertIn("report", out)
         self.assertTrue(self.browser.until(RESTS))
         with open(report) as f:
-            self.matrix_is_that_of_the_report(json.load(f)["communication"]["messages"])
-        self.summary_is_that_of_the_report(report)
+            self.check_matrix(json.load(f)["communication"]["messages"])
+        self.check_summary(report)
         hops = self.browser.run("return fabemu.model.totals.hops")
-        self.replays(record)
-        self.browser.click("#live")  # back to what is known of the fabric, which has ended
+        self.check_replay(record)
+        self.browser.click("#live")  # back to the state of the fabric, which has ended
         self.assertEqual(self.browser.run("return [fabemu.feed.state, fabemu.model.totals.hops]"),
                          ["ended", hops])
         self.faults_are_not_offered("The fabric has ended.")
-        self.well()
+        self.check_no_complaints()
 
-    def summary_is_that_of_the_report(self, path):
+    def check_summary(self, path):
         with open(path) as f:
             report = json.load(f)
         lines = self.browser.run("return [...document.querySelectorAll('#summary li')]"
@@ -365,7 +366,7 @@ class Live(InBrowser):
             self.assertTrue(any(text in line for line in lines), (text, lines))
         self.browser.shot("summary")
 
-    def draws_the_network(self):
+    def check_drawn_network(self):
         drawn = self.browser.run("return fabemu.drawn()")
         kinds = [item["kind"] for item in drawn["items"]]
         self.assertEqual((kinds.count("node"), kinds.count("switch"), len(kinds)), (64, 48, 112))
@@ -376,12 +377,11 @@ class Live(InBrowser):
             self.assertTrue(item["w"] / 2 <= item["x"] <= size[0] - item["w"] / 2, item)
             self.assertTrue(item["h"] / 2 <= item["y"] <= size[1] - item["h"] / 2, item)
         places = {(round(item["x"]), round(item["y"])) for item in drawn["items"]}
-        self.assertEqual(len(places), 112)  # nothing is upon anything else
-        self.assertEqual(self.browser.text("#what"),
-                         "kary:4,3 · oq2004 with link_retry=go_back_n · clock raw")
+        self.assertEqual(len(places), 112)  # no item covers another
+        self.assertEqual(self.browser.text("#what"), "kary:4,3 · oq2004 · clock raw")
 
-    def says_what_counters_say(self, subscriber):
-        """Paused, the page has what the subscriber had at the same look, to the number."""
+    def check_counters(self, subscriber):
+        """Paused, the page has exactly the subscriber's counters of the same sample."""
         until(lambda: len(subscriber.looks) > 10)
         self.browser.until("return fabemu.model.finished.size > 3")
         self.browser.keys(" ")
@@ -394,7 +394,7 @@ class Live(InBrowser):
         listed = self.browser.run(LISTED)
         self.assertTrue(until(lambda: look in subscriber.looks))
         links, switches, totals, finished = subscriber.looks[look]
-        self.last_collectives_are_those(listed, finished, subscriber.view.shape["wait_kinds"])
+        self.check_last_collectives(listed, finished, subscriber.view.shape["wait_kinds"])
         self.assertEqual(hops, totals["hops"])
         for way, (sent, waited) in links.items():
             self.assertEqual((segments[way], stalls[way]), (sent, waited), way)
@@ -404,9 +404,9 @@ class Live(InBrowser):
         self.browser.keys(" ")
         self.browser.until("return !fabemu.feed.paused && fabemu.model.sample > arguments[0]", look)
 
-    def last_collectives_are_those(self, listed, finished, kinds):
-        """Each that is listed was told so; and they are what the program does: 64 processes in one
-        group, 256 numbers at a time, or one."""
+    def check_last_collectives(self, listed, finished, kinds):
+        """Each listed collective was reported with these values, and they match the program: 64
+        processes in one group, 256 numbers at a time, or one."""
         told = {}
         for (group, number), (kind, *row) in finished.items():
             text = collective_text(group, number, kinds[kind], *row)
@@ -416,10 +416,10 @@ class Live(InBrowser):
         self.assertEqual(len(set(whats)), 1)
         self.assertEqual(whats[0][1], "allreduce")
         self.assertLessEqual(set(bytes_), {8, 256 * 8})
-        self.assertEqual(max(members), 64)  # of the last one not all may have told yet
+        self.assertEqual(max(members), 64)  # not all members of the last one may have reported yet
 
-    def all_reduce_climbs_and_comes_down(self):
-        """At a moment with little else: one tree, up and down, its switches combine."""
+    def check_all_reduce_tree(self):
+        """At a moment with little other traffic: one tree, up and down, its switches combine."""
         tree = self.browser.until("""
             const { items, edges } = fabemu.drawn(), { model } = fabemu;
             const busy = edges.filter((edge) => edge.up.sum > 0 || edge.down.sum > 0);
@@ -429,7 +429,7 @@ class Live(InBrowser):
             return { busy, combining, finished: model.finished.size };""")
         combining = {s for item in tree["combining"] for s in item["switches"]}
         both = [e for e in tree["busy"] if e["up"]["sum"] > 0 and e["down"]["sum"] > 0]
-        self.assertEqual(len([e for e in both if e["level"] == 0]), 64)  # each node: there and back
+        self.assertEqual(len([e for e in both if e["level"] == 0]), 64)  # up and down
         self.assertEqual({e["level"] for e in both}, {0, 1, 2})
         self.assertEqual(len(combining), 16 + 4 + 1)
         self.assertGreater(tree["finished"], 0)
@@ -440,8 +440,8 @@ class Live(InBrowser):
         self.theme("light")
         self.browser.shot("all-reduce-light")
 
-    def hot_spot_builds_up(self):
-        """The way to node 0 is the busiest, and what leads there waits."""
+    def check_hot_spot(self):
+        """The link to node 0 is the busiest, and links that lead there wait."""
         hot = self.browser.until("""
             const { edges } = fabemu.drawn(), { model } = fabemu;
             const cable = model.cables.findIndex((c) => !c.toSwitch && c.far === 0);
@@ -460,7 +460,7 @@ class Live(InBrowser):
         self.theme("dark")
         self.browser.shot("hot-spot-dark")
 
-    def keys_do_what_they_say(self):
+    def check_keys(self):
         self.browser.run("document.getElementById('canvas').focus()")
         self.browser.keys("ESCAPE", "ARROW_RIGHT")
         first = self.browser.until("return fabemu.selected")
@@ -481,10 +481,10 @@ class Live(InBrowser):
             "return [...document.querySelectorAll('button, input, select, canvas[tabindex]')]"
             ".filter((e) => !(e.labels?.length || e.textContent.trim() || e.ariaLabel))"
             ".map((e) => e.id)")
-        self.assertEqual(names, [])  # each has a name for who does not see it
+        self.assertEqual(names, [])  # each control has a name for screen readers
 
-    def selection_is_of_the_same_when_it_folds(self):
-        """What is folded depends on the width: the same thing is selected, or nothing is."""
+    def check_selection_when_folding(self):
+        """Folding depends on the width: the same item stays selected, or none."""
         told = "const { selected } = fabemu, { items, edges } = fabemu.drawn();" \
             "return [selected, items.length, edges.find((e) => e.id === selected)?.cables]"
         size = self.browser.driver.get_window_size()
@@ -498,8 +498,8 @@ class Live(InBrowser):
         self.browser.driver.set_window_size(size["width"], size["height"])
         self.browser.until("return fabemu.drawn().items.length === arguments[0]", items)
 
-    def link_dies_and_is_back(self, page, subscriber):
-        """Click a link, inject a fault there: it is out, drawn so, and traffic goes round it."""
+    def check_link_down_and_up(self, page, subscriber):
+        """Click a link, inject a fault there: it is drawn as down, and traffic is rerouted."""
         edge = self.browser.run(
             "return fabemu.drawn().edges.find((e) => e.level === 2 && e.x0 > 200 &&"
             " e.states.every((s) => s === 'up'))")
@@ -521,8 +521,8 @@ class Live(InBrowser):
         middle = (edge["x0"] + edge["x1"]) / 2, (edge["y0"] + edge["y1"]) / 2
         self.browser.run(browser.PAINTED)
         down = self.browser.run(INK, *middle, 8)
-        self.assertIn(ink("#ff5c8a"), down)  # the colour of what is down, dark
-        self.assertTrue(self.goes_round(cable))
+        self.assertIn(ink("#ff5c8a"), down)  # the colour of links that are down, dark theme
+        self.assertTrue(self.check_rerouting(cable))
         self.others_carry_it(cable, subscriber)
         self.browser.shot("link-down-dark")
         mine = f"//li[contains(., 'link={sw}:{port}')]/button"
@@ -536,9 +536,10 @@ class Live(InBrowser):
         states = [e["state"] for e in subscriber.events if e["event"] == "fault"]
         self.assertIn("over", states)
 
-    def goes_round(self, cable):
-        """On a link that is down nothing is counted any more, while others carry on. Its state is
-        told at once; the new routes come later, and what waited for it is carried on after that."""
+    def check_rerouting(self, cable):
+        """No segments are counted on a link that is down, while other links carry them. Its state
+        is reported at once; the new routes follow later, and segments that waited for the link
+        are rerouted after that."""
         counted = "const m = fabemu.model, c = arguments[0];" \
             "return [m.sample, m.ways.segments[2 * c] + m.ways.segments[2 * c + 1], m.totals.hops]"
 
@@ -552,13 +553,13 @@ class Live(InBrowser):
         return until(rests)
 
     def others_carry_it(self, cable, subscriber):
-        """While all that nodes below send goes over the top, the other cables up from there carry
-        it: as the counters have it, and so they are drawn."""
+        """While all traffic of the nodes below uses the top, the other cables up carry it, both in
+        the counters and in the picture."""
         shape = subscriber.view.shape
         sw, first = shape["cables"][cable][0], max(subscriber.looks)
         up = [c for c, row in enumerate(shape["cables"]) if row[0] == sw and row[2]]
         below = [c for c, row in enumerate(shape["cables"]) if row[2] and row[3] == sw]
-        self.assertEqual((len(up), len(below)), (4, 4))  # of both, a way 2C + 1 goes up
+        self.assertEqual((len(up), len(below)), (4, 4))  # both directions; 2C + 1 leads up
 
         def grown(cables, from_, to):
             old, new = (subscriber.looks[look][0] for look in (from_, to))
@@ -577,8 +578,8 @@ class Live(InBrowser):
         self.assertTrue(until(is_so, browser.PATIENCE_S))
 
     def is_drawn_round(self, cable, up, subscriber, grown):
-        """What has carried something since the look before is drawn so, and wider than what is
-        dead, once that has faded. Returns whether there was such."""
+        """Directions that carried segments since the last sample are drawn so, and wider than idle
+        ones, once these have faded. Returns whether there were any."""
         look, edges = self.browser.run(
             "const { model } = fabemu; return [model.sample, fabemu.drawn().edges.filter((e) =>"
             " arguments[0].includes(e.cables[0])).map((e) => [e.cables[0], e.up.sum, e.up.width,"
@@ -594,8 +595,8 @@ class Live(InBrowser):
             self.assertGreater(drawn[c][1], drawn[cable][1])
         return bool(moved)
 
-    def matrix_is_that_of_the_report(self, messages):
-        """At the end of a run the page has what the report says."""
+    def check_matrix(self, messages):
+        """At the end of a run the page shows the counts of the report."""
         self.assertEqual(self.browser.run("return fabemu.report.communication.messages"), messages)
         self.browser.keys("m")
         self.browser.until("return document.getElementById('matrix').open")
@@ -614,8 +615,8 @@ class Live(InBrowser):
         self.browser.keys("ESCAPE")
         self.browser.until("return !document.getElementById('matrix').open")
 
-    def replays(self, record):
-        """The recording, at its end, has what the last snapshot of the run had."""
+    def check_replay(self, record):
+        """The recording, at its end, shows the last snapshot of the run."""
         self.browser.find("#file").send_keys(record)
         self.browser.until("return !fabemu.feed.live && fabemu.model.sample > 0")
         seek = "const s = document.getElementById('seek'); s.value = arguments[0];" \
@@ -635,7 +636,7 @@ class Live(InBrowser):
 
 
 class ByHand(InBrowser):
-    """A small fabric, and somebody who does without a mouse, or looks at one thing closely."""
+    """A small fabric, used without a mouse, or inspected closely."""
 
     def up(self, *options):
         done = self.fabemu("up", *options, "--web", "u")
@@ -659,9 +660,9 @@ class ByHand(InBrowser):
         self.assertEqual(self.focused(), "text")
         edge = self.browser.run("return fabemu.drawn().edges.find((e) => e.id === fabemu.selected)")
         place = self.browser.until("return document.getElementById('text').value.split(' ').at(-1)")
-        self.refused_fault_is_told_as_the_command_does()
+        self.check_refused_fault()
         self.browser.back("TAB")
-        self.browser.keys("END", "TAB")  # duration "until cleared"; this writes the line anew
+        self.browser.keys("END", "TAB")  # duration "until cleared"; this rewrites the line
         self.browser.until("return document.getElementById('text').value === arguments[0]",
                            f"link-down {place}")
         self.browser.keys("ENTER")
@@ -676,12 +677,12 @@ class ByHand(InBrowser):
         self.browser.keys("ENTER")
         self.browser.until(down, edge["cables"][0], "up")
         self.browser.until("return document.querySelectorAll('#active li').length === 1")
-        self.assertEqual(self.focused(), "text")  # not at the begin of the page
-        self.well()
+        self.assertEqual(self.focused(), "text")  # not at the start of the page
+        self.check_no_complaints()
 
-    def test_faults_that_cannot_be_are_not_offered(self):
-        """The fabric accepts the kinds that the page offers for a place, and refuses the others."""
-        self.up("--topo", "kary:2,3")  # lost segments are not sent again
+    def test_impossible_faults_are_not_offered(self):
+        """The fabric accepts the kinds that the page offers for a target, and no others."""
+        self.up("--topo", "kary:2,3")  # lost segments are not retransmitted
         client = Client(self.socket_path("u"))
         self.clients.append(client)
         for key, where in (("ESCAPE", "random"), ("ENTER", "switch="), ("l", "link=")):
@@ -705,7 +706,7 @@ class ByHand(InBrowser):
         self.browser.click("#inject")
         self.browser.until("return document.getElementById('faultsaid').textContent"
                            " === 'fault 1 is injected'")
-        self.well()
+        self.check_no_complaints()
 
     def test_inject_is_in_view(self):
         """On a small screen, with a link selected and its counters above the form."""
@@ -718,11 +719,11 @@ class ByHand(InBrowser):
             self.browser.until(names, where)
             self.assertTrue(self.browser.run(in_view))
             self.browser.keys("ENTER", "l")
-        self.well()
+        self.check_no_complaints()
 
     def test_links_of_the_demos_can_fail(self):
-        """As in README: click a link between switches, Inject. For a link of a node the page says
-        why not."""
+        """As in README: click a link between switches, Inject. For a link of a node the page shows
+        why it cannot fail."""
         with open(os.path.join(TOP, "README.md")) as f:
             line, = [line for line in f if "--web" in line and "apps/demo" in line]
         options = line.split(" -- ")[0].split()[2:]
@@ -747,7 +748,7 @@ class ByHand(InBrowser):
             self.browser.until("return fabemu.feed.state === 'ended'")
         self.browser.complaints()
 
-    def refused_fault_is_told_as_the_command_does(self):
+    def check_refused_fault(self):
         wrong = "link-down link=99:0"
         self.browser.run("document.getElementById('text').select()")
         self.browser.keys(*wrong, "ENTER")
@@ -758,7 +759,7 @@ class ByHand(InBrowser):
         self.assertIn("99", self.browser.text("#faultsaid"))
 
     def test_networks_of_every_kind__are_drawn_whole(self):
-        """Each switch, node and cable of the shape stands in the picture, once."""
+        """Each switch, node and cable of the shape is in the picture, once."""
         written = os.path.join(self.dir, "machine.topo")
         self.assertEqual(self.fabemu("topo", "clos:down=4x3,up=2", "--write", written).returncode,
                          0)
@@ -787,7 +788,7 @@ class ByHand(InBrowser):
 
     def test_legible_on_a_projector_and_on_a_phone(self):
         """Each text has 14 pixels or more at a width of 1920. On a phone nothing lies outside the
-        screen or over the picture."""
+        screen or over the canvas."""
         self.up("--topo", "kary:4,3")
         self.browser.size(1920, 1080)
         self.browser.until("return innerWidth === 1920")
@@ -806,34 +807,34 @@ class ByHand(InBrowser):
         self.assertEqual((wide, over), (390, []))
         self.browser.shot("phone")
 
-    def test_light_and_dark__are_the_systems_until_somebody_chooses(self):
+    def test_light_and_dark__follow_the_system_until_chosen(self):
         self.browser.prefers("light")
         self.up("--topo", "kary:2,2")
         for name in ("light", "dark"):
             self.browser.prefers(name)
             self.browser.until("return fabemu.drawn().theme === arguments[0]", name)
-            self.words_can_be_read(name)
+            self.check_contrast(name)
         self.browser.keys("t")
         self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")
         self.browser.driver.refresh()
         self.browser.until("return window.fabemu?.model?.sample > 0")
         self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")  # kept
 
-    def words_can_be_read(self, name):
-        """Each colour of words against what is behind it, as WCAG 2 counts contrast."""
+    def check_contrast(self, name):
+        """The contrast of each text colour to its background, as defined by WCAG 2."""
         poor = self.browser.run(CONTRAST)
         self.assertGreater(poor.pop("words"), 6)
         self.assertEqual(poor, {}, name)
 
 
     def test_many_links_are_bundled(self):
-        """Only as many lines are drawn as can be told apart; a click shows all of them."""
+        """Only as many lines are drawn as can be distinguished; a click shows all of them."""
         for topo, bundles in (("qsnet:1024", 1), ("kary:16,2", 1), ("kary:4,3", 0)):
             self.up("--topo", topo)
             kinds = self.browser.run("return fabemu.drawn().items.map(({ kind }) => kind)")
             self.assertEqual(kinds.count("bundle"), bundles, topo)
             self.assertLess(self.browser.run("return fabemu.drawn().edges.length"), 200)
-            if topo == "kary:16,2":  # a range of nodes that is too long for a line takes two
+            if topo == "kary:16,2":  # a range of nodes that is too long for one line takes two
                 texts = {text for text, _ in self.browser.run(SIZES)}
                 self.assertTrue("240–255" in texts or {"240–", "255"} <= texts, texts)
             self.assertEqual(self.fabemu("down", "u").returncode, 0)
@@ -842,7 +843,7 @@ class ByHand(InBrowser):
 
 
 class Played(InBrowser):
-    """A fabric that the test plays: two switches below a third, on two hosts."""
+    """A fabric played by the test: two switches below a third, on two hosts."""
 
     def setUp(self):
         super().setUp()
@@ -871,13 +872,13 @@ class Played(InBrowser):
         self.assertEqual(self.browser.run("return fabemu.selected"), id_)
 
     def test_links_hosts_and_standstill(self):
-        self.hosts_are_told()
-        self.links_history_is_drawn()
-        self.well()  # a browser has something to say of who looks at pixels again and again
-        self.standstill_is_drawn_and_gone_when_something_moves()
+        self.check_hosts()
+        self.check_link_history()
+        self.check_no_complaints()  # the browser complains about repeated pixel reads
+        self.check_standstill()
 
-    def links_history_is_drawn(self):
-        """What its two ways have carried together, and waited, is drawn by time."""
+    def check_link_history(self):
+        """The segments and waits of its two directions together are drawn over time."""
         for look, (up, down, stalls) in enumerate(((0, 0, 0), (100, 0, 0), (200, 300, 50),
                                                    (200, 300, 50)), 3):
             self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]])
@@ -890,7 +891,7 @@ class Played(InBrowser):
         self.assertIn(["segments queued down", "2", ""], rows)
 
     def drawn_history(self):
-        """The lines of the chart, as numbers by its own scale."""
+        """The lines of the chart, as numbers on its own scale."""
         self.browser.run(browser.PAINTED)
         lines, top = self.browser.run(
             "const chart = document.querySelector('#selection .chart');"
@@ -900,7 +901,7 @@ class Played(InBrowser):
         scale = float(top.split()[0]) * {"k": 1000, "per": 1}[top.split()[1]] / (foot - most)
         return [[round((foot - y) * scale, -1) for y in line] for line in lines]
 
-    def test_a_part_is_described_at_the_pointer_and_escape_leaves_the_fault(self):
+    def test_tooltip_and_escape(self):
         from selenium.webdriver.common.action_chains import ActionChains
         self.plays(1)
         self.plays(2, links=[[4, 100, 0, 0, 0]], processes=[
@@ -924,7 +925,7 @@ class Played(InBrowser):
         self.browser.until("return document.getElementById('keys').open")
 
     def test_captions(self):
-        """One sentence about what is going on and why, from the counters of the last second."""
+        """One sentence about what happens and why, from the counters of the last second."""
         nodes = 8
         shape = {**SHAPE, "nodes": nodes, "levels": 1, "switches": [[0, 0, 0, nodes - 1]],
                  "cables": [[0, n, 0, n, 0, 0] for n in range(nodes)], "hosts": None,
@@ -937,7 +938,7 @@ class Played(InBrowser):
                        **rows}
 
         def ways(up, down, stalls=0):
-            """A line with segments that nodes have sent and received, and waits of the senders."""
+            """A line with segments that nodes have sent and received, and stalls of the senders."""
             return {"links": [[2 * n, up[n], stalls * (n > 0), 0, 0] for n in range(nodes)] +
                     [[2 * n + 1, down[n], 0, 0, 0] for n in range(nodes)],
                     "totals": {"sent": sum(up)}}
@@ -960,7 +961,7 @@ class Played(InBrowser):
                 (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
                  " k segments/s), so segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
-                              nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # held up
+                              nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # blocked
                  "Node 0 is the hot spot: 7 nodes send more than it takes (200 k segments/s), so "
                  "segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
@@ -1009,21 +1010,21 @@ class Played(InBrowser):
                     {"node": 4, "stopped": True}]}],
                  "Nothing has moved for 6.00 s: the process at rank 5 is stopped.")):
             self.assertEqual(self.browser.run(CAPTION, given, list(lines)), wanted)
-        self.well()
+        self.check_no_complaints()
 
-    def hosts_are_told(self):
+    def check_hosts(self):
         self.plays(1)
         self.assertIn("on 2 hosts", self.browser.text("#selection"))
         for switch, host in ((0, "a"), (1, "b")):
             self.selects(f"switch {switch}")
             self.assertIn(f"on host {host}", self.browser.text("#selection"))
-        self.plays(2, states=[[3, 3, 1]])  # what a lost host does to a cable
+        self.plays(2, states=[[3, 3, 1]])  # the state of a cable to a lost host
         self.selects("edge switch 1|switch 2")
         self.assertIn("state: down", self.browser.text("#selection"))
         self.assertEqual(self.browser.text("#out"), "1")
 
-    def test_lines_that_are_not_as_fabemu_writes_them_are_left_out(self):
-        """What comes behind them is shown, and that there were some is said."""
+    def test_invalid_lines_are_skipped(self):
+        """Later lines are shown, and the page reports the invalid ones."""
         self.plays(1)
         self.fabric.say(self.stream, *WRONG)
         self.plays(2, links=[[4, 9, 0, 0, 0]])
@@ -1036,15 +1037,15 @@ class Played(InBrowser):
         self.assertEqual(self.browser.run("return fabemu.model.sample"), 2)
         draw = random.Random(seed())
         for look in range(100, 100 + int(os.environ.get("FABEMU_MUTANTS", "12"))):
-            lines = [mutate(draw, line) for line in TOLD]
+            lines = [mutate(draw, line) for line in LINES]
             self.fabric.say(self.stream, *lines, mutate(draw, SHAPE), *lines, SHAPE)
             self.plays(look)
         self.browser.until("return document.getElementById('feed').textContent === 'live'")
-        self.well()
+        self.check_no_complaints()
 
-    def test_loads_are_drawn_as_counters_say(self):
-        """Colour, thickness and dashes of each way, also of two cables that are drawn as one: on
-        the scale of clock raw, and on that of a link's capacity."""
+    def test_loads_are_drawn_by_their_counters(self):
+        """Colour, width and dashes of each direction, also of two cables drawn as one: on the
+        scale of clock raw, and on that of a link's capacity."""
         rand = random.Random(seed())
         self.plays(1)
         self.browser.run(STROKES)
@@ -1062,18 +1063,18 @@ class Played(InBrowser):
                 loads.take(look / 10, rows)
                 self.plays(look, links=rows)
                 self.theme(theme)
-                self.lines_are_those(loads, theme, shape)
+                self.check_lines(loads, theme, shape)
         self.browser.shot("loads-light")
-        self.well()
+        self.check_no_complaints()
 
-    def lines_are_those(self, loads, theme, shape):
+    def check_lines(self, loads, theme, shape):
         self.browser.run(browser.PAINTED)
         edges, strokes = self.browser.run("return [fabemu.drawn().edges, strokes]")
         self.assertEqual(sorted(c for edge in edges for c in edge["cables"]), list(range(5)))
         for edge in edges:
             ends = [(edge["x0"], edge["y0"]), (edge["x1"], edge["y1"])]
             dx, dy = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
-            there = {True: [], False: []}  # those up lie on the right
+            there = {True: [], False: []}  # upward directions are on the right
             for stroke in strokes:
                 if all(math.dist(a, b) < 3 for a, b in zip(stroke["ends"], ends)):
                     x, y = (stroke["ends"][0][i] - ends[0][i] for i in (0, 1))
@@ -1088,7 +1089,7 @@ class Played(InBrowser):
                     self.assertAlmostEqual(line[1], right[1], 4, edge["id"])
                     self.assertAlmostEqual(line[2], right[2], 4, edge["id"])
 
-    def test_rates_are_known_from_the_second_snapshot_on(self):
+    def test_rates_are_shown_from_the_second_snapshot_on(self):
         shown = ("return [...['hops', 'stalls', 'combined'].map((id) =>"
                  " document.getElementById(id)), document.querySelector('.counters tbody td + td')]"
                  ".map((e) => e.textContent)")
@@ -1102,8 +1103,8 @@ class Played(InBrowser):
         self.assertNotEqual(self.browser.run(shown)[3], "")
         self.assertIn(" with link_retry=go_back_n · clock", self.browser.text("#what"))
 
-    def test_summary__says_what_faults_have_done(self):
-        """Of faults that break links, the traffic took other routes; of others, what they hit."""
+    def test_summary__reports_effects_of_faults(self):
+        """For faults that break links, the rerouted traffic; for others, their hits."""
         report = {"faults": [{"hits": 0, "hits_are": "packets hit in transit"},
                              {"hits": 3, "hits_are": "packets hit"},
                              {"hits": 4, "hits_are": "packets hit"}],
@@ -1131,7 +1132,7 @@ class Played(InBrowser):
                                          "barrier", "broadcast", "reduce", "allreduce"]}
         self.fabric.say(self.stream, shape)
         self.plays(1, finished=rows[:3])
-        rows[1][4:] = 5, 10**7, 3 * 10**7  # one more member tells of it: it is the newest again
+        rows[1][4:] = 5, 10**7, 3 * 10**7  # one more member reports it: it is the newest again
         self.plays(2, finished=[rows[3], rows[1]])
         self.browser.run(browser.PAINTED)
         wanted = [collective_text(group, number, shape["wait_kinds"][kind], *row)
@@ -1145,9 +1146,9 @@ class Played(InBrowser):
         self.browser.run(browser.PAINTED)
         self.assertEqual([title.split()[1] for title, *_ in self.browser.run(LISTED)],
                          [str(29 - i) for i in range(14)])
-        self.well()
+        self.check_no_complaints()
 
-    def standstill_is_drawn_and_gone_when_something_moves(self):
+    def check_standstill(self):
         process = {"pid": 1, "rank": -1, "command": "p"}
         self.plays(7, processes=[{"node": n, **process} for n in range(2)],
                    waits=[[0, 1, 1, -1, 8, 0]])
@@ -1169,7 +1170,7 @@ class Played(InBrowser):
         self.assertEqual(self.browser.text("#alarm"), "")
 
     def marks(self):
-        """Is node 1, for which all wait, ringed; and does an arrow lead there from node 0?"""
+        """Does node 1, for which all wait, have a ring, and an arrow from node 0?"""
         self.browser.run(browser.PAINTED)
         at = {item["id"]: item for item in self.browser.run("return fabemu.drawn().items")}
         from_, to = at["node 0"], at["node 1"]
@@ -1181,7 +1182,7 @@ class Played(InBrowser):
         return ink(down) in ring, ink(wait) in arrow
 
 
-# Of each look: what the page has counted of each cable that it knows, both ways.
+# For each sample: the page's counts of each cable, in both directions.
 KEEP_SUMS = """
 const { model } = fabemu, take = model.takeSnapshot.bind(model);
 window.sums = {};
@@ -1195,12 +1196,12 @@ return model.shape;
 
 
 class Large(InBrowser):
-    """65 536 nodes: the page asks for a network that is folded."""
+    """65 536 nodes: the page requests an aggregated network."""
     TOPO, NODES, BLOCK = "kary:16,4", 65536, 256
-    LINE_MOST = 64 << 10  # bytes of a snapshot in which everything has moved; unfolded: 9 MB
+    LINE_MOST = 64 << 10  # bytes of a snapshot in which every row has changed; not aggregated: 9 MB
 
     def folded_sums(self, shape, folded, segments):
-        """Of each of the folded cables: all segments of the cables that it stands for."""
+        """For each aggregated cable: the segments of all cables in it."""
         group = {(level, low, high): g for g, (level, _, low, high)
                  in enumerate(folded["switches"])}
         of_switch = [group[level, low // self.BLOCK, high // self.BLOCK]
@@ -1216,7 +1217,7 @@ class Large(InBrowser):
         self.assertEqual(count, [row[6] for row in folded["cables"]])
         return sums
 
-    def test_what_is_folded_is_drawn_as_it_is_counted(self):
+    def test_folded_network_is_drawn_as_counted(self):
         run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02", "--measure",
                          "100000000", "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
@@ -1243,7 +1244,7 @@ class Large(InBrowser):
                 segments[way] = sent
             look = line["sample"]
             if sum(segments) < 10**5:
-                look = -1  # it has hardly begun
+                look = -1  # it has hardly started
         all_of_it.close()
         drawn = self.browser.run("return sums[arguments[0]]", look)
         self.assertEqual(drawn, self.folded_sums(shape, folded, segments))
@@ -1275,7 +1276,7 @@ class Large(InBrowser):
 
 
 class Opened(InBrowser):
-    """What is folded is opened by a click and by keyboard, and is drawn as it is counted."""
+    """Aggregated blocks are opened by click and keyboard, and drawn as counted."""
 
     def starts(self, topo):
         """A run in simulated time, its page in the browser, and the path of its socket."""
@@ -1287,7 +1288,7 @@ class Opened(InBrowser):
         return run, os.path.join(self.dir, "fabemu", path)
 
     def holds(self):
-        """Simulated time stands: the page's picture and a new reader's are of the same look."""
+        """Simulated time is stopped: the page and a new reader have the same sample."""
         self.browser.run("document.getElementById('canvas').focus()")
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
@@ -1297,7 +1298,7 @@ class Opened(InBrowser):
         return sorted(self.browser.run("return [...fabemu.model.open]"))
 
     def item(self, what, *arguments):
-        """The first item of those drawn for which the script says so."""
+        """The first drawn item for which the script returns true."""
         found = self.browser.run("const args = arguments; return fabemu.drawn().items.find((item)"
                                  f" => {what}) ?? null", *arguments)
         self.assertIsNotNone(found, what)
@@ -1311,8 +1312,9 @@ class Opened(InBrowser):
         self.browser.until("return [...fabemu.model.open].join() === arguments[0] &&"
                            " fabemu.model.sample > 0", ",".join(map(str, blocks)))
 
-    def is_drawn_as_it_is_counted(self, path):
-        """Each part once; all that is open to the number of a reader of the whole network."""
+    def check_drawn_counts(self, path):
+        """Each part is drawn once; values of open parts equal those of a reader of the whole
+        network."""
         whole = Client(path)
         whole.socket.settimeout(60)
         whole.ask("subscribe", telemetry=100)
@@ -1331,7 +1333,7 @@ class Opened(InBrowser):
         for kind in "nodes", "switches":
             parts = [part for item in said["items"] for part in item[kind]]
             self.assertEqual(sorted(parts), list(range(said[kind])))
-        self.edges_join_what_cables_join(said)
+        self.check_edges(said)
         self.assertEqual(sum(said["segments"]), sum(row[0] for row in view.links.values()))
         cables = {tuple(row[:2]): i for i, row in enumerate(view.shape["cables"])}
         singles = [(k, at) for k, (_, _, _, _, _, _, count, *at) in enumerate(said["cables"])
@@ -1346,7 +1348,7 @@ class Opened(InBrowser):
                 self.assertEqual(said["sent"][node], view.nodes.get(number, [0])[0])
         return len(singles)
 
-    def edges_join_what_cables_join(self, said):
+    def check_edges(self, said):
         at = {(kind, part): i for i, item in enumerate(said["items"])
               for kind in ("nodes", "switches") for part in item[kind]}
         drawn = {c: {edge["id"]} for edge in said["edges"] for c in edge["cables"]}
@@ -1369,14 +1371,14 @@ class Opened(InBrowser):
                                  "model.switches.length + arguments[0]]", box["nodes"][0])
         self.browser.click_at(box["x"], box["y"])
         self.becomes([block])
-        self.assertEqual(self.is_drawn_as_it_is_counted(path), 512)
+        self.assertEqual(self.check_drawn_counts(path), 512)
         self.assertIn("switch", self.browser.run("return fabemu.selected"))
         self.browser.run(browser.PAINTED)
         self.browser.shot("block-opened")
         self.assertIn("closes", self.browser.text("#selection"))
         self.clicks_twice(self.item("item.kind === 'box' && item.nodes.length === 16 &&"
                                     " item.switches.length === 1"))  # a switch of the block
-        self.is_drawn_as_it_is_counted(path)
+        self.check_drawn_counts(path)
         node = self.item("item.kind === 'node'")
         self.browser.click_at(node["x"], node["y"])
         number = self.browser.run("return fabemu.model.nodeNumber(arguments[0])",
@@ -1384,14 +1386,14 @@ class Opened(InBrowser):
         self.assertEqual(self.browser.text("#selection h2"), f"node {number}")
         self.browser.run(browser.PAINTED)
         self.browser.shot("node-opened")
-        self.browser.keys(" ")  # time goes on, and so does what is drawn
+        self.browser.keys(" ")  # time continues, and so does the picture
         self.browser.until("return fabemu.drawn().edges.filter((e) => e.up.sum > 0).length > 20")
         self.browser.shot("block-at-work")
-        self.well()
+        self.check_no_complaints()
         run.terminate()
 
     def goes_to(self, key, what):
-        """By keyboard, until what is selected is such an item."""
+        """Press a key until the selected item is of this kind."""
         for _ in range(30):
             self.browser.keys(key)
             if self.browser.run("const item = fabemu.drawn().items.find((item) => item.id =="
@@ -1399,21 +1401,21 @@ class Opened(InBrowser):
                 return
         self.fail(f"there is no way to {what}")
 
-    def test_by_keyboard_and_too_much_is_said(self):
+    def test_by_keyboard_and_limit_is_reported(self):
         run, path = self.starts("kary:16,4")
         self.holds()
         self.goes_to("ARROW_DOWN", "item.kind === 'box' && item.nodes.length === 16")
-        self.browser.keys("ENTER")  # so the page folds it no more
+        self.browser.keys("ENTER")  # the page no longer folds it
         self.goes_to("ARROW_DOWN", "item.kind === 'box' && item.nodes.length === 1")
         self.browser.keys("ENTER")
         self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.sample > 0")
         first, = self.open_blocks()
-        self.is_drawn_as_it_is_counted(path)
+        self.check_drawn_counts(path)
         self.assertTrue(self.browser.run("return fabemu.selected !== null"))
         self.assertRegex(self.browser.text("#told"), r"^(switch|node) \d+$")  # no rates yet
         self.browser.keys("ENTER")  # and closed again
         self.becomes([])
-        self.is_drawn_as_it_is_counted(path)
+        self.check_drawn_counts(path)
         self.browser.keys("ENTER")
         self.becomes([first])
         root = self.item("item.kind === 'switch' && item.level === 3")  # 4096 of them
@@ -1421,14 +1423,14 @@ class Opened(InBrowser):
         self.browser.until("return /these open blocks/.test(document.getElementById('feed')"
                            ".textContent)")
         self.browser.until("return fabemu.model.sample > 0")
-        self.assertEqual(self.open_blocks(), [first])  # what was open is
+        self.assertEqual(self.open_blocks(), [first])  # the open blocks stay open
         self.browser.keys("0")
         self.becomes([])
-        self.well()
+        self.check_no_complaints()
         run.terminate()
 
-    def test_a_fault_where_it_is_open(self):
-        """By a click on a link of a folded network; and the picture says which."""
+    def test_a_fault_in_an_open_block(self):
+        """By a click on a link of an aggregated network; the picture names the link."""
         done = self.fabemu("up", "--topo", "kary:18,3", "--set", "link_retry=go_back_n", "--web",
                            "u")
         self.ready(page_of(done.stdout).address)
@@ -1461,7 +1463,7 @@ class Opened(InBrowser):
         shape, states = self.states("u")
         at, = [i for i, row in enumerate(shape["cables"]) if "%d:%d" % tuple(row[:2]) == text]
         self.assertEqual([row[0] for row in states], [at])
-        self.well()
+        self.check_no_complaints()
 
     def states(self, name):
         client = Client(self.socket_path(name))
@@ -1488,7 +1490,7 @@ class Recorded(InBrowser):
         drawn = self.browser.run("return fabemu.drawn()")
         self.assertLess(len(drawn["items"]), 200)
         nodes = [node for item in drawn["items"] for node in item["nodes"]]
-        self.assertEqual(sorted(nodes), list(range(1000)))  # each once, in what is folded
+        self.assertEqual(sorted(nodes), list(range(1000)))  # each once, in folded items
         self.assertGreater(min(item["w"] for item in drawn["items"]), 9)
         self.browser.shot("thousand-nodes")
         box = next(item for item in drawn["items"] if item["kind"] == "box")
@@ -1505,10 +1507,10 @@ class Recorded(InBrowser):
         self.browser.keys("0")
         self.assertEqual(len(self.browser.run("return fabemu.drawn()")["items"]),
                          len(drawn["items"]))
-        self.well()
+        self.check_no_complaints()
 
     def folds_and_unfolds(self, folded):
-        """By the mouse: a subtree is folded at one of its switches; a bundle opens, and closes."""
+        """With the mouse: a subtree is folded at one of its switches; a bundle opens and closes."""
         self.edges_are_whole()
         self.clicks_twice("switch", 1)
         self.assertEqual([item["id"] for item in self.edges_are_whole()],
@@ -1528,7 +1530,7 @@ class Recorded(InBrowser):
             self.browser.click_at(item["x"], item["y"])
 
     def edges_are_whole(self):
-        """Each cable is drawn once at most, between two things that are drawn; returns these."""
+        """Each cable is drawn at most once, between two drawn items; returns the cables."""
         drawn = self.browser.run("return fabemu.drawn()")
         cables = [cable for edge in drawn["edges"] for cable in edge["cables"]]
         self.assertEqual(len(cables), len(set(cables)))
@@ -1542,7 +1544,7 @@ class Recorded(InBrowser):
         return drawn["items"]
 
     def test_a_recording_without_a_fabric(self):
-        """`fabemu web FILE`: the page replays it, and asks no fabric for anything."""
+        """`fabemu web FILE`: the page replays it, and sends no request to a fabric."""
         record = os.path.join(self.dir, "record")
         done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000",
                            "--measure", "40000", "--telemetry", record)
@@ -1565,13 +1567,13 @@ class Recorded(InBrowser):
         self.assertIn("A recording has counters and events, but no messages",
                       self.browser.text("#matrixsum"))
         self.browser.keys("ESCAPE")
-        self.well()
+        self.check_no_complaints()
         with open(record, "w") as f:
             f.write("{}\n")
         self.browser.driver.refresh()
         self.browser.until("return /not begin/.test(document.getElementById('feed').textContent)")
 
-    def test_runs_behind_each_other_in_a_recording(self):
+    def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")
         done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2000",
                            "--measure", "4000", "--telemetry", record)
@@ -1598,10 +1600,10 @@ class Recorded(InBrowser):
         self.assertEqual(looks[-2], told(lines[-1]))
         self.assertEqual(looks[-1], told(lines[1]))  # and back to the first
         self.assertIn(told(lines[begins[1] - 1]), looks)  # the first run, to its end,
-        self.assertIn(told(lines[begins[1] + 1]), looks)  # and the second, from its first
-        self.well()
+        self.assertIn(told(lines[begins[1] + 1]), looks)  # and the second, from its start
+        self.check_no_complaints()
 
-    def test_what_happens_to_many_is_one_line(self):
+    def test_events_of_many_are_one_line(self):
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
         told = self.browser.run("""
@@ -1620,8 +1622,8 @@ class Recorded(InBrowser):
                                 "fault 2: lost", "fault 1: lost (2 times)",
                                 "2 switches had no route for 7 packets"])
 
-    def test_who_waits_for_whom_is_said_as_text(self):
-        """A recording of a fabric that stands still; names in it are a stranger's."""
+    def test_waits_are_shown_as_text(self):
+        """A recording of a fabric at a standstill; its names are untrusted."""
         record, evil = os.path.join(self.dir, "record"), "<img src=x onerror=alert(1)>"
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "--record", record, "u")
         self.ready(page_of(done.stdout).address)
@@ -1655,9 +1657,9 @@ class Recorded(InBrowser):
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"
                            " document.getElementById('standstill').hidden")
-        self.well()
+        self.check_no_complaints()
 
-    def test_simulated_time_is_held_and_slowed_down(self):
+    def test_simulated_time_is_paused_and_slowed_down(self):
         run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000",
                          "--measure", "20000", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
@@ -1668,7 +1670,7 @@ class Recorded(InBrowser):
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")
-        self.wants(every_ms=1000, hold=False)  # that this is so then: server_test.py
+        self.wants(every_ms=1000, hold=False)  # server_test.py checks the effect
         self.browser.keys("+", "+")
         self.wants(every_ms=100, hold=False)
         self.browser.keys(" ")
@@ -1681,7 +1683,7 @@ class Recorded(InBrowser):
         view = View(reader.next())
         view.take(reader.next())
         reader.socket.settimeout(0.5)
-        with self.assertRaises(TimeoutError):  # what was under way, and then nothing
+        with self.assertRaises(TimeoutError):  # data in flight, and then nothing
             while True:
                 view.take(reader.next())
         self.browser.shot("simulated-time-held")
@@ -1695,12 +1697,12 @@ class Recorded(InBrowser):
                          round(json.loads(out)["virtual_ns"] * 1000))
 
     def wants(self, **fields):
-        """The page asks for such a pace, and is granted it."""
+        """The page requests this pace, and it is granted."""
         self.browser.until("const wish = paces.at(-1), wanted = Object.entries(arguments[0]);"
                            "return wish && wanted.every(([name, value]) => wish[name] === value)",
                            dict(fields, ok=True), what=fields)
 
-    def test_stream_comes_and_goes(self):
+    def test_stream_disconnects_and_reconnects(self):
         fabric = FakeFabric(self.socket_path("u"))
         self.addCleanup(lambda: fabric.listener.close())
         fault = {"fault": 1, "text": "link-down link=0:1", "state": "active"}
@@ -1714,7 +1716,8 @@ class Recorded(InBrowser):
         self.says("connecting: Too many pages are open.")
         for other in others:
             other.close()
-        while fabric.streams.empty():  # the server sees that they are gone when it writes to them
+        # the server detects that they are gone when it writes to them
+        while fabric.streams.empty():
             for conn in conns:
                 with contextlib.suppress(OSError):
                     fabric.say(conn, {"ok": True})
@@ -1726,14 +1729,14 @@ class Recorded(InBrowser):
         self.says("live")
         self.plays(fabric, stream, 2, 200)
         self.browser.until("return fabemu.feed.moves")
-        self.draws_ways_from_other_hosts_by_their_counters()
+        self.check_links_of_other_hosts()
         listed = "return document.querySelectorAll('#active li').length === 1"
         self.browser.until(listed)
-        del fabric.replies["faults"]  # from now on such a request fails
+        del fabric.replies["faults"]  # such requests fail from now on
         fabric.say(stream, {"event": "fault", "s": 1, "fault": 1, "text": "x", "state": "begins"})
         self.browser.until("return fabemu.model.events.length === 1")
 
-        fabric.hang_up(stream)  # that is not the fabric's end: the page comes again
+        fabric.hang_up(stream)  # the fabric has not ended: the page reconnects
         self.says("connecting")
         self.assertTrue(self.browser.run(RESTS))
         stream = fabric.next()
@@ -1743,12 +1746,12 @@ class Recorded(InBrowser):
         self.plays(fabric, stream, 30, 300)
         self.says("live")
         self.assertEqual(self.browser.until("return fabemu.model.sample === 30 &&"
-                                            " fabemu.model.events.length"), 1)  # it is remembered
+                                            " fabemu.model.events.length"), 1)  # events are kept
         self.assertTrue(self.browser.run(listed))
         self.assertEqual(self.browser.run("return fabemu.model.seriesOfWays('segments', [3])"),
-                         [[0.1, 0], [0.2, 1000], [3, 0]])  # so is what it was before
-        self.unseen_page_leaves_its_connection(fabric, stream)
-        self.browser.complaints()  # of what was refused
+                         [[0.1, 0], [0.2, 1000], [3, 0]])  # and so is earlier history
+        self.check_hidden_page_disconnects(fabric, stream)
+        self.browser.complaints()  # about the refused request
 
         stream = fabric.next()
         self.plays(fabric, stream, 40, 400)
@@ -1764,20 +1767,20 @@ class Recorded(InBrowser):
                            text)
 
     def plays(self, fabric, stream, look, hops):
-        """A snapshot; the first of a stream comes behind the shape."""
+        """A snapshot; the first of a stream follows the shape."""
         if look != 2:
             fabric.say(stream, {"ok": True}, SHAPE)
         fabric.say(stream, {"event": "telemetry", "sample": look, "since": look - 1 if look == 2
                             else 0, "at_ns": look * 10**8, "totals": {"hops": hops},
                             "links": [[way, hops, 0, 0, 0] for way in (0, 3, 7)]})
 
-    def draws_ways_from_other_hosts_by_their_counters(self):
+    def check_links_of_other_hosts(self):
         sums = self.browser.run("return Object.fromEntries(fabemu.drawn().edges.map((e) =>"
                                 " [e.cables[0], [e.up, e.down].map((way) => way.sum > 0)]))")
         self.assertEqual(sums, {"0": [True, False], "1": [False, True], "2": [False, False],
                                 "3": [True, False]})
 
-    def unseen_page_leaves_its_connection(self, fabric, stream):
+    def check_hidden_page_disconnects(self, fabric, stream):
         driver = self.browser.driver
         mine = driver.current_window_handle
         driver.switch_to.new_window("tab")
@@ -1815,10 +1818,10 @@ class Recorded(InBrowser):
         self.browser.find("#file").send_keys(record)
         self.browser.until("return !fabemu.feed.live && fabemu.model.sample > 0")
         self.assertIn("fault 1 begins", self.browser.text("#events"))
-        self.well()
+        self.check_no_complaints()
 
     def up_with_recording(self, record):
-        """A page, and a recording of another fabric that had faults, and processes at work."""
+        """A page, and a recording of another fabric with faults and running processes."""
         demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
         done = self.fabemu("run", "--topo", "kary:2,2", "--set", "link_retry=go_back_n", "--faults",
                            "flap", "--record", record, "--", demo, "4", "0.5", "0.2")
@@ -1826,15 +1829,14 @@ class Recorded(InBrowser):
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
 
-    def test_nothing_in_a_recording_makes_the_page_fail(self):
-        """What is not as fabemu writes it is left out, or the file refused. FABEMU_MUTANTS=2000 is
-        a long run of it."""
+    def test_mutated_recordings_do_not_break_the_page(self):
+        """Invalid lines are skipped, or the file is refused. FABEMU_MUTANTS=2000 is a long run."""
         draw, record = random.Random(seed()), os.path.join(self.dir, "record")
         self.up_with_recording(record)
         with open(record) as f:
             lines = [json.loads(line) for line in f]
         shape = next(line for line in lines if line["event"] == "telemetry_shape")
-        lines = [shape] + [line for line in lines if line is not shape][:6] + TOLD
+        lines = [shape] + [line for line in lines if line is not shape][:6] + LINES
         counts = collections.Counter()
         for _ in range(int(os.environ.get("FABEMU_MUTANTS", "30"))):
             text = mutant(draw, lines)
@@ -1842,11 +1844,11 @@ class Recorded(InBrowser):
             self.assertEqual(said["wrong"], [], text)
             counts[said["live"]] += 1
         self.assertEqual(set(counts), {False, True})  # some were refused, and some replayed
-        self.well()
+        self.check_no_complaints()
 
 
-# Each kind of line that a recording may have, as docs/telemetry.md and docs/control.md have it.
-TOLD = [
+# Every kind of line in a recording, from docs/telemetry.md and docs/control.md.
+LINES = [
     {"event": "telemetry", "skipped": 2, "sample": 90, "at_ns": 9 * 10**9, "totals": {"hops": 5},
      "collectives": [[1, 0], [0, 0], [0, 0], [2, 1]], "links": [[0, 51, 2, 3, 1]],
      "switches": [[0, 5, 6, 7, 8]], "nodes": [[1, 2, 3, 4, 5, 6]], "states": [[1, 3, 2]],
@@ -1872,7 +1874,7 @@ TOLD = [
     {"event": "tables", "s": 3, "took_ns": 5, "links_out": 1},
     {"event": "node_died", "s": 4, "node": 2, "command": "demo", "how": "signal 9"},
     {"event": "telemetry", "sample": 91, "at_ns": 9.1 * 10**9, "links": [[1, 60, 2, 3, 1]]}]
-# What is no line of a fabric of SHAPE.
+# Lines that are invalid for a fabric of SHAPE.
 WRONG = [None, 7, "x", [], {}, {"event": None}, {"event": 5}, {"event": "telemetry"}, *(
     {"event": "telemetry", "sample": 2, "at_ns": 2 * 10**8, **rows} for rows in (
         {"at_ns": None}, {"links": 7}, {"links": [None]}, {"links": [[8, 1, 1, 1, 1]]},
@@ -1886,7 +1888,7 @@ WRONG = [None, 7, "x", [], {}, {"event": None}, {"event": 5}, {"event": "telemet
     {"event": "report", "report": {"communication": {"messages": {"matrix": [None]}}}}]
 ODD = (None, True, False, -1, 0, 1, 0.5, 3, 10**6, 2**40, 1e300, "", "x", "__proto__", [], {},
        [[]], [None], [[0]], {"node": None}, [{}], {"toString": 1})
-# What a person does with a file: it is chosen, gone through to its end and back, looked at.
+# A user's actions on a file: choose it, step to its end and back, select items.
 REPLAY = """
 const [text] = arguments, wrong = [];
 const hear = (event) => wrong.push(String(event.message || event.reason));
@@ -1933,7 +1935,7 @@ def places(value, path=()):
 
 
 def mutate(draw, value):
-    """Something in it is something else, or missing, or there twice."""
+    """One value is changed, removed, or duplicated."""
     path = draw.choice(list(places(value)))
     if not path:
         return draw.choice(ODD)
@@ -1952,7 +1954,7 @@ def mutate(draw, value):
 
 
 def mutant(draw, lines):
-    """A recording as text, of which some lines are mutated, missing or elsewhere."""
+    """A recording as text, with some lines mutated, missing or moved."""
     lines = [mutate(draw, line) if draw.random() < (0.05, 0.4)[i > 0] else line
              for i, line in enumerate(lines) if draw.random() < 0.95]
     if draw.random() < 0.2:

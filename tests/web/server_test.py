@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""server_test.py - the server of the page: what it answers, to whom, and what a hostile neighbour
-on the same host gets from it.
+"""server_test.py - the server of the page: its answers, its access control, and its resistance to
+hostile processes on the same host.
 
-    tests/web/server_test.py --fabemu build/fabemu [unittest options]
+   tests/web/server_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import errno
@@ -24,8 +24,8 @@ from helpers.telemetry import View, parse_metrics
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FILES = os.path.join(TOP, "apps", "web", "page")
-MOST_KB = 65536  # of memory that the server's process may come to have; sanitizers take more
-CROWD = 1000  # connections at the same time
+MOST_KB = 65536  # memory limit of the server's process; sanitizers need more
+CONNECTIONS = 1000  # simultaneous connections
 
 
 def children(pid, name="fabemu-web"):
@@ -62,14 +62,14 @@ class WebCase(FabemuCase):
         return run, page_of(text)
 
     def web_of_fake(self):
-        """A fabric that the test plays, the server of its page, and the page."""
+        """A fabric played by the test, the server of its page, and the page."""
         fabric = FakeFabric(self.socket_path("u"))
         self.addCleanup(lambda: fabric.listener.close())
         web = self.start("web", "u")
         return fabric, web, page_of(web.stdout.readline())
 
     def closed(self, sock):
-        """The server ends this connection; returns what it said before."""
+        """The server closes this connection; returns the data before that."""
         sock.settimeout(PATIENCE_S)
         said = b""
         with contextlib.suppress(ConnectionError):
@@ -95,14 +95,14 @@ class Answers(WebCase):
         for name in ("index.html", "nothing", "../main.js", "%2e%2e/main.js", "main.js/"):
             self.assertEqual(page.request(name)[0], 404, name)
 
-    def test_page_asks_for_nothing_elsewhere(self):
+    def test_page_loads_nothing_from_elsewhere(self):
         for name in os.listdir(FILES):
             with open(os.path.join(FILES, name), encoding="utf-8") as f:
                 text = f.read()
             found = set(re.findall(r"\w+://[\w.]+", text)) - {"http://www.w3.org"}
             self.assertEqual(found, set(), name)
 
-    def test_metrics_are_those_of_status(self):
+    def test_metrics_agree_with_status(self):
         page = self.up_page()
         status, headers, body = page.request("metrics")
         self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, "text/plain"))
@@ -144,10 +144,10 @@ class Answers(WebCase):
             while True:
                 told.append(stream.next())
         self.assertEqual(told[-1], {"event": "ended"})
-        self.assertEqual(told[-2]["event"], "report")  # the last, from the supervisor
+        self.assertEqual(told[-2]["event"], "report")  # the last one, from the supervisor
         self.assertEqual(told[-2]["report"]["topo"], "kary:2,2")
 
-    def test_stream_ends_with_what_the_report_says(self):
+    def test_stream_ends_with_the_reported_counts(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
         go = os.path.join(self.dir, "go")
         ranks = (f"until [ -e {go} ]; do sleep 0.1; done; "
@@ -186,7 +186,7 @@ class Answers(WebCase):
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
     def test_stream_has_blocks_open(self):
-        """What is no list of numbers the server refuses, what is not there the fabric."""
+        """The server refuses invalid lists, the fabric refuses unknown blocks."""
         page = page_of(self.fabemu("up", "--topo", "kary:18,3", "--web", "u").stdout)
         for blocks in [], [3], [0, 341, 3, 3]:
             stream = page.stream("stream?open=" + ",".join(map(str, blocks)))
@@ -203,7 +203,7 @@ class Answers(WebCase):
             self.assertEqual((status, b"open must be" in why), (400, True), wrong[:20])
         self.assertEqual(page.ask("status")[1], 200)
 
-    def test_stream_that_the_fabric_closes_is_over_and_the_fabric_is_not(self):
+    def test_stream_closed_by_the_fabric_is_not_its_end(self):
         fabric, web, page = self.web_of_fake()
         for _ in range(2):
             stream = page.stream()
@@ -211,14 +211,14 @@ class Answers(WebCase):
             fabric.say(conn, {"ok": True})
             self.assertEqual(stream.next(), {"ok": True})
             fabric.hang_up(conn)
-            with self.assertRaises(EOFError):  # without a word: the browser comes again
+            with self.assertRaises(EOFError):  # without an event: the browser reconnects
                 stream.next()
         fabric.end()
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
-    def test_kinds_for_a_place(self):
-        """The kinds of fault for a place, each with an example, and the reasons against the
-        others."""
+    def test_kinds_for_a_target(self):
+        """The kinds of fault for a target, each with an example, and the reasons why others are
+        impossible."""
         page = self.up_page()
         listed = self.fabemu("fault", "--list").stdout
         found = {}
@@ -232,13 +232,13 @@ class Answers(WebCase):
                 found.setdefault(kind["name"], []).append(kind["text"])
         self.assertEqual(len(found), 20)  # all kinds
         self.assertIn("for=100ms node-slow node=1 share=25%", found["node-slow"])
-        self.assertIn("node-kill node=1", found["node-kill"])  # a moment
+        self.assertIn("node-kill node=1", found["node-kill"])  # no duration
         for wrong in "", "link=0:x", "nowhere", "9" * 1500:
             reply, _ = page.ask("fault_kinds", where=wrong)
             self.assertFalse(reply["ok"])
             self.assertTrue(reply["error"])
 
-    def test_wrong_faults_say_why(self):
+    def test_invalid_faults_get_a_reason(self):
         page = self.up_page()
         reply, _ = page.ask("fault", fault="link-down link=999:0")
         self.assertFalse(reply["ok"])
@@ -288,7 +288,8 @@ class Answers(WebCase):
         run = self.start("run", "--web=wait", "--", "touch", begun)
         page = page_of(run.stderr.readline())
         self.assertIn("once a browser", run.stderr.readline())
-        self.assertEqual(page.request("")[0], 200)  # files are no open page
+        # requests for files do not count as an open page
+        self.assertEqual(page.request("")[0], 200)
         self.assertEqual(page.ask("status")[1], 200)
         self.assertFalse(os.path.exists(begun))
         stream = page.stream()
@@ -323,7 +324,7 @@ class Answers(WebCase):
         self.assertEqual(run.wait(PATIENCE_S), 0)
 
     def test_walk_of_the_document(self):
-        """Each command as it stands; scripts/demo is looked at in page_test.py."""
+        """Every command works as printed; page_test.py covers scripts/demo."""
         if os.path.abspath(self.command) != os.path.abspath(os.path.join(TOP, "build/fabemu")):
             self.skipTest("the walk is with build/fabemu")
         with open(os.path.join(TOP, "docs", "web.md"), encoding="utf-8") as f:
@@ -344,7 +345,7 @@ class Answers(WebCase):
                 text += piece
             if words[1] == "down":
                 self.assertEqual((run.wait(PATIENCE_S), text), (0, ""))
-                self.assertEqual(last.wait(PATIENCE_S), 0)  # its page, too
+                self.assertEqual(last.wait(PATIENCE_S), 0)  # and its page, too
                 continue
             self.assertTrue(page_of(text), text)
             self.assertEqual(page_of(text).request()[0], 200, line)
@@ -353,10 +354,10 @@ class Answers(WebCase):
                 run.communicate(timeout=PATIENCE_S)
             last = run
 
-    def test_what_cannot_be_is_said(self):
+    def test_errors_are_reported(self):
         done = self.fabemu("web", "nobody")
         self.one_line(done, 1, "neither a running fabric nor a file named 'nobody'")
-        self.assertEqual(done.stdout, "")  # no address where nothing is
+        self.assertEqual(done.stdout, "")  # no address, since there is no server
         self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "the default name")
         self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
         self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
@@ -367,12 +368,12 @@ class Answers(WebCase):
 
 
 class Large(WebCase):
-    """Answers as of the largest networks, and readers that take their time."""
+    """Replies with the size of the largest networks, and slow readers."""
     BYTES = 12 << 20
-    READERS = 6  # at the same time: more than twice what there is room for
+    READERS = 6  # at the same time: more than twice as many as fit
 
-    def ask_slowly(self, page):
-        """Ask for the status; returns the socket, on which little is taken at a time."""
+    def request_slowly(self, page):
+        """Request the status; returns the socket, which is read slowly."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.settimeout(PATIENCE_S)
@@ -386,21 +387,21 @@ class Large(WebCase):
     def status_of(self, sock):
         return int(sock.recv(12, socket.MSG_WAITALL)[9:])
 
-    def test_readers_hold_so_much_and_no_more(self):
-        """How many are refused depends on how fast all are, and the memory does not."""
+    def test_readers_memory_is_limited(self):
+        """How many are refused depends on their speed; the memory limit does not."""
         fabric, web, page = self.web_of_fake()
         large = {"ok": True, "text": "x" * self.BYTES}
         fabric.replies["status"] = json.dumps(large).encode()
         fabric.replies["faults"] = {"ok": True, "faults": ["y" * 10000]}
         slow, said = [], []
         while said.count(503) < 4 and len(slow) < 4 * self.READERS:
-            slow += [self.ask_slowly(page) for _ in range(self.READERS)]
+            slow += [self.request_slowly(page) for _ in range(self.READERS)]
             said += [self.status_of(sock) for sock in slow[-self.READERS:]]
         self.assertLessEqual(set(said), {200, 503, 504})
         self.assertIn(503, said)
         if "asan" not in self.command:
             self.assertLess(memory_kb(web.pid), MOST_KB)
-        self.assertEqual(page.ask("faults")[0], fabric.replies["faults"])  # small ones pass
+        self.assertEqual(page.ask("faults")[0], fabric.replies["faults"])  # small replies pass
         for sock in slow:
             sock.close()
         self.assertTrue(until(lambda: page.ask("status")[0] == large))
@@ -424,7 +425,7 @@ class Simulated(WebCase):
         self.assertEqual(run.returncode, 0, err)
         return json.loads(out)
 
-    def test_time_is_held_and_the_run_is_the_same(self):
+    def test_time_is_paused_and_the_run_is_the_same(self):
         run, page, reader = self.begin()
         self.assertEqual(reader.ask("subscribe", telemetry=100), {"ok": True})
         view = View(reader.next())
@@ -432,7 +433,7 @@ class Simulated(WebCase):
         view.take(reader.next())
         self.assertEqual(page.ask("pace", hold=True, for_ms=60000)[0], {"ok": True})
         reader.socket.settimeout(0.3)
-        with self.assertRaises(TimeoutError):  # what was under way, and then nothing
+        with self.assertRaises(TimeoutError):  # data in flight, and then nothing
             while True:
                 view.take(reader.next())
         reader.socket.settimeout(PATIENCE_S)
@@ -446,7 +447,7 @@ class Simulated(WebCase):
         alone = json.loads(self.fabemu(*self.RUN).stdout)
         self.assertEqual(got["digest"], alone["digest"])
 
-    def test_time_goes_on_when_who_held_it_is_gone(self):
+    def test_time_continues_when_the_pausing_page_is_gone(self):
         run, page, reader = self.begin("--every", "2500ns")
         reader.ask("subscribe", telemetry=100)
         holder = Client(reader.path)
@@ -454,7 +455,7 @@ class Simulated(WebCase):
         holder.close()
         self.ended(run)
 
-    def test_of_several_wishes_the_slowest_counts(self):
+    def test_slowest_requested_pace_counts(self):
         run, page, reader = self.begin()
         for who, hold in ((1, True), (2, False), (2, False)):
             self.assertEqual(page.ask("pace", who=who, hold=hold, for_ms=60000)[0], {"ok": True})
@@ -465,17 +466,17 @@ class Simulated(WebCase):
             while True:
                 reader.next()
         other = Client(reader.path)
-        for who in range(3, 65):  # as many as there is room for, and one more
+        for who in range(3, 65):  # as many as allowed, and one more
             self.assertEqual(other.ask("pace", who=who, for_ms=60000), {"ok": True})
         self.assertEqual(other.ask("pace", who=65, for_ms=60000)["errno"], errno.ENOSPC)
         other.close()
         self.assertEqual(page.ask("pace", who=1, for_ms=60000)[0], {"ok": True})
         self.ended(run)
 
-    def test_snapshots_are_as_far_apart_as_is_wanted__at_least(self):
+    def test_snapshots_are_at_least_the_requested_interval_apart(self):
         run, page, reader = self.begin()
         begun = time.monotonic()
-        for who, every_ms in ((1, 200), (2, 0), (3, 100)):  # the slowest counts
+        for who, every_ms in ((1, 200), (2, 0), (3, 100)):  # the slowest one counts
             self.assertEqual(page.ask("pace", who=who, every_ms=every_ms, for_ms=60000)[0],
                              {"ok": True})
         reader.ask("subscribe", telemetry=100)
@@ -484,7 +485,7 @@ class Simulated(WebCase):
         first = view.line["sample"]
         while view.line["sample"] < first + 8:
             view.take(reader.next())
-        due = (view.line["sample"] - first - 2) * 0.2  # two may be due at once when it begins
+        due = (view.line["sample"] - first - 2) * 0.2  # two may be due at once at the start
         self.assertGreaterEqual(time.monotonic() - begun, due)
         self.assertIsNone(run.poll())
         for who in 1, 3:
@@ -492,7 +493,7 @@ class Simulated(WebCase):
         self.assertEqual(self.ended(run)["digest"],
                          json.loads(self.fabemu(*self.RUN).stdout)["digest"])
 
-    def test_wrong_wishes_change_nothing(self):
+    def test_invalid_paces_change_nothing(self):
         run, page, reader = self.begin()
         for fields in ({}, {"for_ms": -1}, {"every_ms": -1, "for_ms": 1},
                        {"every_ms": 10**6, "for_ms": 1}, {"hold": True, "for_ms": 10**9}):
@@ -500,13 +501,13 @@ class Simulated(WebCase):
         self.assertEqual(reader.ask("attach", version=6, want=-1)["errno"], errno.ENOTSUP)
         self.assertIn("clock virtual", self.fabemu("status").stdout)
         self.assertEqual(page.ask("pace", for_ms="x")[0]["ok"], False)
-        run.send_signal(signal.SIGINT)  # nobody has looked: it has not begun, and ends
+        run.send_signal(signal.SIGINT)  # nobody has opened the page: it has not started, and ends
         self.assertEqual(run.wait(PATIENCE_S), 130)
         self.assertTrue(until(lambda: not self.sockets()))
 
-    def test_it_ends_and_leaves_nothing_however_it_is_told(self):
+    def test_every_signal_ends_it_and_leaves_nothing(self):
         for signo in (signal.SIGTERM, signal.SIGHUP, None):
-            deaf = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a script starts with "&"
+            deaf = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for a script's background job
             try:
                 run, _, reader = self.begin()
             finally:
@@ -520,7 +521,7 @@ class Simulated(WebCase):
 
 
 class Strangers(WebCase):
-    def test_without_the_token_there_is_nothing(self):
+    def test_requests_without_the_token_get_nothing(self):
         page = self.up_page()
         other = page.token[:-1] + ("0" if page.token[-1] != "0" else "1")
         for token in ("", other, page.token[:-1], page.token + "0", page.token.upper() + "/",
@@ -545,7 +546,7 @@ class Strangers(WebCase):
                         {"Origin": f"http://localhost:{port}"}):
             self.assertEqual(page.request(headers=headers)[0], 200, headers)
 
-    def test_page_may_ask_for_little(self):
+    def test_page_may_send_few_requests(self):
         page = self.up_page()
         for cmd in ("shutdown", "attach", "detach", "subscribe", "capture", "group_create", ""):
             self.assertEqual(page.ask(cmd, version=4, want=-1)[1], 400, cmd)
@@ -559,9 +560,9 @@ class Strangers(WebCase):
         for method in ("PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "X"):
             self.assertEqual(page.request("", method)[0], 405, method)
         self.assertEqual(page.request("", "POST")[0], 404)
-        self.assertEqual(self.status("u")["name"], "u")  # it lives
+        self.assertEqual(self.status("u")["name"], "u")  # it still runs
 
-    def test_listens_on_loopback_alone(self):
+    def test_listens_on_loopback_only(self):
         page = self.up_page()
         local = []
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -571,12 +572,12 @@ class Strangers(WebCase):
         self.assertEqual([at for at in local if at.endswith(f":{page.port:04X}")],
                          [f"0100007F:{page.port:04X}"])
 
-    def test_so_many_pages_and_no_more(self):
+    def test_number_of_pages_is_limited(self):
         page = self.up_page()
         streams = [page.stream() for _ in range(8)]
         self.assertEqual({s.status for s in streams}, {200})
         self.assertEqual(page.request("stream")[0], 503)
-        self.assertTrue(page.ask("faults")[0]["ok"])  # but what is open goes on
+        self.assertTrue(page.ask("faults")[0]["ok"])  # but open ones continue
         streams.pop().close()
         self.assertTrue(until(lambda: self.stream_there(page)))
 
@@ -587,21 +588,21 @@ class Strangers(WebCase):
 
 
 class Hostile(WebCase):
-    def talk(self, page, raw):
+    def send_raw(self, page, raw):
         sock = page.connect()
         sock.sendall(raw)
         return sock
 
     def endless(self, page, head, piece):
-        """Send @piece until the server has had enough."""
-        sock = self.talk(page, head)
+        """Send @piece until the server closes the connection."""
+        sock = self.send_raw(page, head)
         with self.assertRaises(ConnectionError):
             for _ in range(1 << 20):
                 sock.sendall(piece)
         sock.close()
 
     def trickle(self, page, sockets):
-        """A byte of a header now and then, on all of them, until the server has ended each."""
+        """Send one header byte now and then on each, until the server has closed all."""
         left, stop = set(sockets), threading.Event()
 
         def send():
@@ -615,8 +616,8 @@ class Hostile(WebCase):
         thread.start()
         return thread, stop, left
 
-    def crowd(self, page, count):
-        """So many connections that say nothing."""
+    def open_many(self, page, count):
+        """@count connections that send nothing."""
         ret = []
         for _ in range(count):
             sock = socket.socket()
@@ -625,11 +626,12 @@ class Hostile(WebCase):
             ret.append(sock)
         return ret
 
-    def test_demo_says_once_why_it_ends(self):
-        """Of a node that dies one other says so, in words, and of a signal none does."""
+    def test_demo_reports_once_why_it_ends(self):
+        """A dead node is reported by one peer, in words; a signal is not."""
         demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
         for kill, later_s in ((signal.SIGKILL, 0), (signal.SIGTERM, 0),
-                              (signal.SIGKILL, 1)):  # node 0 waits for messages of any by then
+                              # node 0 waits for messages of any source by then
+                              (signal.SIGKILL, 1)):
             run = self.start("run", "--name", "d", "--nodes", "4", "--keep-going", "--", demo, "4",
                              "60", "1")
             self.assertTrue(until(lambda: os.path.exists(self.socket_path("d"))))
@@ -643,7 +645,7 @@ class Hostile(WebCase):
             if said:
                 self.assertRegex(said[0], r"^demo: node \d: [a-z-]+: .*\bnode 2\b")
 
-    def test_run_goes_on_whatever_comes(self):
+    def test_run_continues_under_hostile_requests(self):
         demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
         enough = os.path.join(self.dir, "enough")
         run, page = self.run_page("sh", "-c", f"until [ -e {enough} ]; do {demo} 16 1 0.3 || exit; "
@@ -655,14 +657,14 @@ class Hostile(WebCase):
         ask = b"POST /" + token + b"/ask HTTP/1.1\r\n" + host
         ask += b"Content-Type: application/json\r\n"
 
-        # Slow ones: they have begun, and go on for the rest of the test.
-        slow = [self.talk(page, b"GET / HTTP/1.1\r\n" + host + b"X-Slow: ") for _ in range(8)]
-        slow += [self.talk(page, ask + b"Content-Length: 2000\r\n\r\n")]
+        # Slow clients: they have started, and continue for the rest of the test.
+        slow = [self.send_raw(page, b"GET / HTTP/1.1\r\n" + host + b"X-Slow: ") for _ in range(8)]
+        slow += [self.send_raw(page, ask + b"Content-Length: 2000\r\n\r\n")]
         trickle, stop, left = self.trickle(page, slow)
         silent = [page.connect() for _ in range(8)]
 
-        # No HTTP at all, or too much of it.
-        odd = [self.talk(page, raw) for raw in (
+        # Invalid or excessive HTTP.
+        odd = [self.send_raw(page, raw) for raw in (
             b"\0" * 4096, b"\xff" * 4096, b"GET\r\n\r\n", b"\r\n" * 4096,
             b"GET / HTTP/9.9\r\n\r\n", b"GET /%zz HTTP/1.1\r\n" + host + b"\r\n",
             os.urandom(4096) + b"\r\n\r\n", ask + b"Content-Length: -1\r\n\r\n",
@@ -674,19 +676,19 @@ class Hostile(WebCase):
         self.endless(page, ask + b"Transfer-Encoding: chunked\r\n\r\n",
                      b"1000\r\n" + b" " * 4096 + b"\r\n")
 
-        # A reader that does not read, and many who ask and go away.
+        # A client that does not read, and many that send a request and disconnect.
         deaf = page.connect()
         deaf.sendall(b"GET /" + token + b"/stream HTTP/1.1\r\n" + host + b"\r\n")
         for _ in range(50):
             for path in (b"stream", b"metrics"):
-                self.talk(page, b"GET /" + token + b"/" + path + b" HTTP/1.1\r\n" + host +
-                          b"\r\n").close()
+                self.send_raw(page, b"GET /" + token + b"/" + path + b" HTTP/1.1\r\n" + host +
+                              b"\r\n").close()
 
-        # A crowd: the user's own browser still gets in.
-        crowd = self.crowd(page, CROWD)
+        # Many connections: the user's own browser still gets in.
+        open_many = self.open_many(page, CONNECTIONS)
         self.assertEqual(page.request()[0], 200)
         self.assertTrue(page.ask("faults")[0]["ok"])
-        for sock in [*crowd, *silent, *odd]:
+        for sock in [*open_many, *silent, *odd]:
             self.closed(sock)
         trickle.join(PATIENCE_S)
         stop.set()
@@ -697,7 +699,7 @@ class Hostile(WebCase):
         with open(enough, "w"):
             pass
 
-        # The page that was open has missed nothing, and the program's results were right.
+        # The open page has missed nothing, and the program's results were right.
         self.assertEqual(stream.next(), {"ok": True})
         view = View(stream.next())
         with self.assertRaises(EOFError):
@@ -713,8 +715,8 @@ class Hostile(WebCase):
         for sock in slow:
             sock.close()
 
-    def test_browser_gets_in_behind_thousands_that_came_at_once(self):
-        """They connect while the server has no core: the system queues them, and drops none."""
+    def test_browser_gets_in_after_thousands_of_connections(self):
+        """They connect while the server has no core: the kernel queues them, and drops none."""
         run, page = self.run_page("sleep", "60")
         server, = until(lambda: children(run.pid))
         self.assertEqual(page.request()[0], 200)
@@ -725,9 +727,10 @@ class Hostile(WebCase):
         count = min(3000, most - 100, limit - 200)
         os.kill(server, signal.SIGSTOP)
         try:
-            strangers = self.crowd(page, count)
-            sock = self.talk(page, f"GET /{page.token}/page.css HTTP/1.1\r\n"
-                             f"Host: 127.0.0.1:{page.port}\r\nConnection: close\r\n\r\n".encode())
+            strangers = self.open_many(page, count)
+            get = (f"GET /{page.token}/page.css HTTP/1.1\r\n"
+                   f"Host: 127.0.0.1:{page.port}\r\nConnection: close\r\n\r\n")
+            sock = self.send_raw(page, get.encode())
         finally:
             os.kill(server, signal.SIGCONT)
         self.assertRegex(self.closed(sock), rb"\AHTTP/1.1 200 ")
@@ -737,16 +740,16 @@ class Hostile(WebCase):
         for stranger in strangers:
             stranger.close()
 
-    def test_strangers_are_answered_or_cut(self):
-        """Bytes without a token: a complete wrong request line, or only the beginning of a right
+    def test_clients_without_a_token_are_answered_or_closed(self):
+        """Bytes without a token: a complete invalid request line, or only the start of a valid
         one."""
         page = self.up_page()
         for raw in (b"GET /wrong HTTP/1.1\r\n\r\n", b"GET\r\n", b"\r\n", b"x", b"GET x", b"G" * 9,
                     f"GET /{page.token[:-1]}/ HTTP/1.1\r\n".encode(),
                     f"GET /{page.token}x HTTP/1.1\r\n".encode()):
-            self.assertRegex(self.closed(self.talk(page, raw)), rb"\AHTTP/1.1 403 ", raw)
-        sock = self.talk(page, f"GET /{page.token[:-1]}".encode())
-        self.assertEqual(self.closed(sock), b"")  # its time is over
+            self.assertRegex(self.closed(self.send_raw(page, raw)), rb"\AHTTP/1.1 403 ", raw)
+        sock = self.send_raw(page, f"GET /{page.token[:-1]}".encode())
+        self.assertEqual(self.closed(sock), b"")  # its time limit has expired
         sock = page.connect()
         for byte in (f"GET /{page.token}/page.css HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
                      "Connection: close\r\n\r\n"):
@@ -768,8 +771,9 @@ class Hostile(WebCase):
         with self.assertRaises(ConnectionRefusedError):
             page.connect()
 
-    def test_server_holds_nothing_of_its_run_open(self):
-        """Who waits for the end of a pipe that the run was given is not kept waiting."""
+    def test_server_keeps_no_descriptor_of_its_run(self):
+        """A process that waits for the end of a pipe given to the run is not delayed by the
+        server."""
         ours, theirs = os.pipe()
         run = self.start("run", "--web", "--", "sleep", "60", pass_fds=[theirs])
         pipe = os.readlink(f"/proc/self/fd/{ours}")
@@ -784,7 +788,7 @@ class Hostile(WebCase):
         run.send_signal(signal.SIGTERM)
         run.communicate(timeout=PATIENCE_S)
 
-    def test_server_that_dies_is_reaped(self):
+    def test_dead_server_is_reaped(self):
         for up in (("up", "--foreground", "--topo", "kary:2,2", "--web", "u"),
                    ("run", "--web", "--", "sleep", "60")):
             process = self.start(*up)
@@ -794,18 +798,18 @@ class Hostile(WebCase):
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
 
-    def run_until_told(self, *options):
-        """A run that goes on until the file "go" is there: its process, the page, and the file."""
+    def run_until_file(self, *options):
+        """A run that continues until the file "go" exists: its process, the page, and the file."""
         go = os.path.join(self.dir, "go")
         run, page = self.run_page("sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done",
                                   options=options)
         return run, page, go
 
-    def test_server_that_is_stopped_does_not_lengthen_the_run(self):
-        """Its last two seconds, in which the server is waited for, are not the command's."""
+    def test_stopped_server_does_not_lengthen_the_run(self):
+        """The two seconds for which the run waits for the server are not the command's."""
         since = time.monotonic()
         report = os.path.join(self.dir, "report")
-        run, _, go = self.run_until_told("--report", report)
+        run, _, go = self.run_until_file("--report", report)
         server, = until(lambda: children(run.pid))
         os.kill(server, signal.SIGSTOP)
         open(go, "w").close()
@@ -816,7 +820,7 @@ class Hostile(WebCase):
             self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
 
     def test_run_ends_at_once_with_a_page_open(self):
-        run, page, go = self.run_until_told()
+        run, page, go = self.run_until_file()
         until(lambda: page.request()[0] == 200)
         streams = [page.stream() for _ in range(3)]
         open(go, "w").close()

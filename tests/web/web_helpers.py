@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""web_helpers.py - a page's address, and plain HTTP to it: every byte of a request is the
-test's."""
+"""web_helpers.py - a page's address, and plain HTTP requests to it, controlled byte by byte."""
 import http.client
 import json
 import os
@@ -17,7 +16,7 @@ __all__ = ["FabemuCase", "FakeFabric", "PATIENCE_S", "Page", "main", "page_of", 
 
 
 class Page:
-    """Where a page is."""
+    """The address of a page."""
 
     def __init__(self, port, token):
         self.port, self.token = int(port), token
@@ -44,7 +43,7 @@ class Page:
         return (json.loads(body) if status == 200 else None), status
 
     def stream(self, path="stream"):
-        """A socket on which events come, behind the header."""
+        """A socket on which events arrive, after the header."""
         sock = self.connect()
         sock.sendall(f"GET /{self.token}/{path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n"
                      .encode())
@@ -63,14 +62,14 @@ class Stream:
             pass
 
     def more(self):
-        """One chunk. False: it was the last."""
+        """Read one chunk. Returns false if it was the last."""
         size = int(self.file.readline() or b"0", 16)
         self.text += self.file.read(size)
         self.file.readline()
         return size > 0
 
     def event(self):
-        """The text of one event; EOFError behind the last."""
+        """The text of one event; EOFError after the last."""
         while b"\n\n" not in self.text:
             if not self.more():
                 raise EOFError
@@ -86,6 +85,6 @@ class Stream:
 
 
 def page_of(text):
-    """The page whose address stands in what fabemu has printed; None: none yet."""
+    """The page whose address is in fabemu's output; None: none yet."""
     found = ADDRESS.search(text)
     return Page(*found.groups()[:2]) if found else None

@@ -548,12 +548,12 @@ class Times(DissectorCase):
 
     def test_over_crosspoints_each_hop_takes_the_profile_s_time(self):
         self.check_times("kary:4,2", hop=20000 + 90000, nic=1300000, wire=116 * 800,
-                             credit=(110000, 110000))
+                         credit=(110000, 110000))
 
     def test_over_packets_each_hop_takes_the_profile_s_time(self):
         """Here an adapter returns a credit when it has the whole segment."""
         self.check_times("qsnet:16", hop=20000 + 40000, nic=300000, wire=132 * 400,
-                             credit=(60000, 20000 + 132 * 400))
+                         credit=(60000, 20000 + 132 * 400))
 
 
 class Hostile(DissectorCase):

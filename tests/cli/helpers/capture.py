@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""capture.py - pcapng files read and written, and fabemu's records in them: written after
-docs/capture.md, not after the code that it tests."""
+"""capture.py - reads and writes pcapng files with fabemu's records. Written from docs/capture.md,
+not from the code under test."""
 import struct
 
 SECTION, INTERFACE, STATISTICS, PACKET = 0x0a0d0d0a, 1, 5, 6
@@ -31,7 +31,7 @@ def time_of(data):
 
 
 class Header:
-    """A segment's header, and the payload behind it."""
+    """A segment's header and its payload."""
 
     def __init__(self, data):
         self.dst, self.src, self.seq, kind, self.len, self.op, self.type = struct.unpack_from(
@@ -61,12 +61,12 @@ class Record:
 
     @property
     def to_group(self):
-        """A head: is the packet for a broadcast group?"""
+        """Head only: is the packet for a broadcast group?"""
         return bool(self.word >> 7 & 1)
 
     @property
     def ends(self):
-        """The two ends of its way: "n4:0", "1:0"."""
+        """The sending and the receiving end: "n4:0", "1:0"."""
         return tuple(self.interface.split(">"))
 
 
@@ -107,7 +107,7 @@ class Capture:
                 int.from_bytes(options[code], "little") for code in (4, 5, 8))
 
     def segments(self, *kinds):
-        """Those that have a segment, of these kinds; of none: of all."""
+        """Records with a segment of one of these kinds, or of any kind."""
         return [r for r in self.records if r.header and (not kinds or r.header.kind in kinds)]
 
 
@@ -117,13 +117,13 @@ def block(kind, body):
 
 
 def interface_name(name):
-    """The option with an interface's name, and the end of its options."""
+    """The option with an interface's name, and the end-of-options mark."""
     return struct.pack("<HH", 2, len(name)) + name.encode() + bytes(-len(name) % 4 + 4)
 
 
 def pcapng(links, packets):
-    """A file with an interface for each of the link types @links; interfaces of fabemu's type are
-    named NAME. @packets: pairs of interface and bytes."""
+    """A file with an interface for each of the link types @links; interfaces of fabemu's type get
+    the name NAME. @packets: pairs of interface and bytes."""
     ret = block(SECTION, struct.pack("<IHHQ", 0x1a2b3c4d, 1, 0, 2 ** 64 - 1))
     for link in links:
         name = interface_name(NAME) if link == USER0 else b""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fabric.py - a fabric that a test plays, for those who read one: a page, fabemu top.
-"""
+"""fabric.py - a fabric played by a test, for readers of telemetry: the page, fabemu top."""
 import contextlib
 import json
 import os
@@ -39,8 +38,8 @@ class Listener:
 
 
 class FakeFabric(Listener):
-    """A control socket that does what the test says. Streams are the test's, one by one (next());
-    other requests are answered with what stands in replies, by their command."""
+    """A control socket under the test's control. The test gets streams one by one (next()); other
+    requests are answered from replies, by their command."""
 
     def __init__(self, path):
         self.streams = queue.Queue()
@@ -54,7 +53,7 @@ class FakeFabric(Listener):
             with contextlib.suppress(OSError):  # the test has ended
                 piece = conn.recv(65536)
             if not piece:
-                return  # the server watches us on it, and has ended
+                return  # the server's watch connection, and the server has ended
             text += piece
         cmd = json.loads(text)["cmd"]
         if cmd == "subscribe":
@@ -76,11 +75,11 @@ class FakeFabric(Listener):
         conn.shutdown(socket.SHUT_RDWR)
 
     def end(self):
-        """Of a sudden, as if it were killed."""
+        """Ends abruptly, as if killed."""
         self.close()
         for conn in self.conns:
             try:
                 conn.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it is over already
+                pass  # it has ended already
             conn.close()

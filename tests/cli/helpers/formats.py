@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""formats.py - each format of a capture, made of numbers that are drawn, with the fields that a
-dissector must show of it; and both checksums. Written after docs/capture.md, docs/qsnet3.md and
-nic/host/base/wire.h, not after the code that it tests.
+"""formats.py - every format of a capture, built from random numbers, with the fields that a
+dissector must show; and both checksums. Written from docs/capture.md, docs/qsnet3.md and
+nic/host/base/wire.h, not from the code under test.
 
-Something made is a pair: its bytes, and {field: text}, where a field that is not named is not
-there."""
+A built object is a pair: its bytes, and {field: text}, where a missing field must not be shown.
+"""
 import struct
 
 from .capture import NAME
@@ -18,7 +18,7 @@ BAD, GOOD, UNCHECKED = "0", "1", "2"
 # --- checksums -----------------------------------------------------------------------------------
 
 def table_of(poly):
-    """By byte, what its eight bits do to a register, the lowest bit first."""
+    """For each byte, how its eight bits change the register, low bit first."""
     ret = []
     for byte in range(256):
         for _ in range(8):
@@ -27,8 +27,8 @@ def table_of(poly):
     return ret
 
 
-CRC16 = table_of(0x8408)  # CCITT's, 0x1021, with its bits turned round
-CRC32 = table_of(0x82f63b78)  # Castagnoli's, 0x1EDC6F41, likewise
+CRC16 = table_of(0x8408)  # CCITT's, 0x1021, bit-reversed
+CRC32 = table_of(0x82f63b78)  # Castagnoli's, 0x1EDC6F41, bit-reversed
 
 
 def crc16(data):
@@ -46,13 +46,14 @@ def crc32(data):
 
 
 def packet_crc(carried, tag, dst, group, life=0):
-    """Of a packet; @carried: headers and payloads of all that it carries, in a row."""
+    """CRC of a packet; @carried: all of its headers and payloads, concatenated."""
     return crc32(carried + struct.pack("<II", tag, dst | group << 16 | life << 17))
 
 
 # --- what adapters say ---------------------------------------------------------------------------
 
-# By what is said: the fields behind the head, each with its struct; x is a byte that is 0.
+# By kind of adapter message: the fields after the head, each with its struct code; x is a zero
+# byte.
 HEAD = (("queue", "H"), ("check", "I"), ("ack", "I"), ("consumed", "I"))
 MESSAGE = (("src_queue", "H"), ("", "2x"), ("id", "I"), ("tag", "Q"), ("data", "Q"), ("bytes", "Q"))
 LITTLE = (("src_queue", "H"), ("", "2x"), ("data", "I"), ("tag", "Q"))
@@ -69,13 +70,13 @@ PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, G
 HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("incarnation", "Q"), ("known", "Q"))
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
 IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16, "operand": 16, "compare": 16, "value": 16}
-# Kinds of segments that end with bytes of a message or of memory.
+# Kinds that end with bytes of a message or of memory.
 WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA)
 LEAST = {"status": -2**31}
 
 
 def parts_of(what):
-    """Fields of what adapters say behind its first byte, with the struct of each."""
+    """Fields of an adapter message after its first byte, with the struct code of each."""
     if what == HELLO:
         return HELLO_PARTS
     if what == DATA:
@@ -88,7 +89,7 @@ def text_of(name, value):
 
 
 def read(payload):
-    """What adapters say: {"what": …, field: number}, and the bytes behind it."""
+    """Decodes an adapter message: {"what": …, field: number}, and the bytes after it."""
     what = payload[0]
     parts = parts_of(what)
     layout = struct.Struct("<B" + "".join(kind for _, kind in parts))
@@ -98,7 +99,7 @@ def read(payload):
 
 
 def said(what, numbers, behind=b""):
-    """The same, made."""
+    """Encodes an adapter message."""
     parts = parts_of(what)
     values = [numbers[name] for name, _ in parts if name]
     data = struct.pack("<B" + "".join(kind for _, kind in parts), what, *values)
@@ -145,7 +146,7 @@ def word(value, number, test, until):
 
 
 def segment(draw, kinds, payload=None):
-    """A header, and a payload: (bytes, fields); without one it is drawn."""
+    """A header and a payload: (bytes, fields); the payload is random if none is given."""
     data, fields = payload or (lambda data: (data, {"fabemu.payload": data.hex()}))(
         b"\xfe" + draw.randbytes(draw.randint(0, 239)))
     numbers = (draw.getrandbits(32), draw.getrandbits(32), draw.getrandbits(32), kinds, len(data),
@@ -156,7 +157,7 @@ def segment(draw, kinds, payload=None):
 # --- packets -------------------------------------------------------------------------------------
 
 class Packet:
-    """One on a cable: its parts, each with what it carries."""
+    """A packet on a cable: its parts, and the segments in each."""
 
     def __init__(self, draw):
         self.channel, self.priority = draw.randrange(32), draw.randrange(4)
@@ -211,13 +212,14 @@ def capture_head(what, flags=0, number=0, about=0, note=0):
 
 
 def together(*made):
-    """Several, in a row, as one."""
+    """Several objects in a row as one."""
     return b"".join(data for data, _ in made), {k: v for _, fields in made
                                                 for k, v in fields.items()}
 
 
 def packet(draw, carried, life=0):
-    """The records of a packet that carries these segments: one a part, and a last one with none."""
+    """The records of a packet that carries these segments: one per part, and a last one without
+    any."""
     p = Packet(draw)
     crc = packet_crc(b"".join(data for data, _ in carried), p.tag, p.dst, p.group, life)
     ret = []
@@ -236,13 +238,13 @@ def packet(draw, carried, life=0):
 # --- all of them ---------------------------------------------------------------------------------
 
 def payloads(draw):
-    """What a segment of each kind may have in it: pairs of kind and payload."""
+    """Possible payloads of a segment of each kind: pairs of kind and payload."""
     ret = [(0, drawn_said(draw, what)) for what in range(EAGER, HELLO + 1)]
     ret += [(kind, None) for kind in range(5)]
-    # Each field of a word differs from 0 in one of these two.
+    # Each field of a word is non-zero in one of these two.
     ret += [(SET, word(draw.getrandbits(64), draw.getrandbits(32), 0, 0)),
             (TEST, word(draw.getrandbits(64), draw.getrandbits(32), 1, 2))]
-    return ret + [(TEST, (b"", {}))]  # a barrier that is a conditional has no word
+    return ret + [(TEST, (b"", {}))]  # a barrier is a conditional without a word
 
 
 def reply(draw, kind):

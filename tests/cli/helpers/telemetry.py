@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""telemetry.py - what a reader of telemetry keeps, and a reader of metrics: docs/telemetry.md.
-"""
+"""telemetry.py - a telemetry reader's state, and a parser of metrics: docs/telemetry.md."""
 import re
 
 
 class View:
-    """A fabric as its lines tell of it, one taken after the other."""
+    """The state of a fabric, updated from its lines one by one."""
 
     def __init__(self, shape):
         self.shape = shape
@@ -19,7 +18,7 @@ class View:
         self.waits = {}
 
     def take(self, line):
-        """What is in @line replaces what was known."""
+        """Values in @line replace the previous ones."""
         self.line = line
         for name in ("links", "states", "switches", "nodes", "waits"):
             getattr(self, name).update({row[0]: row[1:] for row in line[name]})
@@ -28,7 +27,7 @@ class View:
             self.processes[process["node"]] = process
 
     def sent_by_nodes(self):
-        """Segments on all cables that lead from nodes."""
+        """Segments on all cables from nodes."""
         return sum(self.links.get(2 * i, [0])[0] for i, cable in enumerate(self.shape["cables"])
                    if not cable[2])
 
@@ -42,7 +41,7 @@ META = re.compile(r'# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)')
 
 
 def labels_of(text):
-    """{name: value} of what stands between the braces; nothing may be left over."""
+    """{name: value} of the labels between the braces; nothing else may be there."""
     found, at = {}, 0
     while at < len(text):
         match = LABEL.match(text, at)
@@ -54,10 +53,11 @@ def labels_of(text):
 
 
 def parse_metrics(text):
-    """{family: {"type", "samples": {labels: value}}} of Prometheus' text format, version 0.0.4.
+    """{family: {"type", "samples": {labels: value}}} from Prometheus' text format, version 0.0.4.
 
-    Strict: every family has HELP, then TYPE, then all of its samples, once; no sample comes twice;
-    a counter's name ends in _total, as a gauge's does not; times are in seconds."""
+    Strict: every family has HELP, then TYPE, then all of its samples, once; no sample occurs twice;
+    a counter's name ends in _total, a gauge's does not; times are in seconds.
+    """
     families, current, helped = {}, None, None
     assert text.endswith("\n")
     for line in text[:-1].split("\n"):

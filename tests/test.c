@@ -46,9 +46,9 @@ static void seed_print(const char *suite)
 
 /* --- threads that a test leaves behind ---------------------------------------------- */
 
-#define LEAVE_TRIES 20 /* looks, 10 ms apart: a thread that was joined is listed a moment longer */
+#define LEAVE_TRIES 20 /* checks, 10 ms apart: a joined thread is listed a moment longer */
 
-/* What the test that runs found when it began. Suites run one after the other. */
+/* State at the start of the running test. Suites run one after the other. */
 static struct {
     unsigned threads;
     unsigned failures;
@@ -105,7 +105,7 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* ThreadSanitizer starts a thread of its own with the first one: that is before any test. */
+/* ThreadSanitizer starts a thread of its own with the first one: that must be before any test. */
 static void first_thread(void)
 {
     pthread_t thread;
@@ -114,7 +114,7 @@ static void first_thread(void)
         pthread_join(thread, NULL);
 }
 
-/* The linker gives this function to the programs in `one_thread` of tests/meson.build. */
+/* The linker adds this function to the programs in `one_thread` of tests/meson.build. */
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg);
 
@@ -127,7 +127,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     _exit(1);
 }
 
-/* Every @lanes-th case, from number @lane on. */
+/* Run every @lanes-th case, from number @lane on. */
 static int lane_run(const char *suite, const struct test_case *cases, unsigned lane, unsigned lanes)
 {
     int failed = 1;
@@ -149,7 +149,7 @@ static int lane_run(const char *suite, const struct test_case *cases, unsigned l
 
 /* --- lanes -------------------------------------------------------------------------- */
 
-/* What a lane has written, after it has ended. */
+/* Copy the output of a lane after it has ended. */
 static void copy_out(FILE *from)
 {
     char text[4096];
@@ -160,7 +160,7 @@ static void copy_out(FILE *from)
         fwrite(text, 1, bytes, stdout);
 }
 
-/* In a process of its own, which ends with this one. Returns it, or -1. */
+/* Start a lane as a process that ends with this one. Returns its PID, or -1. */
 static pid_t lane_start(const char *suite, const struct test_case *cases, unsigned lane,
                         unsigned lanes, FILE *out)
 {
@@ -175,7 +175,7 @@ static pid_t lane_start(const char *suite, const struct test_case *cases, unsign
     exit(lane_run(suite, cases, lane, lanes));
 }
 
-/* What lanes have written that ended well, or did not. Returns how many they are. */
+/* Print the output of the lanes that succeeded, or failed. Returns how many there are. */
 static int lanes_print(const char *suite, unsigned lanes, FILE *const *out, const int *status,
                        bool good)
 {
@@ -210,14 +210,15 @@ static int lanes_run(const char *suite, const struct test_case *cases, unsigned 
             status[i] = W_EXITCODE(1, 0);
         }
     lanes_print(suite, lanes, out, status, true);
-    failed = lanes_print(suite, lanes, out, status, false); /* at the end, where one looks first */
+    /* failures last, where they are seen first */
+    failed = lanes_print(suite, lanes, out, status, false);
     for (unsigned i = 0; i < lanes; i++)
         if (out[i])
             fclose(out[i]);
     return failed > 0;
 }
 
-/* So many as the environment says, but no empty ones. */
+/* As many as the environment requests, but no empty ones. */
 static unsigned lanes_wanted(const struct test_case *cases)
 {
     const char *text = getenv(TEST_LANES);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test.h - what every CUnit program here shares: a table of cases, a seed.
+ * test.h - shared by all CUnit programs: a table of cases, a seed.
  *
- * The seed is 1, so that every run does the same, unless FABEMU_SEED gives another. It is printed.
+ * The seed is 1, so that every run is the same, unless FABEMU_SEED is set. It is printed.
  */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
@@ -19,13 +19,13 @@
 
 struct test_case {
     const char *name; /* function__what_happens; NULL ends the table */
-    void (*fn)(void); /* NULL: it is left out, by CASE_ALONE() */
+    void (*fn)(void); /* NULL: skipped by CASE_ALONE() */
 };
 
 /*
- * TEST_TRIALS - the number of random trials of a test that has threads: @count, and fewer under
- * ThreadSanitizer, which slows them down thirty times. TEST_ALONE is for a test of one thread, in
- * which ThreadSanitizer finds no more than a build without it: there are fewer still.
+ * TEST_TRIALS - the number of random trials of a test with threads: @count, and fewer under
+ * ThreadSanitizer, which slows them down thirty times. TEST_ALONE is for a test of one thread, for
+ * which ThreadSanitizer adds nothing: even fewer there.
  */
 #ifdef __SANITIZE_THREAD__
 #define TEST_TRIALS(count) ((count) / 5u + 1u)
@@ -36,8 +36,8 @@ struct test_case {
 #endif
 
 /*
- * test_each_setting - for each @i (declared here, uint32_t) of @count settings under which the same
- * is tried: all of them; where every access is watched, one that the seed draws.
+ * test_each_setting - loop over @count settings with index @i (declared here, uint32_t). With a
+ * sanitizer that checks every access, only one setting runs, drawn by the seed.
  */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define test_each_setting(i, count) \
@@ -47,8 +47,8 @@ struct test_case {
 #endif
 
 /*
- * A row of a table of tests. CASE_ALONE is for a test of one thread that takes long. It is left out
- * of a build with ThreadSanitizer, which would find nothing.
+ * A row of a table of tests. CASE_ALONE is for a long test of one thread: a build with
+ * ThreadSanitizer, which would find nothing in it, skips it.
  */
 /* clang-format off */
 #define CASE(name) {#name, name}
@@ -59,17 +59,15 @@ struct test_case {
 #endif
 /* clang-format on */
 
-/** test_print_option - a line of a program's help: --@name, @value or NULL, and what it does. */
+/** test_print_option - print a line of a program's help: --@name, @value or NULL, and @help. */
 void test_print_option(const char *name, const char *value, const char *help);
 
-/**
- * test_seed - where a test's own random numbers start; the environment holds it since test_run().
- */
+/** test_seed - the seed of a test's random numbers; test_run() puts it into the environment. */
 uint64_t test_seed(void);
 
 /**
- * test_skip - this case cannot be here, or not all of it, for the reason @why: it is counted as
- * skipped, and not as passed (scripts/count). Once a case.
+ * test_skip - this case, or part of it, cannot run here for the reason @why: it counts as skipped,
+ * not as passed (scripts/count). At most once per case.
  */
 void test_skip(const char *why);
 
@@ -86,17 +84,18 @@ static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
 }
 
 /**
- * test_shuffle - @count of the @all numbers at @of, random ones in random order, come to its
- * beginning.
+ * test_shuffle - put a random selection of @count of the @all numbers at @of at its start, in
+ * random order.
  */
 void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 
 /**
- * test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed.
- * If the environment says FABEMU_LANES=N, every N-th of them in one of N processes, side by side:
- * for those that mostly wait.
- * A fatal assertion leaves its test at once, with all that stood on its stack. If threads that the
- * test has started run on, which may use that, then the program ends there, says so, and fails.
+ * test_run - print the seed and run the cases. Returns main()'s status: 0, or 1 if any case failed.
+ * If FABEMU_LANES=N is set, N processes run every N-th case each, side by side: for cases that
+ * mostly wait.
+ * A fatal assertion leaves its test at once, and its stack frame with it. If a thread started by
+ * the test still runs then, which may use that frame, the program ends with a failure and a
+ * message.
  */
 int test_run(const char *suite, const struct test_case *cases);
 

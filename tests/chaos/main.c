@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - chaos_nodes: a process a node does its part of a plan that all know (plan.h), on the
+ * main.c - chaos_nodes: one process per node runs its part of a plan that all know (plan.h), on the
  * fabric of this environment, whatever happens to it. scripts/chaos runs it, under faults.
  *
- * This process does nothing on the fabric: it starts the others, stops, wakes and kills them at the
- * times that it is given, says how far they may go, and sees that they do go on.
+ * This process does nothing on the fabric: it starts the others, stops, continues and kills them at
+ * given times, tells them how far they may go, and checks that they make progress.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,11 +24,11 @@
 #include "tests/test.h"
 
 #define NAP_NS 2000000
-#define AHEAD  8u  /* steps that are let begin, before they must be */
-#define DEEDS  64u /* of this process to others */
-#define USAGE  2   /* exit status: the command line is wrong */
+#define AHEAD  8u  /* how many steps nodes may start ahead of the slowest */
+#define DEEDS  64u /* actions of this process on others */
+#define USAGE  2   /* exit status: invalid command line */
 
-/* What is done to a process, and when. */
+/* An action on a process, and its time. */
 struct deed {
     uint64_t at_ms;
     uint32_t node;
@@ -38,24 +38,24 @@ struct deed {
 struct chaos {
     struct chaos_plan plan;
     uint64_t steps;       /* at most */
-    uint64_t ms;          /* no step begins after so long; 0: steps alone count */
-    uint64_t patience_ms; /* for nodes that do not go on */
+    uint64_t ms;          /* no step starts after this time; 0: only steps count */
+    uint64_t patience_ms; /* for nodes without progress */
     struct deed deed[DEEDS];
     uint32_t deeds;
-    uint64_t successor_ms; /* after which a process that was killed has a successor; 0: never */
-    uint32_t hosts;        /* nodes that have one in `host`; 0: the fabric is on one */
+    uint64_t successor_ms; /* delay until a killed process gets a successor; 0: never */
+    uint32_t hosts;        /* nodes with an entry in `host`; 0: the fabric is on one host */
     uint64_t host[CHAOS_NODES];
     bool greeted;
     bool help;
 
     struct chaos_board *board;
     pid_t pid[CHAOS_NODES];  /* 0: it has ended */
-    pid_t successor;         /* the successor; 0: there is none, or it has ended */
-    uint32_t successor_node; /* of it; and when it comes, 0: it does not */
+    pid_t successor;         /* PID of the successor; 0: there is none, or it has ended */
+    uint32_t successor_node; /* its node; and its start time, 0: none is due */
     uint64_t successor_at_ms;
     uint32_t alive;
     uint64_t began_ns;
-    uint64_t sum, moved_ns; /* of what is done, and when that changed last */
+    uint64_t sum, moved_ns; /* sum of finished operations, and when it last changed */
 };
 
 /* --- options ------------------------------------------------------------------------ */
@@ -91,7 +91,7 @@ static bool set_of_nodes(const char *text, uint64_t *ret)
     return false;
 }
 
-/* A host for each node, in order. */
+/* Read a host for each node, in order. */
 static bool hosts_read(struct chaos *c, const char *text)
 {
     for (c->hosts = 0; c->hosts < CHAOS_NODES; text++) {
@@ -104,7 +104,7 @@ static bool hosts_read(struct chaos *c, const char *text)
     return false;
 }
 
-/* NODE@MS; with @length NODE@MS+MS, and then it goes on. */
+/* NODE@MS; with @length NODE@MS+MS, after which the process continues. */
 static bool deed_read(struct chaos *c, const char *text, int what, bool length)
 {
     uint64_t node, at_ms, for_ms = 0;
@@ -224,8 +224,8 @@ static void help(void)
 /* --- other options ------------------------------------------------------------------ */
 
 /*
- * A process of a host: of that one's fabric, whose socket is named after it. Processes of all hosts
- * are on this machine, and the sockets are files.
+ * Select the fabric of the process's host, whose socket is named after it. Processes of all hosts
+ * run on this machine, and the sockets are files.
  */
 static void host_enter(const struct chaos *c, uint32_t node)
 {
@@ -284,7 +284,7 @@ static uint64_t ms_now(const struct chaos *c)
     return (emu_now_ns() - c->began_ns) / 1000000;
 }
 
-/* Does a node whose process was killed get another one? Not once the others begin nothing. */
+/* Start a successor of a killed process if one is due, unless the others start no more steps. */
 static void successor_start(struct chaos *c)
 {
     if (!c->successor_at_ms || ms_now(c) < c->successor_at_ms)
@@ -310,7 +310,7 @@ static void successor_reap(struct chaos *c)
         wrong(c, c->successor_node, "was followed by one that ended with status", status);
 }
 
-/* Who has ended: done, dead as it may be, or wrong. */
+/* Collect processes that have ended: finished, dead as intended, or with an error. */
 static void nodes_reap(struct chaos *c)
 {
     for (uint32_t n = 0; n < c->plan.nodes; n++) {
@@ -359,7 +359,8 @@ static void deeds_do(struct chaos *c)
 }
 
 /*
- * Who is last says how far all may go: one that is cut off has nothing to wait for, and would run.
+ * The slowest node determines how far all may go: a node that is cut off waits for nobody, and
+ * would run ahead.
  */
 static void steps_let(struct chaos *c)
 {
@@ -402,7 +403,7 @@ static void say_where(const struct chaos *c)
                 atomic_load(&c->board->place[n].done));
 }
 
-/* Somebody who is to do something to the hosts waits for it. */
+/* Tell the script that waits for it that the nodes are ready. */
 static void greet(struct chaos *c)
 {
     if (c->greeted || !c->hosts || atomic_load(&c->board->ready) != chaos_all(&c->plan))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * node.c - see node.h: the life of a process, and tasks in general.
+ * node.c - see node.h: the life cycle of a process, and tasks in general.
  */
 #include "tests/chaos/node.h"
 
@@ -16,7 +16,7 @@
 #include "tests/fixtures/bytes.h"
 
 #define QUEUE     1u
-#define LATE_MOST 40u /* rounds of the loop by which operations begin late */
+#define LATE_MOST 40u /* most rounds by which an operation is delayed */
 #define POISON    0xa5u
 
 void chaos_wrong(struct chaos_node *node, const char *format, ...)
@@ -160,7 +160,7 @@ void chaos_receive(struct chaos_node *node, struct chaos_task *task, uint32_t pe
     chaos_posted(task, fabemu_recv(node->queue, peer, tag, 0, &iov, 1, &task->req));
 }
 
-/* What is under way with @peer ends, and nothing more is done with it. */
+/* Abort all operations with @peer, and start no more with it. */
 static void peer_lose(struct chaos_node *node, uint32_t peer)
 {
     node->lost |= UINT64_C(1) << peer;
@@ -183,7 +183,7 @@ static void team_lose(struct chaos_node *node, uint32_t team)
     node->team[team].lost = true;
 }
 
-/* It has ended with an error. May it? */
+/* The task failed. Is that allowed? */
 static void task_failed(struct chaos_node *node, struct chaos_task *task, int status)
 {
     bool pair = task->team == CHAOS_TEAMS;
@@ -233,7 +233,7 @@ static void task_step(struct chaos_node *node, struct chaos_task *task)
         task->then(node, task);
 }
 
-/* Until all tasks of the step are over. */
+/* Run until all tasks of the step have ended. */
 void chaos_finish(struct chaos_node *node)
 {
     uint32_t rounds = 0, first = 0;
@@ -281,7 +281,7 @@ struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board 
     return node;
 }
 
-/* Until all are in this set, or dead. */
+/* Wait until all nodes are in this set, or dead. */
 void chaos_handshake(struct chaos_node *node, _Atomic uint64_t *set)
 {
     uint32_t rounds = 0;
@@ -291,7 +291,7 @@ void chaos_handshake(struct chaos_node *node, _Atomic uint64_t *set)
         chaos_idle(node, &rounds);
 }
 
-/* May it begin its next step? It waits until that is known. */
+/* May the node start its next step? Waits until that is known. */
 static bool node_goes_on(struct chaos_node *node)
 {
     uint32_t rounds = 0;
@@ -342,7 +342,7 @@ int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uin
     chaos_handshake(node, &board->ready);
     for (uint32_t n = 0; n < plan->nodes; n++)
         if (!board->incarnation[n])
-            node->lost |= UINT64_C(1) << n; /* it died before it came */
+            node->lost |= UINT64_C(1) << n; /* it died before it attached */
     for (; node_goes_on(node); node->step++)
         node_step(node);
     if (atomic_load(&board->successors) && !node->visited) {

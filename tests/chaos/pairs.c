@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.c - what two nodes do with each other: messages, puts, gets and atomics.
+ * pairs.c - operations between two nodes: messages, puts, gets and atomics.
  *
- * A put is told by a message, and its place is checked, poisoned, and then answered; the next of
- * the pair goes to the other place, so that a copy that comes late is found there.
+ * A message announces each put; the receiver checks its slot, poisons it, and then answers. The
+ * next put of the pair uses the other slot, so a late duplicate write would be found.
  */
 #include "tests/chaos/node.h"
 
@@ -99,7 +99,7 @@ static void message_came(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-/* Some wait for a message by asking for it; some do not say from whom. */
+/* Some receives probe for the message first; some name no source. */
 static void message_receive(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t tag = chaos_tag(node, CHAOS_DATA, task->index);
@@ -124,15 +124,15 @@ static void message_receive(struct chaos_node *node, struct chaos_task *task)
 /* --- cancelled messages ------------------------------------------------------------- */
 
 /*
- * Of some receives that nothing has matched yet the receiver takes the request back, and posts it
- * anew later: nothing was written, and the message comes whole.
+ * Some unmatched receives are cancelled by the receiver and posted again later: nothing was
+ * written, and the message arrives whole.
  *
- * Some messages the sender recalls. It says in another message what became of that: the message has
- * come, or comes, if it was sent; else nobody knows, but the receiver, who gets all of it, or
- * -ECANCELED, or nothing: then it takes its receive back.
+ * Some messages are recalled by the sender, who reports the result in another message: if it was
+ * sent, the message has arrived or will; otherwise only the receiver knows whether it gets all of
+ * it, -ECANCELED, or nothing: then it cancels its receive.
  */
 enum chaos_withdraw { KEPT, RECEIVE_CANCELLED, SEND_RECALLED };
-#define WITHDRAWN_OF 6u /* of so many messages one is taken back by each end */
+#define WITHDRAWN_OF 6u /* each end withdraws one of this many messages */
 #define ROUNDS_MOST  64u
 
 static enum chaos_withdraw withdraw_of(const struct chaos_node *node, const struct chaos_op *op)
@@ -156,7 +156,7 @@ static void buffer_untouched(struct chaos_node *node, const struct chaos_task *t
                     task->index);
 }
 
-/* Too late: it has matched, and comes. */
+/* Too late: the receive has matched, and completes. */
 static void receive_cancel(struct chaos_node *node, struct chaos_task *task)
 {
     if (fabemu_cancel(node->queue, &task->req))
@@ -175,7 +175,7 @@ static void recall_told(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-/* The message was sent, or it was recalled: the receiver is told which. */
+/* Tell the receiver whether the message was sent or recalled. */
 static void recall_tell(struct chaos_node *node, struct chaos_task *task, bool sent)
 {
     task->word = sent;
@@ -201,7 +201,7 @@ static void recall(struct chaos_node *node, struct chaos_task *task)
     fabemu_abort(node->fab, &task->req);
 }
 
-/* It was given up by the sender, who says so, too. */
+/* The sender recalled it, and reports that, too. */
 static void receive_ended(struct chaos_node *node, struct chaos_task *task)
 {
     task->word = 1;
@@ -216,7 +216,7 @@ static void recall_heard(struct chaos_node *node, struct chaos_task *task)
     if (task->word && message->word)
         chaos_wrong(node, "message %u was sent, and its receive was cancelled", task->index);
     if (task->word)
-        message->withdrawn = NULL; /* from now on it may not be */
+        message->withdrawn = NULL; /* from now on -ECANCELED is an error */
     else if (!message->over && !fabemu_cancel(node->queue, &message->req))
         buffer_untouched(node, message);
     chaos_over(node, task);
@@ -294,7 +294,7 @@ static void put_there(struct chaos_node *node, struct chaos_task *task)
     chaos_send(node, task, task->peer, chaos_tag(node, CHAOS_DONE, task->index), NULL, 0);
 }
 
-/* The one before it to this peer must have been answered. */
+/* The peer must have answered the previous put. */
 static void put_start(struct chaos_node *node, struct chaos_task *task)
 {
     uint32_t peer = task->peer;
@@ -421,16 +421,16 @@ static void add(struct chaos_node *node, uint32_t index)
         atomic_post(node, index, op->to, &what, 0, node->added[op->to]);
         node->added[op->to] += op->random;
     } else {
-        node->to_come[op->from] += op->random;
+        node->expected_sum[op->from] += op->random;
     }
 }
 
-/* A swap, a comparison that is right, or one that is not, which changes nothing. */
+/* A swap, or a compare-and-swap that succeeds, or one that fails and changes nothing. */
 static void swap(struct chaos_node *node, uint32_t index)
 {
     const struct chaos_op *op = &node->op[index];
     bool mine = op->from == node->me, wrong = op->random % 4 == 3;
-    uint64_t *model = mine ? &node->swapped[op->to] : &node->in_place[op->from];
+    uint64_t *model = mine ? &node->swapped[op->to] : &node->expected_swap[op->from];
     uint64_t compare = wrong ? ~*model : *model;
     struct fabemu_atomic what = {.op = op->random % 2 ? FABEMU_ATOMIC_CAS : FABEMU_ATOMIC_SWAP,
                                  .operand = &op->random,
@@ -478,11 +478,11 @@ void chaos_pairs_end(struct chaos_node *node)
     for (uint32_t n = 0; n < node->plan.nodes; n++, word += CHAOS_WORDS) {
         if (chaos_may_fail(&node->plan, node->me, n))
             continue;
-        if (word[0] != node->to_come[n] || word[1] != node->in_place[n])
+        if (word[0] != node->expected_sum[n] || word[1] != node->expected_swap[n])
             chaos_wrong(node,
                         "words of node %u hold %" PRIu64 " and %" PRIu64 ", and %" PRIu64
                         " and %" PRIu64 " are right",
-                        n, word[0], word[1], node->to_come[n], node->in_place[n]);
+                        n, word[0], word[1], node->expected_sum[n], node->expected_swap[n]);
         for (uint32_t p = 0; p < CHAOS_PUTS; p++)
             if (!chaos_poisoned(slot_of(node, n, p), CHAOS_BYTES))
                 chaos_wrong(node, "something of node %u wrote after all puts", n);

@@ -7,12 +7,12 @@
 #include "emu/util/random.h"
 #include "tests/fixtures/bytes.h"
 
-/* What a step is like: how often each kind is drawn, and how many bytes its operations have. */
+/* Character of a step: how often each kind is drawn, and the sizes of operations. */
 struct mood {
     uint8_t often[CHAOS_KINDS];
-    uint32_t most;   /* bytes */
-    uint32_t a_node; /* operations that a node begins, about */
-    bool to_one;     /* all are with one node */
+    uint32_t most;   /* largest size in bytes */
+    uint32_t a_node; /* average operations started by a node */
+    bool to_one;     /* all with one node */
 };
 
 static const struct mood moods[] = {
@@ -44,7 +44,7 @@ static enum chaos_kind kind_of(const struct mood *mood, uint64_t *random)
     return (enum chaos_kind)kind;
 }
 
-/* Half of them are short, whatever the mood. */
+/* Half of them are short in every mood. */
 static uint32_t bytes_of(const struct mood *mood, uint64_t *random)
 {
     uint32_t most = bytes_below(random, 2) && mood->most > 256 ? 256 : mood->most;
@@ -70,7 +70,7 @@ static void op_draw(const struct chaos_plan *plan, const struct mood *mood, uint
         op->to = bytes_below(random, plan->teams);
 }
 
-/* A member of a team, to be a root. */
+/* A random member of a team, to be a root. */
 static uint32_t member_draw(uint64_t members, uint64_t *random)
 {
     uint32_t skip = bytes_below(random, (uint32_t)__builtin_popcountll(members));
@@ -97,7 +97,7 @@ uint32_t chaos_step(const struct chaos_plan *plan, uint32_t step, struct chaos_o
             continue;
         op->from = member_draw(chaos_team(plan, op->to, step / CHAOS_ERA), &random);
         if (op->kind == CHAOS_CAST && cast[op->to])
-            op->kind = CHAOS_BROADCAST; /* there is one place a step and team for them */
+            op->kind = CHAOS_BROADCAST; /* there is one slot for them per step and team */
         cast[op->to] = cast[op->to] || op->kind == CHAOS_CAST;
         if (op->kind == CHAOS_CAST && op->bytes > CHAOS_CAST_MAX)
             op->bytes = CHAOS_CAST_MAX;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * successor.c - the successor of a process that was killed, on the same node: it does no plan, and
- * visits all that are left.
+ * successor.c - the successor of a killed process on the same node: it runs no plan, but visits all
+ * remaining nodes.
  *
- * It sends each of them messages, which come back, and gets of their memory. What it says and hears
- * names processes, not nodes: what is for who was there before is never its own, and none of it may
- * fail. Those that it visits do their part between two steps.
+ * It exchanges messages with each of them, and gets from their memory. Its operations name
+ * processes, not nodes: it never receives anything for its predecessor, and none of its operations
+ * may fail. Visited nodes do their part between two steps.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 #define MESSAGES 6u /* to each, and as many back */
 
-/* What the successor at node @of says to node @to, and hears from there. */
+/* The exchange of the successor at node @of with node @to, in both directions. */
 static struct chaos_op visit_of(const struct chaos_node *node, uint32_t of, uint32_t to)
 {
     uint64_t random = emu_mix(node->plan.seed ^ ((uint64_t)of << 32 | to) * EMU_GOLDEN);
@@ -94,7 +94,7 @@ void chaos_visit(struct chaos_node *node)
     }
 }
 
-/* Who is visited stays until the successor has what it asked for: its get may come last. */
+/* A visited node stays until the successor has all that it requested: its get may come last. */
 void chaos_visited(struct chaos_node *node)
 {
     uint32_t rounds = 0;
@@ -166,7 +166,7 @@ int chaos_successor_run(const struct chaos_plan *plan, struct chaos_board *board
     for (uint32_t n = 0; n < plan->nodes; n++)
         if (!chaos_is_in(plan->doomed, n))
             visit_one(node, n);
-    chaos_finish(node); /* all at a time: those that are visited may wait for each other */
+    chaos_finish(node); /* all at once: visited nodes may wait for each other */
     atomic_fetch_add(&board->visits, 1);
     fabemu_queue_close(node->queue);
     fabemu_detach(node->fab);

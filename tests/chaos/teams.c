@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * teams.c - what groups do together, and groups that come and go.
+ * teams.c - collectives of groups, and the creation and end of groups.
  *
- * A broadcast put is told to each member by a message, checked and answered, as a put is. The
- * messages are of pairs, and go on when the team is lost: they say then that nothing is there.
+ * A message announces a broadcast put to each member, which checks and answers it as for a put.
+ * These messages belong to pairs and continue when the team is lost: then they report that nothing
+ * was delivered.
  */
 #include "tests/chaos/node.h"
 
@@ -17,7 +18,7 @@
 #include "tests/fixtures/bytes.h"
 
 #define PATIENCE_NS \
-    UINT64_C(20000000000) /* for a network that has no tree, or no states, just now */
+    UINT64_C(20000000000) /* for a network that has no tree, or no states, for the moment */
 
 static uint8_t *cast_slot(const struct chaos_node *node, const struct chaos_member *team,
                           uint32_t root, uint32_t place)
@@ -38,7 +39,10 @@ static bool may_fail(const struct chaos_node *node, const struct chaos_member *t
     return chaos_team_may_fail(&node->plan, team->members);
 }
 
-/* Ask for it. A network that has lost links may have no tree for a while, or no combine states. */
+/*
+ * Create the team. A network that has lost links may have no tree for a while, or no combine
+ * states.
+ */
 static void team_make(struct chaos_node *node, struct chaos_member *team, struct chaos_made *made)
 {
     uint32_t nodes[CHAOS_NODES], count = 0, rounds = 0;
@@ -54,14 +58,14 @@ static void team_make(struct chaos_node *node, struct chaos_member *team, struct
     } while ((made->err == -EHOSTUNREACH || made->err == -ENOSPC) && !may_fail(node, team) &&
              emu_now_ns() < end_ns);
     if (team->members & atomic_load(&node->board->dead))
-        made->err = -EHOSTUNREACH; /* a member may be a successor, who is in no team */
+        made->err = -EHOSTUNREACH; /* a member may be a successor, which is in no team */
     if (made->err && !may_fail(node, team))
         chaos_wrong(node, "there is no group for team %" PRIx64 ": %s (%s)", team->members,
                     strerror(-made->err), fabemu_error());
     atomic_store(&made->known, true);
 }
 
-/* False: its maker died before. */
+/* Returns false if its creator died before. */
 static bool team_hear(struct chaos_node *node, const struct chaos_member *team,
                       const struct chaos_made *made)
 {
@@ -144,7 +148,10 @@ void chaos_teams_turn(struct chaos_node *node, uint32_t era)
 
 /* --- reductions --------------------------------------------------------------------- */
 
-/* Types and operations that are drawn; a number of each is small enough to be exact in any type. */
+/*
+ * The types and operations that are drawn; every contribution is small enough to be exact in any
+ * type.
+ */
 enum sort { SORT_U64, SORT_I32, SORT_U8, SORT_F64, SORT_PAIR, SORTS };
 static const struct {
     unsigned type;
@@ -182,7 +189,7 @@ static uint32_t count_of(const struct chaos_op *op)
     return count > CHAOS_COUNT ? CHAOS_COUNT : count ? count : 1;
 }
 
-/* What member @m has at place @i: a few bits, so that minima, products and pairs meet often. */
+/* Element @i of member @m: a few bits, so that minima, products and pairs often coincide. */
 static int64_t value_of(const struct chaos_op *op, uint32_t m, uint32_t i)
 {
     return (int64_t)(emu_splitmix_at(op->random, (uint64_t)m << 32 | i) >> 56);
@@ -212,7 +219,7 @@ static int64_t folded(unsigned fold, int64_t a, int64_t b)
     }
 }
 
-/* The result at place @i, of a pair with the number of the first member that has it. */
+/* Element @i of the result; of a pair, with the number of the first member that has the value. */
 static int64_t result_of(const struct chaos_op *op, uint64_t members, uint32_t i, uint32_t *who)
 {
     int64_t all = 0;
@@ -300,8 +307,8 @@ static void broadcast_came(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-/* All set a word to a number that only grows; the root asks until all have. */
-static int ask_post(struct chaos_node *node, struct chaos_task *task)
+/* All set a word to a growing number; the root tests until all have. */
+static int query_post(struct chaos_node *node, struct chaos_task *task)
 {
     uint32_t word = (uint32_t)(task->op->random % FABEMU_WORDS);
     uint64_t value = (uint64_t)node->step * CHAOS_OPS + task->index + 1;
@@ -321,14 +328,14 @@ static void cast_answered(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-static void cast_told(struct chaos_node *node, struct chaos_task *task)
+static void cast_announced(struct chaos_node *node, struct chaos_task *task)
 {
     task->then = cast_answered;
     chaos_receive(node, task, task->peer, chaos_tag(node, CHAOS_SEEN, task->index), NULL, 0);
 }
 
-/* What was put is there, if @there: is it, and nothing else? */
-static void cast_look(struct chaos_node *node, struct chaos_task *task, bool there)
+/* Check a broadcast put: the data arrived if @there, and nothing else was written. */
+static void cast_check(struct chaos_node *node, struct chaos_task *task, bool there)
 {
     const struct chaos_op *op = task->op;
     struct chaos_member *team = &node->team[op->to];
@@ -349,14 +356,14 @@ static void cast_look(struct chaos_node *node, struct chaos_task *task, bool the
     chaos_poison(slot, op->bytes);
 }
 
-/* The root tells all others, once it is over, whether it is there; each answers. */
+/* After it has ended, the root tells all others whether it was delivered; each answers. */
 static void cast_over(struct chaos_node *node, struct chaos_task *task)
 {
     const struct chaos_op *op = task->op;
     uint64_t members = chaos_team(&node->plan, op->to, node->step / CHAOS_ERA);
     bool there = !node->team[op->to].lost;
 
-    cast_look(node, task, there);
+    cast_check(node, task, there);
     for (uint64_t left = members; left; left &= left - 1) {
         uint32_t m = (uint32_t)__builtin_ctzll(left);
         struct chaos_task *tell;
@@ -366,7 +373,7 @@ static void cast_over(struct chaos_node *node, struct chaos_task *task)
         tell = chaos_task(node, task->index, 0);
         tell->peer = m;
         tell->word = there;
-        tell->then = cast_told;
+        tell->then = cast_announced;
         chaos_send(node, tell, m, chaos_tag(node, CHAOS_DONE, task->index), &tell->word, 8);
     }
     chaos_over(node, task);
@@ -374,7 +381,7 @@ static void cast_over(struct chaos_node *node, struct chaos_task *task)
 
 static void cast_heard(struct chaos_node *node, struct chaos_task *task)
 {
-    cast_look(node, task, task->word);
+    cast_check(node, task, task->word);
     task->then = cast_answered;
     chaos_send(node, task, task->peer, chaos_tag(node, CHAOS_SEEN, task->index), NULL, 0);
 }
@@ -398,7 +405,7 @@ static void cast(struct chaos_node *node, uint32_t index)
     task->team = op->to;
     task->then = cast_over;
     if (team->lost) {
-        chaos_posted(task, 0); /* as if it were over */
+        chaos_posted(task, 0); /* as if it had completed */
         return;
     }
     bytes_fill(task->buf, op->bytes, op->random);
@@ -427,7 +434,7 @@ static int post(struct chaos_node *node, struct chaos_task *task)
         return fabemu_broadcast(group, task->buf, op->bytes, op->from, &task->req);
     case CHAOS_QUERY:
         task->then = op->from == node->me ? barrier_over : chaos_over;
-        return ask_post(node, task);
+        return query_post(node, task);
     default:
         task->then = reduced;
         return reduce_post(node, task);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter.c - what one process can do to another: the segments that come to libfabemu from a peer
- * that keeps to no rule, while the application here sends, receives, and is in a group with it.
+ * adapter.c - what one process can do to another: libfabemu receives segments from a peer that
+ * follows no rules, while the application here sends, receives, and shares a group with it.
  *
- * The fabric is the tests' fake one, on this thread, and its clock is the input's (the linker puts
- * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that
- * must survive; at node 1 there is an honest adapter, too, so that the two have met, and the input
- * adds to what that says: with numbers and checks that are right, if it wants so.
+ * The fabric is the tests' fake one, on this thread, and the input sets the clock (the linker
+ * replaces the library's clock_gettime() and getrandom()). Node 0 is the process under test. At
+ * node 1 there is also a well-behaved adapter, so the two are connected; the input adds segments to
+ * its traffic, on request with valid numbers and checks.
  *
- * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other. Then
- * come commands, a byte each (enum command) and what they need.
+ * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other.
+ * Commands follow, a byte each (enum command) with parameters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,47 +26,47 @@
 #define MEMBERS      2u
 
 enum command {
-    SEGMENT, /* kind, seq, flags, op, type, length, its bytes: comes to node 0 */
+    SEGMENT, /* kind, seq, flags, op, type, length, payload: arrives at node 0 */
     RECEIVE, /* which, tag, 2 of bytes */
     SEND,    /* the same */
     PUT,     /* which, offset / 16, 2 of bytes */
     GET,     /* the same */
     ATOMIC,  /* which, op, type */
     COLLECT, /* which, what, 2 of bytes: both members, or one of them only */
-    WORDS,   /* which, word, how, value: sets one, asks for one */
+    WORDS,   /* which, word, how, value: sets one, tests one */
     GIVE_UP, /* which: cancelled, or aborted */
     PUMP,    /* count: steps of all */
-    TIME,    /* doublings: that much of the clock */
-    ANSWER,  /* tag, 2 of bytes: node 1 sends, as it should */
-    PROBE,   /* which, tag: takes a message that came unexpected, or discards it */
-    DEPART,  /* the process at node 1 is gone, and another one comes */
+    TIME,    /* exponent: advances the clock by a power of two */
+    ANSWER,  /* tag, 2 of bytes: node 1 sends a valid message */
+    PROBE,   /* which, tag: receives an unexpected message, or discards it */
+    DEPART,  /* the process at node 1 is replaced */
     COMMANDS
 };
 
 enum flag {
     TO_GROUP = 1,     /* to the group, else to node 0 */
-    OF_OURSELVES = 2, /* about a segment of node 0's own, else from node 1 */
-    CHECKED = 4,      /* with the check of the pair */
+    OF_OURSELVES = 2, /* a returned segment of node 0; else from node 1 */
+    CHECKED = 4,      /* with the pair's check */
     CHECKED_16 = 8,   /* with its lower half, where NIC_DATA has it */
     KEYED = 16,       /* with the key of node 0's region */
-    NAMED = 32        /* with the number of a transfer of node 0's */
+    NAMED = 32        /* with the id of a transfer of node 0 */
 };
 
-/* One for the process: clock_gettime() has no argument for it. */
+/* One per process: clock_gettime() has no argument for it. */
 static struct fixture {
     struct fake *fake;
     struct fabemu *fab[MEMBERS];
     struct fabemu_queue *queue[MEMBERS];
     uint64_t key[2];    /* of the regions, by node */
-    uint64_t symmetric; /* of those that the group shares; 0: it has none */
+    uint64_t symmetric; /* of the group's regions; 0: none */
     uint8_t *region[2];
     struct fabemu_group *group[2];
     struct fabemu_req *req[REQUESTS]; /* node 0's */
-    uint8_t *buf[REQUESTS];           /* what they use */
-    struct fabemu_req honest[2];      /* node 1's: collectives, sends */
+    uint8_t *buf[REQUESTS];           /* their buffers */
+    struct fabemu_req valid[2];       /* node 1's: collectives, sends */
     uint8_t *honest_buf;
-    uint64_t random;    /* in the place of the host's */
-    uint32_t transfers; /* numbers of transfers that NAMED has gone through */
+    uint64_t random;    /* replaces the host's */
+    uint32_t transfers; /* transfer ids that NAMED has tried */
 } fixture;
 
 ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags);
@@ -88,7 +88,7 @@ static void put_at(struct emu_seg *seg, size_t at, const void *bytes, size_t cou
     memcpy(seg->payload + at, bytes, count);
 }
 
-/* What a stranger cannot know and a peer does. */
+/* Fill in values that a peer knows and a stranger does not. */
 static void fill_in(struct emu_seg *seg, uint8_t flags)
 {
     const struct nic_peer *peer = nic_peer(fixture.fab[0], 1);
@@ -138,7 +138,7 @@ static void do_segment(struct fuzz_input *in)
 
 /* --- the application ---------------------------------------------------------------- */
 
-/* A request that is free; NULL: it is under way. Its buffer is as long as it is to be. */
+/* A free request; NULL: it is in progress. Its buffer gets the requested length. */
 static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t bytes)
 {
     uint32_t which = fuzz_u8(in) % REQUESTS;
@@ -221,7 +221,7 @@ static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, str
     }
 }
 
-/* With 128 the honest adapter at node 1 takes part. */
+/* With 128 the well-behaved adapter at node 1 takes part. */
 static void do_collect(struct fuzz_input *in)
 {
     uint8_t what = fuzz_u8(in);
@@ -232,13 +232,13 @@ static void do_collect(struct fuzz_input *in)
     if (!req)
         return;
     collect(0, what & 127, buf, bytes, req);
-    if (what < 128 || !fixture.group[1] || fabemu_req_status(&fixture.honest[0]) == FABEMU_PENDING)
+    if (what < 128 || !fixture.group[1] || fabemu_req_status(&fixture.valid[0]) == FABEMU_PENDING)
         return;
     free(fixture.honest_buf);
     fixture.honest_buf = calloc(1, bytes + 1);
     fuzz_must(fixture.honest_buf, "no memory");
-    memset(&fixture.honest[0], 0, sizeof fixture.honest[0]);
-    collect(1, what & 127, fixture.honest_buf, bytes, &fixture.honest[0]);
+    memset(&fixture.valid[0], 0, sizeof fixture.valid[0]);
+    collect(1, what & 127, fixture.honest_buf, bytes, &fixture.valid[0]);
 }
 
 static void do_words(struct fuzz_input *in)
@@ -269,10 +269,10 @@ static void do_answer(struct fuzz_input *in)
     struct fabemu_dest dest = {.queue = 1, .tag = fuzz_u8(in)};
     struct fabemu_iov iov = {.base = bytes, .bytes = fuzz_u16(in)};
 
-    if (fabemu_req_status(&fixture.honest[1]) == FABEMU_PENDING)
+    if (fabemu_req_status(&fixture.valid[1]) == FABEMU_PENDING)
         return;
-    memset(&fixture.honest[1], 0, sizeof fixture.honest[1]);
-    fabemu_send(fixture.queue[1], &dest, &iov, 1, &fixture.honest[1]);
+    memset(&fixture.valid[1], 0, sizeof fixture.valid[1]);
+    fabemu_send(fixture.queue[1], &dest, &iov, 1, &fixture.valid[1]);
 }
 
 static void do_probe(struct fuzz_input *in)
@@ -289,12 +289,12 @@ static void do_probe(struct fuzz_input *in)
         fabemu_recv_claimed(fixture.queue[0], claim, &iov, tag & 1, req);
 }
 
-/* The group is broken by that; what the new process is in, it would have to make anew. */
+/* That breaks the group; a new one would have to be created with the new process. */
 static void do_depart(void)
 {
-    if (fabemu_req_status(&fixture.honest[0]) == FABEMU_PENDING ||
-        fabemu_req_status(&fixture.honest[1]) == FABEMU_PENDING)
-        return; /* its application's */
+    if (fabemu_req_status(&fixture.valid[0]) == FABEMU_PENDING ||
+        fabemu_req_status(&fixture.valid[1]) == FABEMU_PENDING)
+        return; /* used by its application */
     fixture.fab[1] = fake_attach(fixture.fake, 1);
     fuzz_must(!fabemu_queue_open(fixture.fab[1], 1, &fixture.queue[1]), "a queue");
     fixture.group[1] = NULL;
@@ -363,8 +363,8 @@ static void fixture_open(uint8_t how)
     }
 }
 
-/* The two meet. */
-static void fixture_meet(void)
+/* Connect the two. */
+static void fixture_connect(void)
 {
     static struct fabemu_req none;
     struct fabemu_req req[MEMBERS] = {none, none};
@@ -405,7 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct fuzz_input in = {.at = data, .left = bytes};
 
     fixture_open(fuzz_u8(&in));
-    fixture_meet();
+    fixture_connect();
     while (in.left)
         do_command(&in);
     for (uint32_t i = 0; i < 100; i++)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cables.c - traffic that another host puts on the cables to this one: any records of entries,
- * complete packets with a right CRC-32 and any headers, replies to packets that were never sent.
- * Only entries that emu/hostlink/entry.h accepts go on to the switches here, as in a host link.
- * This host's part of the fabric is real, and is stepped by hand. The input sets its clock.
+ * cables.c - traffic that another host puts on the cables to this one: arbitrary records of
+ * entries, complete packets with a valid CRC-32 and any headers, replies to packets that were never
+ * sent. As in a host link, only entries that emu/hostlink/entry.h accepts are passed on to the
+ * switches here. This host's part of the fabric is real, and is stepped by the target. The input
+ * sets its clock.
  *
- * The input's first byte selects the machine (machines[]). Commands follow: one byte each (enum
- * command), and their parameters.
+ * The input's first byte selects the switch model (machines[]). Commands follow: one byte each
+ * (enum command), and their parameters.
  *
- * Nodes 0 and 1 are on this host, and their processes are honest. Nothing may break, and every
- * allocated buffer must have an owner.
+ * Nodes 0 and 1 are on this host, and their processes are well-behaved. Nothing may break, and
+ * every allocated buffer must have an owner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +55,12 @@ enum command {
     PASS,   /* count: passes of the workers */
     GROUP,  /* members by bits, 128: with a wide window */
     LEAVE,  /* group, node */
-    TIME,   /* doublings: that much of the clock */
+    TIME,   /* exponent: advances the clock by a power of two */
     COMMANDS
 };
 
-/* The other host's ends of the cables. */
-struct far_end {
+/* The remote host's ends of the cables. */
+struct remote_end {
     struct emu_tx tx;
     struct emu_rx rx;
 };
@@ -68,7 +69,7 @@ static struct fixture {
     struct fabric *fabric;
     struct fabric_hosts hosts;
     struct emu_dev dev;
-    struct far_end end[CABLES];
+    struct remote_end end[CABLES];
     uint32_t ends;
     uint32_t packets; /* made so far */
     uint32_t group[GROUPS], groups;
@@ -77,7 +78,7 @@ static struct fixture {
 
 /* --- a host link controlled by the input ---------------------------------------------- */
 
-static uint32_t far_step(struct emu_dev *dev, uint64_t until_ps)
+static uint32_t remote_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
     emu_dev_take(dev, EMU_EVENT_DATA);
@@ -89,19 +90,19 @@ static uint32_t far_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-static int far_create(void *ctx, uint32_t i, struct emu_worker *worker)
+static int remote_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
     (void)ctx;
     (void)i;
-    emu_dev_init(&fixture.dev, worker, far_step);
+    emu_dev_init(&fixture.dev, worker, remote_step);
     return 0;
 }
 
-static int far_join(void *ctx, const struct fabric_crossing *crossing,
-                    const struct fabric_crossing_end *here, uint32_t credits,
-                    const struct emu_profile *profile)
+static int remote_join(void *ctx, const struct fabric_crossing *crossing,
+                       const struct fabric_crossing_end *here, uint32_t credits,
+                       const struct emu_profile *profile)
 {
-    struct far_end *end = &fixture.end[fixture.ends++];
+    struct remote_end *end = &fixture.end[fixture.ends++];
     int err;
 
     (void)ctx;
@@ -114,14 +115,14 @@ static int far_join(void *ctx, const struct fabric_crossing *crossing,
                                profile);
 }
 
-static void far_destroy(void *ctx)
+static void remote_destroy(void *ctx)
 {
     (void)ctx;
     while (fixture.ends)
         emu_link_unjoin(&fixture.end[--fixture.ends].tx);
 }
 
-static uint64_t far_held(void *ctx)
+static uint64_t remote_held(void *ctx)
 {
     uint64_t held = 0;
 
@@ -131,8 +132,11 @@ static uint64_t far_held(void *ctx)
     return held;
 }
 
-static const struct fabric_crossing_ops far_ops = {
-    .devices = 1, .create = far_create, .join = far_join, .destroy = far_destroy, .held = far_held};
+static const struct fabric_crossing_ops remote_ops = {.devices = 1,
+                                                      .create = remote_create,
+                                                      .join = remote_join,
+                                                      .destroy = remote_destroy,
+                                                      .held = remote_held};
 
 static uint64_t now_ps(void)
 {
@@ -140,7 +144,7 @@ static uint64_t now_ps(void)
 }
 
 /* Pass the record in these bytes to the switch if a host link would accept it. */
-static void far_says(struct far_end *end, const uint8_t *bytes, uint32_t count)
+static void remote_send(struct remote_end *end, const uint8_t *bytes, uint32_t count)
 {
     const struct fabric_config *config = &fixture.fabric->config;
     struct emu_pool_cache *cache = &fixture.dev.worker->cache;
@@ -163,16 +167,16 @@ static void far_says(struct far_end *end, const uint8_t *bytes, uint32_t count)
     emu_tx_flush(&end->tx);
 }
 
-static void far_says_record(struct far_end *end, const struct emu_hostlink_record *record)
+static void remote_send_record(struct remote_end *end, const struct emu_hostlink_record *record)
 {
     uint8_t bytes[EMU_HOSTLINK_ENTRY_MOST];
 
     hostlink_entry_write(bytes, record);
-    far_says(end, bytes, hostlink_entry_bytes(record));
+    remote_send(end, bytes, hostlink_entry_bytes(record));
 }
 
 /* Take all entries that have arrived and return their credits; acknowledge complete packets. */
-static void far_takes(struct far_end *end)
+static void remote_take(struct remote_end *end)
 {
     const struct emu_entry *entry;
     uint32_t taken = 0;
@@ -189,7 +193,7 @@ static void far_takes(struct far_end *end)
         if (fixture.channels && segment)
             emu_rx_pay_channel(&end->rx, reply.entry.packet.channel, now_ps());
         if (fixture.channels && segment && entry->packet.last)
-            far_says_record(end, &reply);
+            remote_send_record(end, &reply);
         emu_pool_drop(&fixture.dev.worker->cache, entry->buf);
         emu_rx_skip(&end->rx);
         taken++;
@@ -224,7 +228,7 @@ static void post(uint32_t node, const struct emu_seg *seg)
 }
 
 /*
- * A process here takes its segments. Only segments that an honest process, or its own adapter,
+ * A process here takes its segments. Only segments that a well-behaved process, or its own adapter,
  * could have sent may arrive.
  */
 static void take(uint32_t node)
@@ -249,7 +253,7 @@ static void pass(void)
     for (uint32_t n = 0; n < HERE; n++)
         take(n);
     for (uint32_t i = 0; i < fixture.ends; i++)
-        far_takes(&fixture.end[i]);
+        remote_take(&fixture.end[i]);
 }
 
 static void check_bufs(void)
@@ -261,12 +265,12 @@ static void check_bufs(void)
 
 /* --- commands ---------------------------------------------------------- */
 
-static struct far_end *read_end(struct fuzz_input *in)
+static struct remote_end *read_end(struct fuzz_input *in)
 {
     return &fixture.end[fuzz_u8(in) % fixture.ends];
 }
 
-/* The number of a node or a group, or any number. */
+/* A node, a group, or any number. */
 static uint32_t read_dst(struct fuzz_input *in)
 {
     uint8_t dst = fuzz_u8(in);
@@ -288,7 +292,7 @@ static void read_hdr(struct fuzz_input *in, struct emu_hdr *hdr)
 static void do_entry(struct fuzz_input *in)
 {
     static const uint8_t payload[EMU_PAYLOAD_BYTES];
-    struct far_end *end = read_end(in);
+    struct remote_end *end = read_end(in);
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY};
     struct emu_hdr *hdr = &record.entry.hdr;
 
@@ -299,17 +303,17 @@ static void do_entry(struct fuzz_input *in)
     record.has_buf = hdr->len;
     record.payload = payload;
     record.payload_bytes = hdr->len < EMU_PAYLOAD_BYTES ? hdr->len : EMU_PAYLOAD_BYTES;
-    far_says_record(end, &record);
+    remote_send_record(end, &record);
 }
 
-/* Make a packet of these host segments, with a new number and a right CRC-32. */
+/* Make a packet of these host segments, with a new number and a valid CRC-32. */
 struct made {
     struct emu_head head;
     uint32_t tag, crc, segs, count;
     struct emu_seg seg[CARRIED];
 };
 
-static void made_say(struct far_end *end, const struct made *made)
+static void made_send(struct remote_end *end, const struct made *made)
 {
     for (uint32_t s = 0; s < made->segs; s++) {
         bool last = s + 1 == made->segs;
@@ -339,13 +343,13 @@ static void made_say(struct far_end *end, const struct made *made)
             record.payload = made->seg[s].payload;
             record.payload_bytes = len < EMU_PAYLOAD_BYTES ? len : EMU_PAYLOAD_BYTES;
         }
-        far_says_record(end, &record);
+        remote_send_record(end, &record);
     }
 }
 
 static void do_packet(struct fuzz_input *in)
 {
-    struct far_end *end = read_end(in);
+    struct remote_end *end = read_end(in);
     struct made made = {.count = 0};
     uint32_t dst = read_dst(in), src = fuzz_u8(in), bytes = 0, crc = 0;
     uint8_t how = fuzz_u8(in);
@@ -373,24 +377,25 @@ static void do_packet(struct fuzz_input *in)
                                   .more = how >> 7,
                                   .dst = (uint16_t)dst,
                                   .bytes = (uint16_t)bytes};
-    if (how >> 2 & 1) /* a contribution to a group that is sent to a node */
+    if (how >> 2 & 1) /* a contribution to a group that is addressed to a node */
         made.head.dst = (how >> 3 & 1);
     made.segs = emu_packet_segments(bytes);
     made.tag = (++fixture.packets << ENGINE_TRY_BITS | 1) ^
                engine_flow_key(src, made.head.group ? dst : made.head.dst, made.head.group);
     made.crc = engine_crc(crc, made.tag, made.head.dst, made.head.group, 0);
-    made_say(end, &made);
+    made_send(end, &made);
 }
 
 static void do_bytes(struct fuzz_input *in)
 {
-    struct far_end *end = read_end(in);
+    struct remote_end *end = read_end(in);
     uint8_t bytes[EMU_HOSTLINK_ENTRY_MOST] = {EMU_HOSTLINK_ENTRY};
     uint32_t count = fuzz_u8(in);
 
     count = (uint32_t)fuzz_bytes(in, bytes + 1, count);
-    far_says(end, bytes,
-             sizeof bytes < EMU_HOSTLINK_ENTRY_BYTES + count ? (uint32_t)sizeof bytes : count + 1);
+    remote_send(end, bytes,
+                sizeof bytes < EMU_HOSTLINK_ENTRY_BYTES + count ? (uint32_t)sizeof bytes
+                                                                : count + 1);
 }
 
 static void do_post(struct fuzz_input *in)
@@ -479,7 +484,7 @@ static struct topo_graph *start(uint8_t which, uint32_t *of)
         of[graph->node[n].link[0].sw] = n / HERE;
     config.graph = graph;
     fixture = (struct fixture){.channels = emu_profile_acknowledged(&config.profile)};
-    fixture.hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &far_ops};
+    fixture.hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &remote_ops};
     config.hosts = &fixture.hosts;
     fuzz_now_ns = 1000000000000u;
     fuzz_must(fabric_start(&fixture.fabric, &config, error, sizeof error) == 0, error);

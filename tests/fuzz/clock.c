@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - the clock of the targets whose input says what time it is: the linker puts this in the
- * place of the C library's.
+ * clock.c - the clock of targets whose input sets the time: the linker puts this in place of the C
+ * library's.
  */
 #include <time.h>
 

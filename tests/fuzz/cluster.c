@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.c - cluster files: what is accepted can be printed and read as the same, and a network is
- * placed by it, or a line says why not.
+ * cluster.c - cluster files: an accepted file survives printing and reading, and maps to a network
+ * or gives a one-line error.
  */
 #include <stdlib.h>
 #include <string.h>

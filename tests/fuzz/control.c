@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.c - the control socket: what clients send to a daemon that serves a small fabric.
+ * control.c - the control socket: requests of clients to a daemon that serves a small fabric.
  *
- * The daemon is the real one, on this thread. Where it would sleep it is given the next line of the
- * input (the linker puts our epoll_wait() in the place of the library's), so the same input always
- * does the same. Its timer rings when the input says so. A line begins with a letter:
- *
- *   A to H, O   the rest of the line is sent by that client, which connects if it has not;
+ * The daemon is the real one, on this thread. Instead of sleeping it gets the next line of the
+ * input (the linker replaces the library's epoll_wait()), so a run depends only on its input. The
+ * input also triggers the daemon's timer. A line begins with a letter:
+ *   A to H, O   send the rest of the line as that client, which connects first if necessary;
  *               O is the supervisor
- *   -X          the same by client X, without the end of the line
- *   ~X /X <X    client X closes; says that it sends no more; reads what has come
- *   ! = .       the timer rings; the fabric's workers do a pass; the daemon is told to end
- *   ,           before any of these: the next line, too, before the daemon looks
+ *   -X          the same for client X, without the end of the line
+ *   ~X /X <X    client X closes; shuts down its sending side; reads
+ *   ! = .       the timer expires; the fabric's workers do a pass; the daemon is asked to end
+ *   ,           before any of these: execute the next line as well before the daemon runs
  *
- * In what is sent an @ stands for EMU_HOSTIF_VERSION: who attaches says it, and it changes.
+ * In sent text an @ stands for EMU_HOSTIF_VERSION, which attaching clients state and which changes.
  *
- * An input that begins with 'q' is for a fabric with acknowledgments.
+ * An input that begins with 'q' uses a fabric with acknowledgments.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,13 +41,13 @@ struct client {
     struct emu_json_buf in;
 };
 
-/* One for the process: functions that the linker puts in place have no arguments for it. */
+/* One per process: functions that the linker replaces have no arguments for it. */
 static struct fixture {
     struct fabric *fabric;
     struct client client[CLIENTS];
     int listen_fd;
     int signal_fd;
-    int timer_fd; /* the daemon's */
+    int timer_fd; /* of the daemon */
     const char *at;
     const char *end;
 } fixture;
@@ -89,11 +88,11 @@ static void client_connect(struct client *client)
     fuzz_must(client->fd >= 0 &&
                   !getsockname(fixture.listen_fd, (struct sockaddr *)&address, &bytes),
               "a client's socket");
-    if (connect(client->fd, (struct sockaddr *)&address, bytes)) /* the daemon is deaf */
+    if (connect(client->fd, (struct sockaddr *)&address, bytes)) /* the daemon has ended */
         client_close(client);
 }
 
-/* The daemon sends objects, and each says what it is. */
+/* Read the daemon's output: a sequence of objects, each of a known kind. */
 static void client_read(struct client *client)
 {
     struct json_object *message;
@@ -115,7 +114,7 @@ static void client_read(struct client *client)
     fuzz_must(got == 0, "a line of the daemon's is an object");
 }
 
-/* By the letter at @at, NULL: none has it. */
+/* The client of the letter at @at; NULL: none. */
 static struct client *client_of(const char *at, const char *end)
 {
     if (at < end && *at >= 'A' && *at <= 'H')
@@ -123,7 +122,7 @@ static struct client *client_of(const char *at, const char *end)
     return at < end && *at == 'O' ? &fixture.client[OWNER] : NULL;
 }
 
-/* What @text says with each @ in it written out; the caller's. */
+/* @text with each @ replaced; the caller frees it. */
 static char *written_out(const char *text, size_t *bytes)
 {
     char *ret;
@@ -167,7 +166,7 @@ static void pass(void)
         emu_worker_pass(fixture.fabric->worker[w]);
 }
 
-/* @next: where the line after this one begins. */
+/* @next: start of the following line. */
 static void do_line(const char *at, const char *end, const char *next)
 {
     struct client *client = client_of(at, end), *other = client_of(at + 1, end);
@@ -192,7 +191,7 @@ static void do_line(const char *at, const char *end, const char *next)
         client_read(other);
 }
 
-/* What happens while the daemon sleeps; at the end of the input it is to end. */
+/* Called instead of sleeping; at the end of the input the daemon is asked to end. */
 static void do_next(void)
 {
     bool more = true;
@@ -234,7 +233,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
     return 0;
 }
 
-/* Faults may freeze and kill processes: here all clients are this one. */
+/* Faults may stop and kill processes: here all clients are this process. */
 int __wrap_kill(pid_t pid, int signal);
 int __wrap_kill(pid_t pid, int signal)
 {
@@ -279,7 +278,7 @@ static void serve(const struct fabric_config *config)
     close(fixture.signal_fd);
 }
 
-/* Whatever clients did: once all are gone nothing of theirs is left. */
+/* Whatever clients did, nothing of theirs is left after they have closed. */
 static void check_nothing_left(void)
 {
     char error[256];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostif.c - what a process writes into its edge: any bytes at any place of the shared memory, and
- * any order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand,
- * and its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
+ * hostif.c - what a process writes into its host interface: any bytes anywhere in the shared
+ * memory, and any order of posts, groups, detaches and attaches. The fabric is a real one, stepped
+ * by the target, and the input sets its clock (the linker replaces the library's clock_gettime()).
  *
- * The input's first byte says which machine it is (machines[]), with 128 added: where free-running
- * numbers soon wrap. Then come commands, a byte each (enum command) and what they need.
+ * The input's first byte selects the switch model (machines[]), plus 128 to start free-running
+ * numbers just before they wrap. Commands follow, a byte each (enum command) with parameters.
  *
- * Nodes 0 to 2 are hostile. The process at node 3 is not: it takes what comes. In the end the
- * hostile ones go, and an honest one that comes to node 0 can talk with it.
+ * Nodes 0 to 2 are hostile. The process at node 3 is not: it takes its segments. At the end the
+ * hostile ones detach, and a well-behaved process at node 0 can communicate with it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +21,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u
-#define HOSTILE    3u /* nodes, and the number of the honest one */
+#define HOSTILE    3u /* hostile nodes, and the number of the well-behaved one */
 #define GROUPS     4u
 #define FIRST_WRAP (UINT32_MAX - 20)
-#define STEP_NS    1000000u /* of the clock between passes, while all is to come to its end */
+#define STEP_NS    1000000u /* of the clock between passes, while the fabric drains */
 #define END_PASSES 3000u
 
 static const struct machine {
@@ -47,23 +47,24 @@ static const struct machine {
 };
 
 enum command {
-    POST,   /* node, times, dst, kind, len, op, type, seq: a segment, or several in a row */
-    POKE,   /* node, 4 of place, count: that many bytes of the input, anywhere in the edge */
+    POST, /* node, times, dst, kind, len, op, type, seq: one segment, or several in a row */
+    /* node, 4 of offset, count: that many bytes of the input, anywhere in the host interface */
+    POKE,
     TAIL,   /* node, 4 of number: the up ring's tail */
     HEAD,   /* node, 4 of number: the down ring's head */
     PASS,   /* count: passes of the workers */
-    TAKE,   /* node: takes what has come, as an honest process does */
+    TAKE,   /* node: takes available segments, as a well-behaved process does */
     GROUP,  /* members by bits, 128: with a wide window */
     LEAVE,  /* group, node */
     DETACH, /* node */
     ATTACH, /* node */
-    TIME,   /* doublings: that much of the clock */
-    TICK,   /* the manager's */
+    TIME,   /* exponent: advances the clock by a power of two */
+    TICK,   /* the manager's tick */
     FILL,   /* node, count, 2 of seed: random segments */
     COMMANDS
 };
 
-/* One for the process: clock_gettime() has no argument for it. */
+/* One per process: clock_gettime() has no argument for it. */
 static struct fixture {
     struct fabric *fabric;
     uint32_t group[GROUPS];
@@ -72,7 +73,7 @@ static struct fixture {
 
 /* --- processes ---------------------------------------------------------------------- */
 
-/* NULL: nobody is attached. */
+/* NULL: no process is attached. */
 static struct emu_hostif_shared *shared_of(uint32_t node)
 {
     struct emu_hostif *hostif = fixture.fabric->hostif[node];
@@ -91,7 +92,7 @@ static void attach(uint32_t node)
     fabric_attachment_close(&incarnation);
 }
 
-/* Room or not, the next slot of the up ring is written, and shown. */
+/* Write and publish the next slot of the up ring, whether it is free or not. */
 static void post(uint32_t node, const struct emu_seg *seg)
 {
     struct emu_hostif_shared *shared = shared_of(node);
@@ -105,7 +106,10 @@ static void post(uint32_t node, const struct emu_seg *seg)
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
 }
 
-/* Takes all that has come; counts what is @wanted, which is NULL or a payload from @src. */
+/*
+ * Take all available segments; counts those that equal @wanted, which is NULL or a payload from
+ * @src.
+ */
 static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t bytes)
 {
     struct emu_hostif_shared *shared = shared_of(node);
@@ -252,7 +256,7 @@ static void do_rings(struct fuzz_input *in, enum command command)
                               memory_order_release);
 }
 
-/* What processes say of themselves is read as the daemon reads it, once a second. */
+/* Read the processes' reports as the daemon does, once a second. */
 static void do_tick(void)
 {
     struct emu_pending pending;
@@ -311,7 +315,7 @@ static void do_command(struct fuzz_input *in)
 
 /* --- checks at the end -------------------------------------------------------------- */
 
-/* An honest process at node 0 and that at node 3 send each other a segment; both come. */
+/* The well-behaved processes at nodes 0 and 3 exchange one segment each. */
 static void check_honest(void)
 {
     static const uint8_t said[] = "this is not what any fuzzer says";

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - two hosts on a wire (emu/hostlink/session/session.h), and a stranger on it, who
- * sends any bytes, frames of theirs changed or played again, and frames made up with all numbers
- * right.
+ * hostlink.c - two hosts on a wire (emu/hostlink/session/session.h), and a stranger who sends
+ * arbitrary bytes, changed or replayed frames of theirs, and forged frames with all numbers right.
  *
- * The input's first byte says whether they have a key (its low bit), and whether the wire loses
- * frames and lets them overtake each other (the next one). Then come commands, a byte each, and
- * what they need.
+ * The input's first byte says whether they have a key (its low bit), and whether the wire loses and
+ * reorders frames (the next one). Commands follow, a byte each with parameters.
  *
- * With a key the stranger changes nothing: all that the hosts say arrives, and no life ends but
- * by them. Without one it may do as they do; then nothing breaks, no frame is left behind, and
- * hosts that come anew can talk.
+ * With a key the stranger has no effect: all records of the hosts arrive, and no incarnation ends
+ * without their action. Without one the stranger can act for them; still nothing breaks, no frame
+ * leaks, and restarted hosts can connect.
  */
 #include <string.h>
 
@@ -20,17 +18,17 @@
 
 #define FRAME_BYTES 600u
 #define TAPS        256u
-#define END_NS      UINT64_C(30000000000) /* all is said by then */
+#define END_NS      UINT64_C(30000000000) /* everything has arrived by then */
 
 enum command {
-    RAW,    /* end, length, bytes: a frame of any bytes */
-    CHANGE, /* end, which tapped frame, 2 of place, xor, 2 of length: played again, changed */
-    MADE,   /* end, kind, check, version, differences of numbers, body: with a right CRC */
+    RAW,    /* end, length, bytes: an arbitrary frame */
+    CHANGE, /* end, which tapped frame, 2 of offset, xor, 2 of length: a changed replay */
+    MADE,   /* end, kind, check, version, differences of numbers, body: with a valid CRC */
     STEP,   /* count */
-    TIME,   /* doublings: so much time passes */
+    TIME,   /* exponent: advances the clock by a power of two */
     PUT,    /* end, records */
-    GO,     /* end: it begins anew */
-    CUT,    /* doublings: for so long nothing passes */
+    GO,     /* end: it restarts */
+    CUT,    /* exponent: the wire is cut for a power of two */
     COMMANDS
 };
 
@@ -67,7 +65,7 @@ static void inject_changed(struct fuzz_fixture *fixture, struct fuzz_input *in)
     wire_inject(fixture->talk.wire, end, frame, bytes);
 }
 
-/* The numbers of the last frame that was sent to @end. */
+/* The numbers of the last frame sent to @end. */
 static bool last_header(const struct fuzz_fixture *fixture, uint32_t end, struct emu_frame *ret)
 {
     bool found = false;
@@ -161,7 +159,7 @@ static void run(struct fuzz_fixture *fixture, struct fuzz_input *in)
     }
 }
 
-/* In the end the wire is good and the stranger gone. */
+/* At the end the wire is good and the stranger gone. */
 static void finish(struct fuzz_fixture *fixture)
 {
     struct talk *talk = &fixture->talk;

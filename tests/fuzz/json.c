@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.c - the codec of the control socket (emu/util/json.h): any bytes come, in pieces of any
+ * json.c - the codec of the control socket (emu/util/json.h): arbitrary bytes, in pieces of any
  * length.
  *
- * The input's first byte says how long the pieces are; the rest is what comes.
+ * The input's first byte determines the length of the pieces; the rest are the bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #define CONTAINERS_MAX 16u
 #define OUT_MAX_BYTES  4096u
 
-/* All fields can be asked for, whatever they are. */
-static void look_at(struct json_object *message)
+/* All fields can be read, whatever their types. */
+static void read_fields(struct json_object *message)
 {
     static const char *const fields[] = {"cmd", "want", "wide", "f", ""};
 
@@ -32,7 +32,7 @@ static void look_at(struct json_object *message)
     }
 }
 
-/* What was read can be sent, as one line, unless too much waits. */
+/* A message that was read can be sent as one line, unless too much is queued. */
 static void send_back(struct emu_json_buf *out, int fd, struct json_object *message)
 {
     size_t before = out->bytes;
@@ -54,15 +54,15 @@ static void take_lines(struct emu_json_buf *in, struct emu_json_buf *out, int fd
     struct json_object *message;
     int got;
 
-    while ((got = emu_json_next(in, LINE_MAX_BYTES, CONTAINERS_MAX, &message)) != 0) {
-        if (got == -EMSGSIZE) { /* the connection is over */
+    while ((got = emu_json_next(in, LINE_MAX_BYTES, &message)) != 0) {
+        if (got == -EMSGSIZE) { /* the connection has ended */
             emu_json_free(in);
             return;
         }
         fuzz_must(got == 1 || got == -EBADMSG, "a line is an object, or it is not");
         if (got != 1)
             continue;
-        look_at(message);
+        read_fields(message);
         send_back(out, fd, message);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - a fuzz target without a fuzzer: runs the inputs of files, and of all files of folders.
+ * main.c - runs a fuzz target without a fuzzer on the inputs in files, and in all files of folders.
  *
- * What ends in .hex is text: two hexadecimal digits a byte, spaces between as one likes, and
- * comments from '#' to the end of the line. scripts/fuzz reads these files in the same way.
+ * A file that ends in .hex is text: two hexadecimal digits per byte, optional spaces in between,
+ * and comments from '#' to the end of the line. scripts/fuzz reads these files in the same way.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 #define INPUT_BYTES (1u << 20) /* of a file, at most */
 
-/* The bytes that @text stands for, in its place. Returns how many. */
+/* Decode @text in place. Returns the number of bytes. */
 static size_t hex_decode(uint8_t *text, size_t bytes)
 {
     size_t made = 0;
@@ -43,7 +43,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
-/* The input is copied to memory of its own length, so that a sanitizer sees who reads beyond it. */
+/* The input is copied to memory of its exact length, so that sanitizers detect reads beyond it. */
 static void run_file(const char *path)
 {
     static uint8_t read_to[INPUT_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern.c - patterns of synthetic traffic: the input's first byte says how many nodes there are;
- * the rest is read as a pattern's file, as --pattern takes it, and as --sources.
+ * pattern.c - patterns of synthetic traffic: the input's first byte is the number of nodes; the
+ * rest is parsed as a pattern's file, as --pattern, and as --sources.
  */
 #include "apps/traffic/workload/pattern.h"
 
@@ -15,8 +15,8 @@
 
 #define NODES_LEAST 2u
 
-/* Everybody's destination is a node, and nobody is that of two. */
-static void look_at(const struct traffic_pattern *pattern, bool from_file)
+/* Every destination is a node, and no two nodes share one. */
+static void check_pattern(const struct traffic_pattern *pattern, bool from_file)
 {
     bool taken[NODES_LEAST + 255] = {false};
 
@@ -40,10 +40,10 @@ static void parse(const char *text, uint32_t nodes, bool from_file)
         fuzz_print_why(error);
         return;
     }
-    look_at(&pattern, from_file);
+    check_pattern(&pattern, from_file);
     if (pattern.kind == TRAFFIC_PERMUTATION) {
         fuzz_must(traffic_pattern_draw(&drawn, &pattern, 1) == 0, "a permutation is drawn");
-        look_at(&drawn, true);
+        check_pattern(&drawn, true);
         traffic_pattern_release(&drawn);
     }
     traffic_pattern_release(&pattern);
@@ -59,7 +59,7 @@ static void parse_file(const uint8_t *data, size_t bytes, uint32_t nodes)
     close(fd);
 }
 
-/* As options.c has it: no more sources than nodes. */
+/* As in options.c: no more sources than nodes. */
 static void choose_sources(const char *text, uint32_t nodes)
 {
     struct traffic_sources sources;
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     char *text = fuzz_text(in.at, in.left);
 
     parse_file(in.at, in.left, nodes);
-    if (strncmp(text, "file:", 5) != 0) /* of this machine */
+    if (strncmp(text, "file:", 5) != 0) /* files of this machine are not read */
         parse(text, nodes, false);
     choose_sources(text, nodes);
     free(text);

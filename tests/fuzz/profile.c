@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - profiles: the input is read as a profile's file, and each of its lines as --set takes
- * it. A fabric of what comes out is built, or refused with a line.
+ * profile.c - profiles: the input is parsed as a profile's file, and each of its lines as --set. A
+ * fabric of the result is built, or refused with an error line.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "emu/packet/profile.h"
 #include "tests/fuzz/fuzz.h"
 
-#define STATES_MOST 65536u /* a switch with more takes longer to make than it tells */
+#define STATES_MOST 65536u /* larger switches take too long to create */
 
-/* No profile that was accepted brings down who builds a fabric of it. */
+/* A fabric of any accepted profile can be built without a crash. */
 static void build(const struct emu_profile *profile, enum emu_clock_mode clock, const char *spec)
 {
     struct fabric_config config = {.profile = *profile,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * records.c - the records of a host link (emu/hostlink/wire.h): any bytes come in a frame.
+ * records.c - the records of a host link (emu/hostlink/wire.h): arbitrary bytes in a frame.
  *
- * The input's first byte is how many cables there are; the rest is a frame's records.
+ * The input's first byte is the number of cables; the rest are a frame's records.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "emu/packet/packet.h"
 #include "tests/fuzz/fuzz.h"
 
-/* All that is pointed to lies in the record. */
+/* All pointers lead into the record. */
 static void lies_within(const uint8_t *from, uint32_t bytes, const uint8_t *at, uint32_t length)
 {
     fuzz_must(!length || (at >= from && length <= bytes && at - from <= (long)(bytes - length)),

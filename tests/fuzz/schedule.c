@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedule.c - schedules of faults: what is accepted can be printed and read as the same, and a
- * network has what it names, or a line says what it has not.
+ * schedule.c - schedules of faults: an accepted schedule survives printing and reading, and its
+ * targets exist in a network or give a one-line error.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void print_and_parse(const struct fault *fault)
     fuzz_must(strcmp(text[0], text[1]) == 0, "a fault has one text");
 }
 
-/* What a fault befalls is there, and as much of it as is said. */
+/* The targets of a fault exist, in the printed number. */
 static void find(const struct fault *fault, const struct topo_graph *graph)
 {
     enum fault_domain domain = fault_domain(fault->kind);

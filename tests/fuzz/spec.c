@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spec.c - SPECs of networks, as --topo takes them. Those of files are topology.c's.
+ * spec.c - SPECs of networks, as for --topo. topology.c covers those of files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "topo/topo.h"
 
 #define SIZE_LONG 2000u               /* kary:2,11 takes 5 s to check with sanitizers */
-#define SIZE_OVER (UINT64_C(1) << 40) /* and one of that size is refused */
+#define SIZE_OVER (UINT64_C(1) << 40) /* larger networks are refused */
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -25,7 +25,7 @@ static uint64_t power(uint64_t base, uint64_t exponent)
     return result;
 }
 
-/* The next number of a SPEC; false: there is none. */
+/* The next number of a SPEC. Returns false if there is none. */
 static bool next_number(const char **text, uint64_t *ret)
 {
     char *end;
@@ -39,8 +39,8 @@ static bool next_number(const char **text, uint64_t *ret)
 }
 
 /*
- * How large the network is, from above: of QsNet III the first number says it; of others all
- * multiplied, or one to the power of the next, which may be levels.
+ * An upper bound of the network's size: for QsNet III its first number; for others the product of
+ * all numbers, or one to the power of the next, which may be the levels.
  */
 static uint64_t size_of(const char *text)
 {
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char *text = fuzz_text(data, bytes);
 
-    if (!strpbrk(text, "/.") && !takes_long(text)) /* no file of this machine */
+    if (!strpbrk(text, "/.") && !takes_long(text)) /* no files of this machine */
         parse(text);
     find_for_nodes(data, bytes);
     free(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topology.c - topology files: what is accepted is a network in which everything that the fabric
- * does with one can be done.
+ * topology.c - topology files: an accepted network supports every operation that the fabric does on
+ * networks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "topo/topo.h"
 
-#define NODES_MOST 64u /* of a network that is looked at closely */
+#define NODES_MOST 64u /* larger networks are checked less closely */
 
 static char *write_to(const struct topo_graph *graph, size_t *bytes)
 {
@@ -22,7 +22,7 @@ static char *write_to(const struct topo_graph *graph, size_t *bytes)
     return text;
 }
 
-/* What is written of a network is a network of which the same is written. */
+/* A network that is written and read again is written identically. */
 static void write_and_read(const struct topo_graph *graph)
 {
     struct topo_graph *again = NULL;
@@ -59,7 +59,7 @@ static void grow_tree(const struct topo_graph *graph)
     free(load);
 }
 
-/* The first cable between switches goes, and all of the first node's. */
+/* Cut the first cable between switches, and all of the first node's. */
 static void cut_cables(const struct topo_graph *graph)
 {
     struct topo_at cut[1 + TOPO_NODE_LINKS_MAX];

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * web.c - the server of the page: what browsers send it, and what the fabric says.
+ * web.c - the server of the page: requests of browsers, and data of the fabric.
  *
- * The server is the real one, with libmicrohttpd, on this thread; browsers and the fabric are the
- * input's. Where the server would sleep it is given the next line of the input (the linker puts our
- * poll() in the place of the library's), so the same input always does the same; time passes where
- * the input says so. A line begins with a letter:
- *
- *   A to P      the rest of the line is sent by that browser, which connects if it has not
- *   a to h      the rest is said by the fabric, on its connection of that number
+ * The server is the real one, with libmicrohttpd, on this thread; the input plays browsers and the
+ * fabric. Instead of sleeping the server gets the next line of the input (the linker replaces the
+ * library's poll()), so a run depends only on its input, which also advances the time. A line
+ * begins with a letter:
+ *   A to P      send the rest of the line as that browser, which connects first if necessary
+ *   a to h      send the rest as the fabric, on its connection of that number
  *   -X          the same, without the end of the line
- *   ~X /X <X    closed; says that it sends no more; reads what has come
- *   R -R ~R     the last report, which comes from the supervisor; it is over
- *   ! _ .       a second passes; nobody listens for the fabric any more; the server is told to end
- *   ,           before any of these: the next line, too, before the server looks
+ *   ~X /X <X    closed; shut down for sending; read
+ *   R -R ~R     the last report, which comes from the supervisor; its end
+ *   ! _ .       a second passes; the fabric stops listening; the server is asked to end
+ *   ,           before any of these: execute the next line as well before the server runs
  *
- * A browser's line ends as one of HTTP. The token is TOKEN, the port PORT.
+ * A browser's line gets the line end of HTTP. The token is TOKEN, the port PORT.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -35,36 +34,37 @@
 
 #define BROWSERS   16 /* A to P */
 #define LINKS      (WEB_LINKS + 1)
-#define SAID_BYTES (1u << 16) /* of what a browser has sent that is looked at */
+#define SAID_BYTES (1u << 16) /* bytes sent by a browser that are checked */
 #define TOKEN      "0123456789abcdef0123456789abcdef"
 #define PORT       8080
 #define SECOND_NS  UINT64_C(1000000000)
 
 struct browser {
     int fd;     /* -1: not connected */
-    bool heard; /* something of an answer */
+    bool heard; /* it has received part of an answer */
     char said[SAID_BYTES];
     size_t bytes;
 };
 
-/* A connection of the server's to the fabric, as the fabric has it. */
+/* A connection of the server to the fabric, at the fabric's end. */
 struct link {
     int fd; /* -1: closed */
     struct emu_json_buf in;
-    bool asked; /* its one line has come */
+    bool asked; /* its one line has arrived */
 };
 
-/* One for the process: functions that the linker puts in place have no arguments for it. */
+/* One per process: functions that the linker replaces have no arguments for it. */
 static struct fixture {
     struct browser browser[BROWSERS];
-    struct link link[LINKS]; /* open ones first, in their order */
+    struct link link[LINKS]; /* open ones first, in order */
     unsigned links;
     struct sockaddr_un address;
     socklen_t address_bytes;
     int signal_fd;
     int report_fd; /* -1: closed */
-    bool deaf;     /* the fabric */
-    bool told;     /* the token, by the fabric or in the report: then browsers may hear it */
+    bool deaf;     /* the fabric does not listen */
+    /* the fabric or the report contained the token: then browsers may receive it */
+    bool token_sent;
     const char *at;
     const char *end;
 } fixture;
@@ -86,7 +86,7 @@ static int hex_digit(char c)
                                         : -1;
 }
 
-/* Has the browser sent the token, as it is or with %XX in it? */
+/* Has the browser sent the token, literally or with %XX in it? */
 static bool said_token(const struct browser *browser)
 {
     static char plain[SAID_BYTES];
@@ -103,14 +103,14 @@ static bool said_token(const struct browser *browser)
     return contains(plain, used, TOKEN);
 }
 
-/* Is the first thing that it has asked for asked for by another page, and no other? */
+/* Did another page send the browser's first request, and no other? */
 static bool is_foreign(const struct browser *browser)
 {
     static char header[SAID_BYTES + 1];
     size_t bytes = browser->bytes;
     const char *names = header;
 
-    for (size_t i = 0; i + 2 < bytes; i++) /* its end, as lenient servers see it */
+    for (size_t i = 0; i + 2 < bytes; i++) /* the end of the request, as lenient servers see it */
         if (browser->said[i] == '\n' &&
             (browser->said[i + 1] == '\n' || !memcmp(browser->said + i + 1, "\r\n", 2)))
             bytes = i + 1;
@@ -122,7 +122,10 @@ static bool is_foreign(const struct browser *browser)
     return strstr(header, "\r\nOrigin: null\r\n");
 }
 
-/* Who gets anything has asked with the token, by a name of ours; nobody is told the token. */
+/*
+ * Only requests with the token and with our host name get an answer, and no answer contains the
+ * token.
+ */
 static void check_answer(struct browser *browser, const char *text, size_t bytes)
 {
     bool first = !browser->heard && bytes;
@@ -130,7 +133,7 @@ static void check_answer(struct browser *browser, const char *text, size_t bytes
                 contains(browser->said, browser->bytes, "localhost:8080");
     bool full = browser->bytes == SAID_BYTES;
 
-    fuzz_must(fixture.told || !contains(text, bytes, TOKEN), "the token is told to nobody");
+    fuzz_must(fixture.token_sent || !contains(text, bytes, TOKEN), "the token is told to nobody");
     if (contains(text, bytes, "HTTP/1.1 200"))
         fuzz_must(full || (ours && said_token(browser)), "an answer is for who has the token");
     if (first && strncmp(text, "HTTP/1.1 200", 12) == 0)
@@ -138,8 +141,8 @@ static void check_answer(struct browser *browser, const char *text, size_t bytes
     browser->heard |= first;
 }
 
-/* What the page may have the fabric do, and with which fields beside "cmd". */
-static void check_ask(struct json_object *ask)
+/* The requests that the page may make to the fabric, and their fields besides "cmd". */
+static void check_request(struct json_object *ask)
 {
     static const struct {
         const char *cmd, *fields[4];
@@ -221,20 +224,20 @@ static void browser_send(struct browser *browser, const char *text, size_t bytes
 
 /* --- the fabric --------------------------------------------------------------------- */
 
-/* One line comes, which asks for something. */
+/* Read one line, a request. */
 static void link_read(struct link *link)
 {
     struct json_object *ask;
     int got;
 
-    if (link->fd < 0 || link == fixture.link) /* on the first it asks nothing */
+    if (link->fd < 0 || link == fixture.link) /* the first connection sends no request */
         return;
     while (emu_json_read(&link->in, link->fd, NULL, MSG_DONTWAIT) > 0)
         continue;
     while ((got = emu_json_next(&link->in, WEB_BODY_BYTES * 32, SIZE_MAX, &ask)) == 1) {
         fuzz_must(!link->asked, "a connection is for one request");
         link->asked = true;
-        check_ask(ask);
+        check_request(ask);
         json_object_put(ask);
     }
     fuzz_must(got == 0, "what is asked is an object");
@@ -249,7 +252,7 @@ static void link_close(struct link *link)
     emu_json_free(&link->in);
 }
 
-/* Those that the server has closed make room. */
+/* Connections closed by the server make space. */
 static void links_settle(void)
 {
     unsigned kept = 1;
@@ -266,7 +269,7 @@ static void links_settle(void)
     fixture.links = fixture.links ? kept : 0;
 }
 
-/* In the place of the one in apps/control/paths.c. */
+/* Replaces the one in apps/control/paths.c. */
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
 {
     int pair[2];
@@ -284,9 +287,9 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     return 0;
 }
 
-static void link_say(struct link *link, const char *text, size_t bytes)
+static void link_send(struct link *link, const char *text, size_t bytes)
 {
-    fixture.told |= contains(text, bytes, TOKEN);
+    fixture.token_sent |= contains(text, bytes, TOKEN);
     if (link->fd >= 0 && send(link->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         link_read(link);
 }
@@ -309,7 +312,7 @@ static void report_close(void)
 
 static void report(const char *text, size_t bytes)
 {
-    fixture.told |= contains(text, bytes, TOKEN);
+    fixture.token_sent |= contains(text, bytes, TOKEN);
     if (fixture.report_fd >= 0 && write(fixture.report_fd, text, bytes) < 0)
         report_close();
 }
@@ -326,18 +329,18 @@ static struct link *link_of(char letter)
                : NULL;
 }
 
-/* Whoever @letter is says @text; @line: with the end of a line, which is in the input behind it. */
-static void say_as(char letter, const char *text, size_t bytes, bool line)
+/* Send @text as @letter; @line: with the end of the line, which follows in the input. */
+static void send_as(char letter, const char *text, size_t bytes, bool line)
 {
     if (browser_of(letter))
         browser_send(browser_of(letter), text, bytes, line);
     else if (link_of(letter))
-        link_say(link_of(letter), text, bytes + line);
+        link_send(link_of(letter), text, bytes + line);
     else if (letter == 'R')
         report(text, bytes + line);
 }
 
-/* @what: a letter as above; @letter: of whom. */
+/* @what: a letter as above; @letter: whose. */
 static void do_to(char what, char letter)
 {
     struct browser *browser = browser_of(letter);
@@ -356,15 +359,15 @@ static void do_to(char what, char letter)
         report_close();
 }
 
-/* @line: there is an end of line behind it. */
+/* @line: the end of the line follows in the input. */
 static void do_line(const char *at, size_t bytes, bool line)
 {
     if (!bytes)
         return;
     if (isalpha((unsigned char)*at))
-        say_as(*at, at + 1, bytes - 1, line);
+        send_as(*at, at + 1, bytes - 1, line);
     else if (*at == '-' && bytes > 1)
-        say_as(at[1], at + 2, bytes - 2, false);
+        send_as(at[1], at + 2, bytes - 2, false);
     else if (bytes > 1)
         do_to(*at, at[1]);
     else if (*at == '!')
@@ -375,7 +378,7 @@ static void do_line(const char *at, size_t bytes, bool line)
         ring(fixture.signal_fd);
 }
 
-/* What happens while the server sleeps; at the end of the input it is to end. */
+/* Called instead of sleeping; at the end of the input the server is asked to end. */
 static void do_next(void)
 {
     bool more = true;
@@ -430,7 +433,7 @@ static void begin(struct web *web, const uint8_t *data, size_t bytes)
         fixture.browser[i].heard = false;
     }
     fixture.links = 0;
-    fixture.deaf = fixture.told = false;
+    fixture.deaf = fixture.token_sent = false;
     fixture.at = (const char *)data;
     fixture.end = fixture.at + bytes;
     fixture.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -443,7 +446,7 @@ static void begin(struct web *web, const uint8_t *data, size_t bytes)
     memcpy(web->token, TOKEN, sizeof TOKEN);
 }
 
-/* The server has ended: it has said its last, and nothing of it is left open. */
+/* The server has ended: it has sent everything, and left nothing open. */
 static void check_end(struct web *web, int fd_before)
 {
     char byte;

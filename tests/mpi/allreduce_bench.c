@@ -2,13 +2,13 @@
 /*
  * allreduce_bench.c - latency of barrier, all-reduce, broadcast and reduce.
  *
- *   mpirun -np 4 allreduce_bench [--op NAME] [--bytes N] [--iterations N] [--warmup N] [--json]
+ *    mpirun -np 4 allreduce_bench [--op NAME] [--bytes N] [--iterations N] [--warmup N] [--json]
  *
- * Every rank times every call; a call's latency is the mean over the ranks, and
- * the figure is the median over the calls. Each broadcast or reduce has the next rank for
- * its root, which must have the last one's word: else a root runs ahead, and we
- * measure how fast it can post. Rejected: a barrier before each broadcast; with
- * more ranks than cores the word is there before its reader gets a core.
+ * Every rank times every call; a call's latency is the mean over the ranks, and the result is the
+ * median over the calls. Each broadcast or reduce has the next rank as its root, which must have
+ * received the previous result: otherwise a root would run ahead, and we would measure how fast it
+ * can post. Rejected: a barrier before each broadcast; with more ranks than cores the data arrives
+ * before its reader gets a core.
  */
 #include "common.h"
 
@@ -26,7 +26,7 @@ struct bench {
     bool json;
     int rank;
     int size;
-    double *in, *out; /* bytes each */
+    double *in, *out; /* of @bytes each */
 };
 
 static void do_barrier(const struct bench *b, int call)

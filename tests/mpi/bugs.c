@@ -2,9 +2,9 @@
 /*
  * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS [FILE]].
  *
- * Each one except first-barrier begins with a barrier of all ranks. fabemu, not this program, finds
- * out why it stands still. Two of the programs are correct but slow: they compute for SECONDS, or
- * until FILE exists. They say so at the end.
+ * Each one except first-barrier begins with a barrier of all ranks. fabemu, not this program, must
+ * find the reason. Two of the programs are correct but slow: they compute for SECONDS, or until
+ * FILE exists, and report that at the end.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LONG 1000000 /* bytes: a message that asks first */
+#define LONG 1000000 /* bytes: a message that announces itself first */
 
 static int rank, size, last;
 static double seconds = 10;
@@ -26,7 +26,7 @@ static void barrier(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The last rank leaves one barrier out, and waits for a message instead. */
+/* The last rank skips a barrier, and waits for a message instead. */
 static void skip_barrier(void)
 {
     int word;
@@ -38,7 +38,7 @@ static void skip_barrier(void)
         MPI_Send(&rank, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
 }
 
-/* All wait for each other: rank 0 for rank 1's broadcast, and all others for rank 0's. */
+/* A cycle: rank 0 waits for rank 1's broadcast, and all others for rank 0's. */
 static void bcast_roots(void)
 {
     int word = rank;
@@ -46,7 +46,7 @@ static void bcast_roots(void)
     MPI_Bcast(&word, 1, MPI_INT, rank == 0 ? 1 : 0, MPI_COMM_WORLD);
 }
 
-/* Nobody waits: the last rank broadcasts, too. */
+/* No rank waits: the last rank broadcasts, too. */
 static void bcast_two_roots(void)
 {
     int word = rank;
@@ -110,7 +110,7 @@ static void wrong_tag(void)
     barrier();
 }
 
-/* A collective that goes over messages. */
+/* A collective that uses messages. */
 static void skip_gather(void)
 {
     int in = rank, out[64];
@@ -127,29 +127,29 @@ static void stopped(void)
     barrier();
 }
 
-/* The same, and what it has told of itself last is that it waits for the barrier before. */
+/* The same, but its last report says that it waits for the previous barrier. */
 static void stopped_later(void)
 {
     if (rank == 0)
-        usleep(1500000); /* it tells once a second */
+        usleep(1500000); /* ranks report once a second */
     barrier();
     stopped();
 }
 
-/* All are, behind a broadcast: the others have said that they wait for it, and its root nothing. */
+/* All stop after a broadcast: the others have reported waiting for it, its root nothing. */
 static void all_stopped(void)
 {
     int word = 0;
 
     barrier();
     if (rank == 0)
-        usleep(1500000); /* they tell once a second */
+        usleep(1500000); /* ranks report once a second */
     MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
     raise(SIGSTOP);
     barrier();
 }
 
-/* Is process @pid stopped? Then it takes nothing any more, in none of its threads. */
+/* Is process @pid stopped, in all of its threads? Then it receives nothing any more. */
 static bool is_stopped(int pid)
 {
     char path[32], line[512];
@@ -169,8 +169,8 @@ static bool is_stopped(int pid)
 }
 
 /*
- * All others send to a process that takes nothing. The last rank may get a core only when they have
- * sent all: they wait for its stop.
+ * All others send to a process that receives nothing. The last rank may get a core only after they
+ * have sent everything, so they wait until it is stopped.
  */
 static void flood(void)
 {
@@ -196,7 +196,7 @@ static void compute(void)
             sum += i;
 }
 
-/* Right, but slow: one rank computes. */
+/* Correct but slow: one rank computes. */
 static void one_computes(void)
 {
     if (rank == last)

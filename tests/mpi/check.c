@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - does MPI compute what it should? Barrier, broadcast, reduce,
- * all-reduce, on the world and on communicators made from it, in order and
- * several at once; one-sided communication.
+ * check.c - does MPI compute the right results? Barrier, broadcast, reduce, all-reduce, on the
+ * world and on communicators derived from it, in order and several at once; one-sided
+ * communication.
  *
- *   mpirun -np 4 mpi_check [--quick | --full] [--strict] [--threads] [--only TEST] [--skip TEST]
- *                          [--part N] [--seed N] [--iterations N] [--timeout SECONDS]
+ *    mpirun -np 4 mpi_check [--quick
+ *  --full] [--strict] [--threads] [--only TEST] [--skip TEST]
+ *                           [--part N] [--seed N] [--iterations N] [--timeout SECONDS]
  *
- * --part: of the reductions one in N, by the seed.
- * --strict: MPI_MIN and MPI_MAX with the top bit set, too, for the two types that
- * Open MPI 4.1.4 compares with the wrong sign, MPI_UNSIGNED_LONG and MPI_OFFSET.
- * Every failure prints a line; `--seed` with the printed number replays it.
+ * --part: one in N of the reductions, selected by the seed. --strict: MPI_MIN and MPI_MAX with the
+ * top bit set, too, for the two types that Open MPI 4.1.4 compares with the wrong sign,
+ * MPI_UNSIGNED_LONG and MPI_OFFSET. Every failure prints a line; `--seed` with the printed number
+ * replays it.
  */
 #include "check.h"
 #include "common.h"
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FAILURES_SHOWN 10  /* a rank; the rest are only counted */
+#define FAILURES_SHOWN 10  /* per rank; further ones are only counted */
 #define TIMEOUT_S      900 /* a run that takes longer hangs */
 
 static const struct {
@@ -137,7 +138,7 @@ static void options(struct check *check, int argc, char **argv)
         check->only = "in-flight";
 }
 
-/* Rank 0's seed for all; by messages, since collectives are what we doubt. */
+/* Distribute rank 0's seed by messages, since the collectives are under test. */
 static void agree_on_seed(struct check *check)
 {
     if (check->rank != 0) {
@@ -152,7 +153,9 @@ static void agree_on_seed(struct check *check)
     fflush(stdout);
 }
 
-/* Everybody's counts, by messages. Returns the failures on rank 0, one's own elsewhere. */
+/*
+ * Collect all counts by messages. Returns the total of failures on rank 0, the own ones elsewhere.
+ */
 static uint64_t conclude(struct check *check)
 {
     uint64_t counts[2] = {check->passed, check->failed}, others[2];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.h - what the parts of the MPI check share.
+ * check.h - shared by the parts of the MPI check.
  *
- * The check knows nothing of fabemu: built by plain mpicc, it compares what MPI
- * computes with a plain computation. Every rank can draw every other rank's
- * input from the seed, so nothing but MPI's result travels.
+ * The check knows nothing of fabemu: built by plain mpicc, it compares MPI's results with its own
+ * computation. Every rank can draw every other rank's input from the seed, so only MPI transfers
+ * data.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -31,10 +31,10 @@ enum check_op {
     OPS
 };
 
-/* One draw of input: all values follow from it. */
+/* One random input: all values follow from it. */
 struct draw {
     uint64_t key; /* the seed and the number of the test */
-    int rank;     /* whose input */
+    int rank;     /* the rank whose input it is */
     int size;     /* of the communicator: sums and products must stay exact */
     enum check_op op;
     bool strict; /* see struct check */
@@ -46,7 +46,8 @@ struct check_type {
     size_t bytes;                                                   /* of an element in memory */
     unsigned ops;                                                   /* bit per enum check_op */
     void (*fill)(void *buf, size_t count, const struct draw *draw); /* input */
-    void (*fold)(void *acc, const void *in, size_t count, enum check_op op); /* plain computation */
+    /* our own computation */
+    void (*fold)(void *acc, const void *in, size_t count, enum check_op op);
     /* first difference, or count */
     size_t (*differs)(const void *a, const void *b, size_t count);
 };
@@ -68,13 +69,13 @@ struct check_comm {
 };
 
 struct check {
-    /* Set once. */
+    /* Set once at the start. */
     uint64_t seed;
     bool quick;       /* a few seconds */
     bool full;        /* every combination */
-    bool strict;      /* also what Open MPI 4.1.4 itself gets wrong */
+    bool strict;      /* also cases that Open MPI 4.1.4 itself gets wrong */
     bool threads;     /* MPI_THREAD_MULTIPLE, two threads */
-    int part;         /* of the reductions one in so many, by the seed; 0: all of them */
+    int part;         /* one in this many reductions, selected by the seed; 0: all of them */
     int iterations;   /* of the mixed test; 0: the whole check */
     int timeout_s;    /* of the run */
     const char *only; /* NULL, or the name of one test */
@@ -82,7 +83,7 @@ struct check {
     int rank;         /* in the world */
     int size;
 
-    uint64_t tests; /* numbers the draws: the same on every rank */
+    uint64_t tests; /* number of the current draw: the same on every rank */
     _Atomic uint64_t passed;
     _Atomic uint64_t failed;
 };
@@ -91,25 +92,25 @@ struct check {
 bool check_that(struct check *check, bool ok, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** check_key - the key of the next test's draws: every rank must ask in the same order. */
+/** check_key - the key of the next test's draws: all ranks must call it in the same order. */
 uint64_t check_key(struct check *check);
 
 /**
- * check_epoch - number the tests afresh, the same on every rank: to call by all
- * after they have been in different communicators, with different numbers of tests.
+ * check_epoch - renumber the tests equally on every rank. To be called by all after they ran
+ * different numbers of tests in different communicators.
  */
 void check_epoch(struct check *check);
 
 /** check_comm_of - @comm with rank and size. */
 struct check_comm check_comm_of(const char *name, MPI_Comm comm);
 
-/** check_sleep_us - be late, to stir the order of things. */
+/** check_sleep_us - be late, to vary the order of events. */
 void check_sleep_us(uint64_t us);
 
 /** check_alloc - memory, or MPI_Abort. */
 void *check_alloc(size_t bytes);
 
-/* The tests, each on a world and on communicators made from it. */
+/* The tests, each on the world and on communicators derived from it. */
 void check_reductions(struct check *check, const struct check_comm *comms, size_t count);
 void check_broadcasts(struct check *check, const struct check_comm *comms, size_t count);
 void check_barriers(struct check *check, const struct check_comm *comms, size_t count);

@@ -20,7 +20,7 @@ static struct draw draw_of(uint64_t key, const struct check_comm *comm, int root
     return (struct draw){.key = key, .rank = root, .size = comm->size, .op = OP_MAX};
 }
 
-/* Every rank can draw what the root sends. */
+/* Every rank can draw the root's data. */
 static void bcast_once(struct check *check, const struct check_comm *comm,
                        const struct check_type *type, size_t count, int root)
 {
@@ -60,8 +60,8 @@ static bool wanted(const struct check *check, bool first_comm, const struct chec
 }
 
 /*
- * Layouts of the same signature: n ints. The gaps of a strided one must survive.
- * Root has one, its receivers have others.
+ * Layouts of the same signature: n ints. The gaps of a strided one must stay unchanged. The root
+ * uses one layout, its receivers others.
  */
 enum layout { PLAIN, CONTIGUOUS, STRIDED, INDEXED, ABSOLUTE, LAYOUTS };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_odds.c - what a fabric does not do in its switches, or seldom: the
- * answers must be right all the same.
+ * check_odds.c - operations that a fabric does not run in its switches, or rarely: the results must
+ * be right all the same.
  */
 #include "check.h"
 
@@ -108,7 +108,7 @@ static void odd_alone(struct check *check)
     check_that(check, in == 7 && out == 7, "collectives on MPI_COMM_SELF are wrong");
 }
 
-/* Collectives that fabrics leave alone, between others that they take. */
+/* Collectives that fabrics do not accelerate, between others that they do. */
 static void odd_others(struct check *check, const struct check_comm *comm)
 {
     int *from = check_alloc((size_t)comm->size * sizeof(int)),
@@ -136,8 +136,9 @@ static void odd_others(struct check *check, const struct check_comm *comm)
     free(from);
 }
 
-/* Does @in hold what the left neighbour drew? */
-static bool came(const struct check_comm *comm, const unsigned char *in, size_t bytes, uint64_t key)
+/* Does @in hold the left neighbour's data? */
+static bool is_from_left(const struct check_comm *comm, const unsigned char *in, size_t bytes,
+                         uint64_t key)
 {
     const int left = (comm->rank + comm->size - 1) % comm->size;
     bool right = true;
@@ -147,7 +148,7 @@ static bool came(const struct check_comm *comm, const unsigned char *in, size_t 
     return right;
 }
 
-/* One @type at @buf to the right, one of @bytes from the left, by a request that is kept. */
+/* Send one @type at @buf to the right, receive @bytes from the left, with persistent requests. */
 static void send_persistent(const struct check_comm *comm, const void *buf, MPI_Datatype type,
                             void *in, int bytes)
 {
@@ -180,7 +181,7 @@ static void send_alltoallw(const struct check_comm *comm, const void *buf, MPI_D
     free(types);
 }
 
-/* Data that does not begin where its buffer does, and data that is named by its address alone. */
+/* Data with a lower bound other than 0, and data named by absolute addresses. */
 static void odd_lower_bound(struct check *check, const struct check_comm *comm, int bytes)
 {
     const uint64_t key = check_key(check);
@@ -199,12 +200,12 @@ static void odd_lower_bound(struct check *check, const struct check_comm *comm, 
         MPI_Type_commit(&type);
         memset(in, 0, (size_t)bytes);
         send_persistent(comm, buf, type, in, bytes);
-        check_that(check, came(comm, in, (size_t)bytes, key),
+        check_that(check, is_from_left(comm, in, (size_t)bytes, key),
                    "a persistent send of %d bytes from %s is wrong on %s of %d", bytes,
                    bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
         memset(in, 0, (size_t)bytes);
         send_alltoallw(comm, buf, type, in, bytes);
-        check_that(check, came(comm, in, (size_t)bytes, key),
+        check_that(check, is_from_left(comm, in, (size_t)bytes, key),
                    "alltoallw of %d bytes from %s is wrong on %s of %d", bytes,
                    bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
         MPI_Type_free(&type);
@@ -213,7 +214,7 @@ static void odd_lower_bound(struct check *check, const struct check_comm *comm, 
     free(in);
 }
 
-/* Even ranks on one side, odd ones on the other. */
+/* Even ranks in one group, odd ones in the other. */
 static void odd_inter(struct check *check)
 {
     const int side = check->rank & 1;
@@ -226,7 +227,7 @@ static void odd_inter(struct check *check)
     MPI_Comm_split(MPI_COMM_WORLD, side, check->rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !side, 17, &inter);
     MPI_Barrier(inter);
-    MPI_Allreduce(&check->rank, &sum, 1, MPI_INT, MPI_SUM, inter); /* the other side's ranks */
+    MPI_Allreduce(&check->rank, &sum, 1, MPI_INT, MPI_SUM, inter); /* the remote group's ranks */
     check_that(check, sum == there * (there - 1) + (side ? 0 : there),
                "allreduce on an intercommunicator is wrong: %d", sum);
     MPI_Bcast(&word, 1, MPI_INT, side ? 0 : check->rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter);
@@ -235,7 +236,7 @@ static void odd_inter(struct check *check)
     MPI_Comm_free(&half);
 }
 
-/* Communicators come and go; what one leaves behind must not meet the next. */
+/* Communicators are created and freed; leftovers of one must not affect the next. */
 static void odd_churn(struct check *check)
 {
     const int times = check->quick ? 10 : 60;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_onesided.c - one-sided communication: puts, gets and accumulates of all sizes under all
- * ways to synchronise, first one at a time, then many at random, against a plain model of the
- * memory.
+ * check_onesided.c - one-sided communication: puts, gets and accumulates of all sizes with all
+ * kinds of synchronization, first single ones, then many random ones, compared with a simple model
+ * of the memory.
  *
  * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory, which
  * no network carries.
@@ -17,13 +17,13 @@ enum sync { FENCE, PSCW, LOCK_EXCLUSIVE, LOCK_SHARED, FLUSH, FLUSH_ALL, FLUSH_LO
 static const char *const sync_names[] = {"fence", "post and start", "lock",       "shared lock",
                                          "flush", "flush_all",      "flush_local"};
 
-/* A window of this rank's, and whom it talks to. */
+/* A window of this rank, and its peers. */
 struct side {
     const struct check_comm *comm;
     MPI_Win win;
-    MPI_Group to, from; /* for PSCW: whom this rank reaches, and who reaches it */
+    MPI_Group to, from; /* for PSCW: targets of this rank, and its sources */
     int target;         /* for locks and flushes */
-    bool many;          /* it has operations with others under way as well */
+    bool many;          /* it also has operations with other ranks in progress */
 };
 
 /* --- synchronization ---------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static void side_close(struct side *s, enum sync sync)
     }
 }
 
-/* Everything so far is done here and there; the epoch, or another like it, is open. */
+/* Complete all operations locally and remotely; the epoch, or a new one of its kind, is open. */
 static void side_done(struct side *s, enum sync sync)
 {
     switch (sync) {
@@ -80,8 +80,9 @@ static void side_done(struct side *s, enum sync sync)
     case FLUSH_ALL:
         MPI_Win_flush_all(s->win);
         break;
-    case FLUSH_LOCAL: /* buffers are free, results are here; and then the rest */
-        if (s->many) /* Open MPI 4.1's flush_local waits for others' gets, and does not send them */
+    case FLUSH_LOCAL: /* buffers are reusable, results available; the rest follows */
+        /* Open MPI 4.1's flush_local waits for other ranks' gets, but does not send them */
+        if (s->many)
             MPI_Win_flush_local_all(s->win);
         else
             MPI_Win_flush_local(s->target, s->win);
@@ -116,27 +117,26 @@ static void side_free(struct side *s)
 
 /* --- single operations of all sizes ------------------------------------------------- */
 
-#define ROOM       (1u << 20)
-#define GUARD      64u /* bytes before and behind that nobody may write */
-#define GUARD_BYTE 0x5a
+#define WINDOW_BYTES (1u << 20)
+#define GUARD        64u /* bytes before and after that must stay unwritten */
+#define GUARD_BYTE   0x5a
 
-/*
- * Around what fits a segment, several, a packet, what goes without asking first, and powers of two;
- * 65536 always.
- */
-static const size_t sizes[] = {0,     1,      7,      8,      143,      144,   145,   191,   192,
-                               193,   231,    232,    233,    927,      928,   929,   1023,  1024,
-                               1025,  4096,   8191,   8192,   8193,     16384, 32768, 65535, 65536,
-                               65537, 262143, 262144, 262145, ROOM - 1, ROOM};
+/* Sizes around one segment, several, a packet, the eager limit, and powers of two; 65536 always. */
+static const size_t sizes[] = {
+    0,           1,     7,     8,     143,    144,    145,    191,
+    192,         193,   231,   232,   233,    927,    928,    929,
+    1023,        1024,  1025,  4096,  8191,   8192,   8193,   16384,
+    32768,       65535, 65536, 65537, 262143, 262144, 262145, WINDOW_BYTES - 1,
+    WINDOW_BYTES};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 struct pass {
     struct check *check;
     struct side side;
-    unsigned char *mem;       /* the window: GUARD, ROOM, GUARD */
-    unsigned char *out, *got; /* ROOM each */
+    unsigned char *mem;       /* the window: GUARD, WINDOW_BYTES, GUARD */
+    unsigned char *out, *got; /* WINDOW_BYTES each */
     enum sync sync;
-    size_t bytes, offset; /* where it goes in the window */
+    size_t bytes, offset; /* offset in the window */
     uint64_t key;
 };
 
@@ -157,7 +157,7 @@ static void pass_that(const struct pass *p, bool ok, const char *what)
                sync_names[p->sync], p->side.comm->name, p->side.comm->size);
 }
 
-/* After a put, a get of the same: what was put. The flush that ends a get waits for its data. */
+/* After a put, a get of the same data. The flush that ends a get waits for its data. */
 static void pass_put_get(struct pass *p)
 {
     const struct check_comm *comm = p->side.comm;
@@ -173,7 +173,7 @@ static void pass_put_get(struct pass *p)
     pass_that(p, !memcmp(p->got, p->out, p->bytes), "get after put");
 }
 
-/* Then changed in place, and fetched once more with what changed it. */
+/* Then an accumulate, and a get-accumulate of the result. */
 static void pass_accumulate(struct pass *p)
 {
     const int count = (int)(p->bytes / 4);
@@ -198,8 +198,8 @@ static void pass_accumulate(struct pass *p)
     free(put);
 }
 
-/* What a rank's source left in its window, and that nothing beside it was touched. */
-static void pass_look(struct pass *p, int source, bool accumulated)
+/* Check the data of a rank's source in its window, and that nothing beside it was written. */
+static void pass_check(struct pass *p, int source, bool accumulated)
 {
     const size_t whole = accumulated ? p->bytes / 4 : 0;
     unsigned char *put = check_alloc(p->bytes + 1), *more = check_alloc(p->bytes + 1);
@@ -216,7 +216,7 @@ static void pass_look(struct pass *p, int source, bool accumulated)
     right = !memcmp(p->mem + p->offset, put, p->bytes);
     for (size_t i = 0; i < p->offset; i++)
         alone = alone && p->mem[i] == GUARD_BYTE;
-    for (size_t i = p->offset + p->bytes; i < ROOM + 2 * GUARD; i++)
+    for (size_t i = p->offset + p->bytes; i < WINDOW_BYTES + 2 * GUARD; i++)
         alone = alone && p->mem[i] == GUARD_BYTE;
     MPI_Win_unlock(p->side.comm->rank, p->side.win);
     pass_that(p, right,
@@ -232,10 +232,10 @@ static void pass_run(struct pass *p, int source)
     const bool accumulate = p->key & 1;
 
     p->offset = GUARD + (accumulate ? 4 * (p->key >> 8 & 7) : p->key >> 8 & 31);
-    if (p->offset + p->bytes > ROOM + GUARD)
+    if (p->offset + p->bytes > WINDOW_BYTES + GUARD)
         p->offset = GUARD;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->side.comm->rank, 0, p->side.win);
-    memset(p->mem, GUARD_BYTE, ROOM + 2 * GUARD);
+    memset(p->mem, GUARD_BYTE, WINDOW_BYTES + 2 * GUARD);
     MPI_Win_unlock(p->side.comm->rank, p->side.win);
     MPI_Barrier(p->side.comm->comm);
     side_open(&p->side, p->sync);
@@ -244,7 +244,7 @@ static void pass_run(struct pass *p, int source)
         pass_accumulate(p);
     side_close(&p->side, p->sync);
     MPI_Barrier(p->side.comm->comm);
-    pass_look(p, source, accumulate);
+    pass_check(p, source, accumulate);
 }
 
 static void onesided_sizes(struct check *check, const struct check_comm *comm)
@@ -254,11 +254,11 @@ static void onesided_sizes(struct check *check, const struct check_comm *comm)
     const int to = (comm->rank + step) % comm->size,
               from = (comm->rank + comm->size - step) % comm->size;
     struct pass p = {.check = check,
-                     .mem = check_alloc(ROOM + 2 * GUARD),
-                     .out = check_alloc(ROOM),
-                     .got = check_alloc(ROOM)};
+                     .mem = check_alloc(WINDOW_BYTES + 2 * GUARD),
+                     .out = check_alloc(WINDOW_BYTES),
+                     .got = check_alloc(WINDOW_BYTES)};
 
-    p.side = side_make(comm, p.mem, ROOM + 2 * GUARD, to, from);
+    p.side = side_make(comm, p.mem, WINDOW_BYTES + 2 * GUARD, to, from);
     for (size_t i = 0; i < SIZES; i++)
         for (p.sync = 0; p.sync < SYNCS; p.sync++) {
             p.key = check_key(check);
@@ -274,9 +274,9 @@ static void onesided_sizes(struct check *check, const struct check_comm *comm)
 
 /* --- random operations -------------------------------------------------------------- */
 
-#define SLOTS        6    /* operations of a rank in a round; each has its part of the memory */
-#define SLOT_WORDS   5000 /* beyond what goes without asking first */
-#define SHARED_WORDS 16   /* that all ranks add to */
+#define SLOTS        6    /* operations of a rank in a round; each has its own part of the memory */
+#define SLOT_WORDS   5000 /* beyond the eager limit */
+#define SHARED_WORDS 16   /* words that all ranks add to */
 #define STRIPE       (SLOTS * SLOT_WORDS)
 
 enum action { PUT, GET, ADD, REPLACE, FETCH_ADD, FETCH_ONE, SWAP_IF, ADD_SHARED, ACTIONS };
@@ -285,17 +285,17 @@ struct access {
     enum action action;
     int target;
     bool by_request;
-    uint32_t at, words; /* in the rank's stripe there */
+    uint32_t at, words; /* in the rank's stripe at the target */
     uint32_t *out, *got, compare;
 };
 
-/* This rank's view: what it has made of its stripe of each rank's window. */
+/* This rank's model of its stripe in each rank's window. */
 struct mixture {
     struct check *check;
     struct side side;
     uint32_t *mem;    /* the window: a stripe for each rank, then SHARED_WORDS */
     uint32_t *model;  /* [rank][STRIPE] */
-    uint32_t *shared; /* [rank][SHARED_WORDS]: what was added there */
+    uint32_t *shared; /* [rank][SHARED_WORDS]: sums added there */
     uint32_t *buf;    /* [SLOTS][2][SLOT_WORDS] */
     uint64_t random;
     enum sync sync;
@@ -326,7 +326,7 @@ static struct access access_draw(struct mixture *m, uint32_t slot)
     return a;
 }
 
-/* Where @a is in the target's window, bytes. */
+/* Offset of @a in the target's window, in bytes. */
 static MPI_Aint access_at(const struct mixture *m, const struct access *a)
 {
     const size_t word = a->action == ADD_SHARED
@@ -389,7 +389,7 @@ static void access_start(struct mixture *m, struct access *a)
     }
 }
 
-/* What it must have fetched, and what the memory is after it. */
+/* Check the fetched data and apply the operation to the model. */
 static bool access_model(struct mixture *m, const struct access *a)
 {
     uint32_t *word = m->model + (size_t)a->target * STRIPE + a->at;
@@ -412,7 +412,10 @@ static bool access_model(struct mixture *m, const struct access *a)
     return right;
 }
 
-/* Each operation has its own lock; other epochs hold all of a rank's operations of the round. */
+/*
+ * Each operation has its own lock; other kinds of epoch span all of a rank's operations of the
+ * round.
+ */
 static void mixture_round(struct mixture *m)
 {
     const bool locks = m->sync == LOCK_EXCLUSIVE || m->sync == LOCK_SHARED;
@@ -442,8 +445,8 @@ static void mixture_round(struct mixture *m)
                    m->side.comm->size);
 }
 
-/* Every rank tells every other what it should find in its window. */
-static void mixture_look(struct mixture *m)
+/* Every rank tells every other the expected content of its window. */
+static void mixture_check(struct mixture *m)
 {
     const struct check_comm *comm = m->side.comm;
     const size_t stripes = (size_t)comm->size * STRIPE;
@@ -495,11 +498,11 @@ static void onesided_random(struct check *check, const struct check_comm *comm)
     MPI_Comm_group(comm->comm, &m.side.from);
     m.side.many = true;
     for (int i = 0; i < rounds; i++) {
-        m.sync = (enum sync)(check_mix(key, (uint64_t)i, 2) % SYNCS); /* one for all */
+        m.sync = (enum sync)(check_mix(key, (uint64_t)i, 2) % SYNCS); /* the same kind for all */
         mixture_round(&m);
-        MPI_Barrier(comm->comm); /* before another way to synchronise */
+        MPI_Barrier(comm->comm); /* before another kind of synchronization */
         if (i % 7 == 6)
-            mixture_look(&m);
+            mixture_check(&m);
     }
     side_free(&m.side);
     free(m.mem);
@@ -510,7 +513,7 @@ static void onesided_random(struct check *check, const struct check_comm *comm)
 
 /* --- addresses ---------------------------------------------------------------------- */
 
-/* Buffers named by their addresses alone, in types that begin elsewhere, and in pieces. */
+/* Buffers named by absolute addresses, in types with a lower bound, and in pieces. */
 static void onesided_layouts(struct check *check, const struct check_comm *comm)
 {
     static const int lengths[] = {8, 200, 4000, 100000};
@@ -530,7 +533,7 @@ static void onesided_layouts(struct check *check, const struct check_comm *comm)
         draw(want, (size_t)bytes, key, from, 0);
         MPI_Get_address(out, &address);
         MPI_Type_create_hindexed(1, &bytes, &address, MPI_BYTE, &bottom);
-        MPI_Type_vector(bytes, 1, 2, MPI_BYTE, &odd); /* every other byte there */
+        MPI_Type_vector(bytes, 1, 2, MPI_BYTE, &odd); /* every other byte at the target */
         MPI_Type_commit(&bottom);
         MPI_Type_commit(&odd);
         MPI_Win_fence(0, s.win);

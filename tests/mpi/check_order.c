@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_order.c - what goes on at the same time: that barriers hold, that
- * collectives of several communicators, point-to-point messages and
- * non-blocking collectives do not disturb each other, that ranks may run ahead.
+ * check_order.c - concurrent operations: barriers synchronize; collectives of several
+ * communicators, point-to-point messages and non-blocking collectives do not disturb each other;
+ * ranks may run ahead.
  */
 #include "check.h"
 
@@ -24,8 +24,8 @@ static int64_t now_ns(void)
 }
 
 /*
- * Whose clock that is: a number for each machine, by its last start, and each of its time
- * namespaces. What cannot be read counts as the same.
+ * Identifies the clock: a number for each boot of a machine, and each of its time namespaces.
+ * Unreadable ids count as equal.
  */
 static int64_t clock_id(void)
 {
@@ -46,8 +46,8 @@ static int64_t clock_id(void)
 }
 
 /*
- * None leaves before the last has entered; the last to enter is another each time. Times of
- * different clocks say nothing about that.
+ * No rank leaves before the last one has entered; another rank is last each time. Times of
+ * different clocks cannot be compared.
  */
 static void barrier_once(struct check *check, const struct check_comm *comm)
 {
@@ -88,7 +88,10 @@ void check_barriers(struct check *check, const struct check_comm *comms, size_t 
 
 /* --- several in flight -------------------------------------------------------------- */
 
-/* What rank r gives to the sum of a key: whole numbers that fit whatever the size. */
+/*
+ * Rank @rank's contribution to the sum of a key: whole numbers small enough for any number of
+ * ranks.
+ */
 static int64_t share(uint64_t key, int rank, uint64_t i)
 {
     return (int64_t)(check_mix(key, (uint64_t)rank, i) >> 16);
@@ -147,7 +150,7 @@ static void bcast_bytes(struct check *check, const struct check_comm *comm, uint
     free(buf);
 }
 
-/* Messages around the ring of the world, posted before and awaited after the collectives. */
+/* Messages around a ring of all ranks, posted before and completed after the collectives. */
 #define RINGS 3
 struct ring {
     MPI_Request requests[2 * RINGS];
@@ -191,7 +194,7 @@ static void ring_finish(struct ring *ring, struct check *check)
     }
 }
 
-/* A round of collectives, the same order on every rank, lateness its own. */
+/* A round of collectives in the same order on every rank, with random delays. */
 static void mixed_collectives(struct check *check, const struct check_comm *comms, size_t count)
 {
     const uint64_t key = check_key(check);
@@ -243,9 +246,8 @@ void check_in_flight(struct check *check, const struct check_comm *comms, size_t
 /* --- running ahead ------------------------------------------------------------------ */
 
 /*
- * A root that broadcasts, or members that contribute, need nobody's answer and
- * may be far ahead of a rank that sleeps: what is in between must hold them
- * back or keep everything, and lose nothing.
+ * A root that broadcasts, or members that contribute, need no answer and may be far ahead of a rank
+ * that sleeps: the layers in between must hold them back or buffer everything, and lose nothing.
  */
 static void run_ahead(struct check *check, const struct check_comm *comm, bool reduce, int late)
 {
@@ -312,7 +314,7 @@ static void *worker_run(void *arg)
     return NULL;
 }
 
-/* Two threads, each with collectives on a communicator of its own. */
+/* Two threads, each with collectives on its own communicator. */
 void check_threads(struct check *check, const struct check_comm *comms, size_t count)
 {
     struct worker workers[THREADS];

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_reduce.c - all-reduce, and reduce to every root, for every operation
- * and type.
+ * check_reduce.c - all-reduce, and reduce to every root, for every operation and type.
  *
- * One set of inputs serves several calls. Each call takes it from another
- * element on, so that the result of one is wrong for the next, and a late or
- * stale result does not pass.
+ * One set of inputs serves several calls. Each call starts at another element, so that the result
+ * of one is wrong for the next, and a late or stale result is detected.
  */
 #include "check.h"
 
@@ -13,13 +11,13 @@
 #include <string.h>
 
 #define SHIFTS      13 /* call k starts at element k modulo this */
-#define GUARD_BYTES 64 /* behind the result: nobody writes there */
+#define GUARD_BYTES 64 /* bytes after the result that must stay unwritten */
 #define POISON      0xa5
 
 static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
 #define COUNTS     (sizeof counts / sizeof counts[0])
 #define LONG_COUNT 100000
-#define ROOTS_ALL  4 /* so many ranks have each its turn as root */
+#define ROOTS_ALL  4 /* with up to this many ranks, each is root once */
 
 /* Inputs and results of one (type, operation, count) on one communicator. */
 struct reduction {
@@ -33,7 +31,7 @@ struct reduction {
     unsigned calls;     /* so far */
     uint8_t *in;        /* count + SHIFTS elements: this rank's input */
     uint8_t *in_before; /* a copy */
-    uint8_t *want;      /* as many: what every rank's give */
+    uint8_t *want;      /* as many: the expected result */
     uint8_t *out;       /* count elements and GUARD_BYTES */
 };
 
@@ -71,7 +69,7 @@ static size_t reduction_offset(const struct reduction *r)
     return (r->calls % SHIFTS) * r->type->bytes;
 }
 
-/* After a call: is the result right, and nothing else touched? */
+/* After a call: the result is right, and nothing else was written. */
 static void reduction_verify(struct reduction *r, bool has_result, bool was_in_place,
                              const char *what, int root)
 {
@@ -125,9 +123,9 @@ static void reduce_once(struct reduction *r, int root, bool in_place)
 }
 
 /*
- * Quick: the first and the last root only. Else all roots; but where there are many ranks, and
- * beyond the core or with many elements, the first, the last and a drawn one: how elements are
- * combined does not depend on where the result goes.
+ * Quick: the first and the last root only. Otherwise all roots; with many ranks, and for non-core
+ * combinations or many elements, only the first, the last and a random one: combining does not
+ * depend on where the result goes.
  */
 static bool root_wanted(const struct reduction *r, int root)
 {
@@ -154,7 +152,7 @@ static void reduction_calls(struct reduction *r)
     }
 }
 
-/* One of each width and kind: what is checked on every communicator and at every length. */
+/* One combination of each width and kind is checked on every communicator and at every length. */
 static bool is_core(const struct check_type *type, enum check_op op)
 {
     static const struct {
@@ -207,8 +205,8 @@ static void reduction_run(struct check *check, const struct check_comm *comm,
 }
 
 /*
- * Which combinations run. Full: all. Otherwise the core at all lengths on all
- * communicators, and the rest on the first, up to 1000 elements (quick: 7 only).
+ * Which combinations run. Full: all. Otherwise the core at all lengths on all communicators, and
+ * the rest on the first one, up to 1000 elements (quick: 7 only).
  */
 static bool wanted(const struct check *check, bool first_comm, bool core, size_t count)
 {
@@ -219,7 +217,7 @@ static bool wanted(const struct check *check, bool first_comm, bool core, size_t
     return core || (first_comm && count < LONG_COUNT);
 }
 
-/* --part: all ranks draw alike. */
+/* --part: all ranks draw the same. */
 static bool drawn(struct check *check)
 {
     return check->part <= 1 || check_key(check) % (uint64_t)check->part == 0;

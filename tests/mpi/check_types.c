@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_types.c - input and plain computation for every type and operation.
+ * check_types.c - inputs and expected results for every type and operation.
  *
- * Inputs are such that every order of combining gives the same bits: sums of
- * whole numbers that cannot overflow the type (nor a float's 24 bits), products
- * of ones with one 2 and one 3 among the ranks, few distinct values for the
- * location operations, so that ties happen.
+ * Every order of combining gives the same bits: sums of whole numbers that cannot overflow the type
+ * (nor a float's 24 bits), products of ones with one 2 and one 3 among the ranks, and few distinct
+ * values for the location operations, so that ties occur.
  */
 #include "check.h"
 
@@ -30,7 +29,7 @@ uint64_t check_mix(uint64_t a, uint64_t b, uint64_t c)
     return x ^ x >> 31;
 }
 
-/* Of element @i: what is this rank's own, and what all ranks draw alike. */
+/* For element @i: a value of this rank, and one that all ranks draw equally. */
 static uint64_t own(const struct draw *d, size_t i)
 {
     return check_mix(d->key, i, (uint64_t)d->rank);
@@ -41,7 +40,7 @@ static uint64_t shared(const struct draw *d, size_t i)
     return check_mix(~d->key, i, 0);
 }
 
-/* ±1 from most ranks, ±2 and ±3 from one each, now and then a 0. */
+/* ±1 from most ranks, ±2 and ±3 from one each, occasionally a 0. */
 static int factor(const struct draw *d, size_t i)
 {
     const uint64_t all = shared(d, i);
@@ -55,7 +54,7 @@ static int factor(const struct draw *d, size_t i)
     return own(d, i) & 1 ? -value : value;
 }
 
-/* True or false such that the combination over all ranks comes out either way. */
+/* True or false, such that both results occur over all ranks. */
 static bool truth(const struct draw *d, size_t i)
 {
     const uint64_t all = shared(d, i);

@@ -33,7 +33,7 @@ static bool number_read(const char *text, uint64_t most, uint64_t *ret)
     return end != text && !*end && !strchr(text, '-') && !errno && *ret <= most;
 }
 
-/* False: @text is no value of that kind. */
+/* Returns false if @text is not a valid value. */
 static bool row_set(const struct option_row *row, const char *text)
 {
     uint64_t number;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * common.h - what the MPI programs here share: options and samples.
+ * common.h - shared by the MPI programs here: options and samples.
  *
  * Like the programs it knows nothing of fabemu: plain mpicc builds it.
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 enum option_kind {
-    OPTION_FLAG,   /* bool: given or not */
+    OPTION_FLAG,   /* bool: present or not */
     OPTION_INT,    /* int */
     OPTION_NUMBER, /* uint64_t, also in hexadecimal */
     OPTION_TEXT,   /* const char * */
@@ -20,14 +20,14 @@ enum option_kind {
 /* An option of a program: --NAME, and a value unless it is a flag. */
 struct option_row {
     const char *name;  /* NULL ends the table */
-    const char *value; /* what stands for it in the usage line; NULL: a flag */
+    const char *value; /* name of the value in the usage line; NULL: a flag */
     enum option_kind kind;
-    void *to; /* untouched where the option is not given */
+    void *to; /* unchanged if the option is not given */
 };
 
 /**
- * options_read - set what the options of the command line say.
- * --help prints the usage line and exits with status 0; what is no option, with status 2.
+ * options_read - set variables from the options of the command line. --help prints the usage line
+ * and exits with status 0; an invalid option with status 2.
  */
 void options_read(const struct option_row *rows, int argc, char **argv);
 
@@ -38,7 +38,7 @@ void options_usage(const struct option_row *rows, const char *program, int statu
 /** samples_alloc - @count zeros, or MPI_Abort. */
 double *samples_alloc(int count);
 
-/** samples_sort - from the least to the largest. Returns the median. */
+/** samples_sort - sort ascending. Returns the median. */
 double samples_sort(double *samples, int count);
 
 #endif

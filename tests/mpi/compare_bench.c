@@ -2,10 +2,10 @@
 /*
  * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
- *   mpirun -np 4 compare_bench [--rounds N] [--call-ms N]
+ *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N]
  *
  * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
- * component off while the second one is made, so that its collectives go over messages. Each round
+ * component off while the second one is created, so that its collectives use messages. Each round
  * times both, one after the other. A machine's speed drifts, so only ratios within one round are
  * used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
  * apps/ompi/slower.def from them.
@@ -21,13 +21,13 @@
 
 #define MOST_BYTES (4 << 20)
 
-enum { NETWORK, MESSAGES, WAYS };
+enum { NETWORK, MESSAGES, TRANSPORTS };
 
 struct bench {
     int rounds;
-    int call_ms; /* shortest time of all calls of one round together */
+    int call_ms; /* minimum time of all calls of one round */
     int rank, size;
-    MPI_Comm comm[WAYS];
+    MPI_Comm comm[TRANSPORTS];
     float *in, *out; /* MOST_BYTES each */
 };
 
@@ -76,7 +76,7 @@ static const struct collective {
     {"ALLREDUCE", call_allreduce, true, false},
 };
 
-/* The component decides when a communicator is made. */
+/* The component decides when a communicator is created. */
 static void component_enable(int on)
 {
     MPI_T_cvar_handle handle;
@@ -111,7 +111,7 @@ static double time_calls(const struct bench *b, const struct collective *coll,
     return slowest;
 }
 
-/* The number of calls for which messages take call_ms; the same on all ranks. Warms up both. */
+/* The number of calls for which messages need call_ms; the same on all ranks. Warms up both. */
 static int calls_needed(const struct bench *b, const struct collective *coll,
                         const struct pattern *pattern, int bytes)
 {
@@ -131,12 +131,12 @@ static void measure(const struct bench *b, const struct collective *coll,
                     const struct pattern *pattern, int bytes)
 {
     int calls = calls_needed(b, coll, pattern, bytes);
-    double *us[WAYS] = {samples_alloc(b->rounds), samples_alloc(b->rounds)};
+    double *us[TRANSPORTS] = {samples_alloc(b->rounds), samples_alloc(b->rounds)};
     double *ratio = samples_alloc(b->rounds);
 
     for (int i = 0; i < b->rounds; i++) {
-        for (int step = 0; step < WAYS; step++) {
-            int way = (step + i) % WAYS;
+        for (int step = 0; step < TRANSPORTS; step++) {
+            int way = (step + i) % TRANSPORTS;
 
             us[way][i] = time_calls(b, coll, pattern, way, bytes, calls) * 1e6 / calls;
         }
@@ -167,7 +167,7 @@ static void measure_all(const struct bench *b)
                 continue;
             }
             if (!coll->has_root && patterns[p].steps)
-                continue; /* these calls synchronise all ranks anyway */
+                continue; /* these calls synchronize all ranks anyway */
             for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
                 measure(b, coll, &patterns[p], bytes);
         }

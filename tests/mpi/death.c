@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * death.c - what MPI returns, with MPI_ERRORS_RETURN, when a rank is gone: death
- * recv|send|barrier|allreduce|put|flush. tests/cli/bounds_test.py runs it, with --bound stopped.
+ * death.c - MPI's errors, with MPI_ERRORS_RETURN, when a rank is gone: death recv send barrier
+ * allreduce put flush. tests/cli/bounds_test.py runs it, with --bound stopped.
  *
- * Rank 1 stops itself: a rank that is killed would have mpirun end the job. The fabric gives it up.
- * The others do what they are asked to, and rank 0 prints the class of the error that comes of it.
+ * Rank 1 stops itself: mpirun would end the job if it were killed. The fabric gives it up. The
+ * others run the named operation, and rank 0 prints the class of its error.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT 100000 /* more than goes without asking */
+#define COUNT 100000 /* more than the eager limit */
 
 static int buf[COUNT + 1];
 
@@ -28,7 +28,7 @@ static void window_open(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Rank 1 stops amid a long put to rank 2. */
+/* Rank 1 stops during a long put to rank 2. */
 static void put_begin(int rank)
 {
     MPI_Request put;
@@ -38,17 +38,17 @@ static void put_begin(int rank)
         MPI_Rput(buf, COUNT, MPI_INT, 2, 0, COUNT, MPI_INT, win, &put);
 }
 
-/* What rank 0 does with rank 2 after that, which is there, is none of rank 1's business. */
+/* Operations of rank 0 with rank 2, which is alive, must not depend on rank 1. */
 static int put_others(int rank)
 {
     int one = 1, got = 0, flag, rc = MPI_SUCCESS;
 
-    MPI_Barrier(MPI_COMM_WORLD); /* an error, once rank 1 is known to be gone */
+    MPI_Barrier(MPI_COMM_WORLD); /* fails once rank 1 is known to be gone */
     for (int i = 0; rank == 2 || (i < 200 && rc == MPI_SUCCESS); i++) {
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         usleep(1000);
         if (rank == 2)
-            continue; /* mpirun ends it with rank 0 */
+            continue; /* mpirun kills it with rank 0 */
         MPI_Accumulate(&one, 1, MPI_INT, 2, COUNT, 1, MPI_INT, MPI_SUM, win);
         rc = MPI_Win_flush(2, win);
         MPI_Fetch_and_op(&one, &got, MPI_INT, 2, COUNT, MPI_NO_OP, win);
@@ -60,7 +60,7 @@ static int put_others(int rank)
     return rc;
 }
 
-/* Rank 2 goes on answering: mpirun ends it with rank 0. */
+/* Rank 2 keeps answering until mpirun kills it with rank 0. */
 static void answer(void)
 {
     int flag;
@@ -71,7 +71,7 @@ static void answer(void)
     }
 }
 
-/* Does it fail as it is to when a member is lost? */
+/* Does the call fail as expected when a member is lost? */
 static bool fails(int rc, const char *call)
 {
     int class = MPI_SUCCESS;
@@ -83,8 +83,8 @@ static bool fails(int rc, const char *call)
 }
 
 /*
- * Rank 1 owes an answer, and all members are locked: nothing that waits for answers can end, nor
- * can the epoch, so that no other begins.
+ * Rank 1 owes an answer, and all members are locked: no operation that waits for answers can end,
+ * nor can the epoch, so no other can begin.
  */
 static int flush_others(int rank)
 {
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
         printf("class %d\n", class);
     fflush(stdout);
     while (rank != 0)
-        pause(); /* mpirun ends us with rank 0 */
+        pause(); /* mpirun kills us with rank 0 */
     kill(pid, SIGKILL);
     _exit(class == MPI_SUCCESS);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lost.c - what MPI returns, with MPI_ERRORS_RETURN, when a host is lost: lost pairs|allreduce.
+ * lost.c - MPI's errors, with MPI_ERRORS_RETURN, when a host is lost: lost pairs allreduce.
  * tests/apps/cluster/loss_test.py loses it.
  *
- * All ranks do the same again and again until there is an error: exchange with one that is not on
- * their host, or reduce with all. Each then says so, in one line, and waits for somebody to end it.
- * Before, each says ten times a second that it goes, or after each turn, if those take longer.
+ * All ranks repeat one operation until it fails: an exchange with a rank on another host, or an
+ * all-reduce. Each then reports the error in one line, and waits to be killed. Before, each prints
+ * a line ten times a second, or after each operation if these take longer.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT 10000 /* more than goes without asking */
-#define SAY_S 0.1   /* that it goes, not more often */
+#define COUNT   10000 /* more than the eager limit */
+#define PRINT_S 0.1   /* shortest time between two lines */
 
 static int to[COUNT], from[COUNT];
 
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     for (; rc == MPI_SUCCESS; turn++) {
         rc = reduces ? MPI_Allreduce(&turn, from, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
                      : pairs(rank, ranks);
-        if (MPI_Wtime() - said_s > SAY_S) {
+        if (MPI_Wtime() - said_s > PRINT_S) {
             said_s = MPI_Wtime();
             printf("rank %d goes\n", rank);
             fflush(stdout);

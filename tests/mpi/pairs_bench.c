@@ -2,15 +2,15 @@
 /*
  * pairs_bench.c - bandwidth of pairs of ranks that all send at the same time.
  *
- *   mpirun -np 8 pairs_bench [--bytes N] [--windows N] [--json]
+ *    mpirun -np 8 pairs_bench [--bytes N] [--windows N] [--json]
  *
- * Rank i of the first half sends windows of messages to rank i + half, which sends a word back for
- * each window. The figure is all bytes by the time from the first pair's start to the last one's
- * end.
+ * Rank i of the first half sends windows of messages to rank i + half, which sends a short message
+ * back for each window. The result is all bytes divided by the time from the first pair's start to
+ * the last one's end.
  *
- * Each rank also says what the kernel counts of its first thread, from MPI_Init to MPI_Finalize:
- * how long it was ready to run and did not. With more ranks than cores that decides about the
- * bandwidth, and not the network.
+ * Each rank also reports the kernel's count for its first thread, from MPI_Init to MPI_Finalize:
+ * how long it was ready to run and did not. With more ranks than cores that determines the
+ * bandwidth, not the network.
  */
 #include "common.h"
 
@@ -31,10 +31,10 @@ struct bench {
     bool json;
     int rank;
     int pairs;
-    char *buf; /* one for all: contents do not matter here */
+    char *buf; /* one for all: the contents do not matter */
 };
 
-/* Nanoseconds that this thread, the process's first, has waited for a core; 0: not counted. */
+/* Nanoseconds for which the process's first thread has waited for a core; 0: not counted. */
 static unsigned long long waited_ns(void)
 {
     unsigned long long ran, waited = 0;

@@ -2,11 +2,10 @@
 /*
  * pingpong_bench.c - latency and bandwidth of messages between ranks 0 and 1.
  *
- *   mpirun -np 2 pingpong_bench [--bytes N] [--iterations N] [--json]
+ *    mpirun -np 2 pingpong_bench [--bytes N] [--iterations N] [--json]
  *
- * Latency: half of a round trip, the median over the trips. Bandwidth: a window
- * of messages, then a word back; the median over the windows. Further ranks
- * wait in a receive.
+ * Latency: half of a round trip, the median over the trips. Bandwidth: a window of messages, then a
+ * short message back; the median over the windows. Further ranks wait in a receive.
  */
 #include "common.h"
 
@@ -27,7 +26,7 @@ struct bench {
     int iterations;
     bool json;
     int rank;
-    char *buf; /* one for all: contents do not matter here */
+    char *buf; /* one for all: the contents do not matter */
 };
 
 static double latency_us(const struct bench *b, int bytes, double *samples, int n)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * probe.c - what MPI returns while something is wrong with the network: probe --board FILE --what
- * collectives|messages|onesided|fences. scripts/faulttable runs it.
+ * probe.c - MPI's results during network faults: probe --board FILE --what collectives messages
+ * onesided fences. scripts/faulttable runs it.
  *
- * Every rank does operation after operation, with MPI_ERRORS_RETURN, looks whether what came of
- * each is right, and writes what it is in to its row of the board (tests/fixtures/board.h). A rank
- * to which an error is returned writes that down and stops. All go on answering each other until
- * all are over.
+ * Every rank runs operation after operation with MPI_ERRORS_RETURN, checks each result, and writes
+ * its state to its row of the board (tests/fixtures/board.h). A rank that gets an error records it
+ * and stops. All keep answering each other until every rank has ended.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 #include "common.h"
 
 #define WORDS       2048
-#define PATIENCE_NS 2000000000u /* for a rank that has failed, from which nothing will come */
+#define PATIENCE_NS 2000000000u /* for a rank that has failed and will send nothing */
 
 struct probe {
     struct board *board;
@@ -27,8 +26,8 @@ struct probe {
     long round;
     long out[WORDS], in[WORDS];
     MPI_Win win;
-    bool fences; /* synchronise the window, and not flushes */
-    /* The window: a slot of WORDS for each rank, which it alone writes; then a sum each. */
+    bool fences; /* synchronize the window with fences instead of flushes */
+    /* The window: a slot of WORDS for each rank, which only that rank writes; then one sum each. */
     long *memory;
 };
 
@@ -47,7 +46,7 @@ static bool check(struct probe *p, int rc, bool right)
     return false;
 }
 
-/* Numbers that no other round, rank or place has. */
+/* Numbers that are unique for round, rank and index. */
 static void fill(long *words, int count, long round, int rank)
 {
     for (int i = 0; i < count; i++)
@@ -62,7 +61,7 @@ static bool is_filled(const long *words, int count, long round, int rank)
     return true;
 }
 
-/* As much of a round as fits one segment, some, or many. */
+/* Sizes of a round that fit one segment, a few, or many. */
 static int round_words(const struct probe *p)
 {
     static const int words[] = {1, 16, 300, WORDS};
@@ -107,7 +106,7 @@ static bool round_collectives(struct probe *p)
 
 /* --- messages ----------------------------------------------------------------------- */
 
-/* False: they do not come, since a rank that has failed does not send them. */
+/* Returns false if they do not arrive because a failed rank does not send them. */
 static bool wait_both(struct probe *p, MPI_Request *both, int *rc)
 {
     MPI_Status status[2] = {{.MPI_ERROR = MPI_SUCCESS}, {.MPI_ERROR = MPI_SUCCESS}};
@@ -184,7 +183,7 @@ static bool round_onesided(struct probe *p)
     return check(p, rc, old == before + 1);
 }
 
-/* What is put between two fences is there after the second. */
+/* Data put between two fences is visible after the second. */
 static bool round_fences(struct probe *p)
 {
     int step = 1 + (int)(p->round % (p->ranks - 1)), words = round_words(p), rc;
@@ -229,7 +228,7 @@ static void window_close(struct probe *p)
 
 /* --- all ---------------------------------------------------------------------------- */
 
-/* Others may still need our answer. */
+/* Other ranks may still need our answers. */
 static void wait_for_all(struct probe *p)
 {
     int flag;

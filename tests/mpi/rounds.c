@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rounds.c - messages and collectives for so many seconds, all of them checked: what a program sees
- * while things happen to its network.
+ * rounds.c - messages and collectives for a number of seconds, all checked: a program's view of
+ * events in its network.
  *
- * Each round every rank sends to another one, of random length, and receives; all add a number up;
- * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
- * there were and how many of their results were wrong. With --rounds there are so many at least.
+ * Each round every rank sends a message of random length to another one, and receives one; all sum
+ * up a number; and one rank, in rotation, broadcasts the length of the round's message. Prints the
+ * number of rounds and of wrong results. --rounds sets a minimum number.
  *
- * With --survive rank 0 says when the first is done, and errors are returned: a rank that has one
- * says so, with the time of the monotonic clock, and ends as it is. Those who wait for it then
- * learn of its end. tests/e2e/kills.py kills.
+ * With --survive rank 0 reports when the first round is done, and errors are returned: a rank that
+ * gets one prints it, with the time of the monotonic clock, and exits at once. Ranks that wait for
+ * it then detect its end. tests/e2e/kills.py kills.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -24,19 +24,22 @@
 
 static char out[BYTES_MAX], in[BYTES_MAX];
 
-/* The message of a rank in a round: as long at its end as at its beginning. */
+/* Length of a rank's message in a round. */
 static int message_bytes(long round)
 {
     return 1 + (int)(round * 7919 % (BYTES_MAX - 1));
 }
 
-/* Of that message; none is like its neighbours, nor like that of a segment before or behind. */
+/*
+ * Byte @i of that message; it differs from its neighbours, and from the same byte of adjacent
+ * segments.
+ */
 static char byte_of(long round, int rank, int i)
 {
     return (char)((round * 31 + rank) * 7 + i + i / 256 * 3);
 }
 
-/* With --survive: @error ends this rank, if it is one. */
+/* With --survive: end this rank if @error is an error. */
 static void survive(int error, const char *what, int rank)
 {
     struct timespec now;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spawn.c - starts processes again and again on nodes that others have left, talks with them each
- * time.
+ * spawn.c - starts processes again and again on nodes that others have left, and communicates with
+ * each of them.
  *
- * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. Over any transport a
- * child of Open MPI 4.1.4 waits in PMIx_Init() for ever now and then: so on stderr the parent says
- * "spawn: wanted", the child, once it is initialised, "spawn: there", and who waits for us can tell
- * that from what is ours.
+ * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. With any transport, a
+ * child of Open MPI 4.1.4 sometimes hangs in PMIx_Init(). To distinguish that from our errors, the
+ * parent prints "spawn: wanted" on stderr, and the child, once it is initialised, "spawn: there".
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -20,8 +19,8 @@ static void fail(const char *what, int round)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* A short and a long message each way, then a sum of all. */
-static void talk(MPI_Comm all, int round)
+/* A short and a long message in each direction, then a sum of all. */
+static void communicate(MPI_Comm all, int round)
 {
     int rank, size, sum = 0, *buf = malloc(LARGE * sizeof(int));
 
@@ -56,7 +55,7 @@ static void child(MPI_Comm parent)
 
     MPI_Bcast(&round, 1, MPI_INT, 0, parent);
     MPI_Intercomm_merge(parent, 1, &all);
-    talk(all, round);
+    communicate(all, round);
     MPI_Comm_free(&all);
     MPI_Comm_disconnect(&parent);
 }
@@ -81,7 +80,7 @@ int main(int argc, char **argv)
                        MPI_ERRCODES_IGNORE);
         MPI_Bcast(&round, 1, MPI_INT, MPI_ROOT, children);
         MPI_Intercomm_merge(children, 0, &all);
-        talk(all, round);
+        communicate(all, round);
         MPI_Comm_free(&all);
         MPI_Comm_disconnect(&children);
     }

@@ -527,7 +527,7 @@ class InjectTest(FabemuCase):
             with self.subTest(options=options):
                 _, errors, report = self.run_with_fault(
                     "at=300ms combine-stall switch=any\n", *options, "--bound", "unit=300ms")
-                self.assertRegex(errors, UNIT_FAILED + " stood still and was taken out of service")
+                self.assertRegex(errors, UNIT_FAILED + " was stuck and was taken out of service")
                 self.assertGreater(report["unrecoverable"]["units_out"], 0)
                 if options != COMBINERS[1]:  # with these, results are lost
                     self.assertGreater(report["drops"]["at_broken_units"], 0)

@@ -132,7 +132,7 @@ class LimitsTest(FabemuCase):
         path = self.up()
         for output_of, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
-            self.assertTrue(client.ask("detach", unheard=output_of)["ok"])
+            self.assertTrue(client.ask("detach", goodbyes_late=output_of)["ok"])
             self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------
@@ -375,8 +375,8 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, "
-                                  f"and the fabric of {HOSTIF_VERSION}", text)
+                    self.assertIn(f"library has protocol version {version}, "
+                                  f"but the fabric has version {HOSTIF_VERSION}", text)
                 self.assertEqual(self.output_of(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

@@ -27,7 +27,7 @@ import lammps_test
 
 TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
 SKIPPED = common.SKIPPED
-LEFT = "two-hosts: left behind:"  # reports also contain segments "left behind"
+LEFT = "two-hosts: processes left behind:"  # reports also contain segments "left behind"
 RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
 # Runs across hosts: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),
@@ -331,9 +331,9 @@ def check_mismatch(args, mismatch):
     with common.scratch() as cwd:
         result, _ = over(args, 2, [*options, "--far", far], ["--bound", "start=4s"],
                          ["mpirun", "-np", "2", "hostname"], cwd, timeout_s=60)
-    governor = re.search(rf"the fabric did not start: host h1: .*{why}", result.output)
-    far_side = re.search(rf"host h1: .* to the coordinator.*: host h0: .*{why}", result.output)
-    if result.status == 1 and not result.left and governor and far_side:
+    coordinator = re.search(rf"the fabric did not start: host h1: .*{why}", result.output)
+    remote = re.search(rf"host h1: .* to the coordinator.*: host h0: .*{why}", result.output)
+    if result.status == 1 and not result.left and coordinator and remote:
         return None
     return f"{what}: status {result.status}, left {result.left}\n{result.tail()}"
 

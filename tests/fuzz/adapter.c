@@ -64,7 +64,7 @@ static struct fixture {
     struct fabemu_req *req[REQUESTS]; /* node 0's */
     uint8_t *buf[REQUESTS];           /* their buffers */
     struct fabemu_req valid[2];       /* node 1's: collectives, sends */
-    uint8_t *honest_buf;
+    uint8_t *collect_buf;
     uint64_t random;    /* replaces the host's */
     uint32_t transfers; /* transfer ids that NAMED has tried */
 } fixture;
@@ -234,11 +234,11 @@ static void do_collect(struct fuzz_input *in)
     collect(0, what & 127, buf, bytes, req);
     if (what < 128 || !fixture.group[1] || fabemu_req_status(&fixture.valid[0]) == FABEMU_PENDING)
         return;
-    free(fixture.honest_buf);
-    fixture.honest_buf = calloc(1, bytes + 1);
-    fuzz_must(fixture.honest_buf, "no memory");
+    free(fixture.collect_buf);
+    fixture.collect_buf = calloc(1, bytes + 1);
+    fuzz_must(fixture.collect_buf, "no memory");
     memset(&fixture.valid[0], 0, sizeof fixture.valid[0]);
-    collect(1, what & 127, fixture.honest_buf, bytes, &fixture.valid[0]);
+    collect(1, what & 127, fixture.collect_buf, bytes, &fixture.valid[0]);
 }
 
 static void do_words(struct fuzz_input *in)
@@ -397,7 +397,7 @@ static void fixture_close(void)
     }
     for (uint32_t i = 0; i < MEMBERS; i++)
         free(fixture.region[i]);
-    free(fixture.honest_buf);
+    free(fixture.collect_buf);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -316,7 +316,7 @@ static void do_command(struct fuzz_input *in)
 /* --- checks at the end -------------------------------------------------------------- */
 
 /* The well-behaved processes at nodes 0 and 3 exchange one segment each. */
-static void check_honest(void)
+static void check_well_behaved(void)
 {
     static const uint8_t said[] = "this is not what any fuzzer says";
     uint32_t came[2] = {0}, far[2] = {0, HOSTILE}, nodes[NODES];
@@ -338,7 +338,7 @@ static void check_honest(void)
         if (i % 1000 == 999)
             fabric_tick(fixture.fabric, nodes, NODES);
     }
-    fuzz_must(came[0] == 1 && came[1] == 1, "honest processes hear each other, once");
+    fuzz_must(came[0] == 1 && came[1] == 1, "well-behaved processes receive one segment each");
     check_bufs();
 }
 
@@ -374,7 +374,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         attach(n);
     while (in.left)
         do_command(&in);
-    check_honest();
+    check_well_behaved();
     fabric_stop(fixture.fabric);
     topo_free(graph);
     return 0;

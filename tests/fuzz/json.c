@@ -54,7 +54,7 @@ static void take_lines(struct emu_json_buf *in, struct emu_json_buf *out, int fd
     struct json_object *message;
     int got;
 
-    while ((got = emu_json_next(in, LINE_MAX_BYTES, &message)) != 0) {
+    while ((got = emu_json_next(in, LINE_MAX_BYTES, CONTAINERS_MAX, &message)) != 0) {
         if (got == -EMSGSIZE) { /* the connection has ended */
             emu_json_free(in);
             return;

@@ -378,7 +378,8 @@ class Live(InBrowser):
             self.assertTrue(item["h"] / 2 <= item["y"] <= size[1] - item["h"] / 2, item)
         places = {(round(item["x"]), round(item["y"])) for item in drawn["items"]}
         self.assertEqual(len(places), 112)  # no item covers another
-        self.assertEqual(self.browser.text("#what"), "kary:4,3 · oq2004 · clock raw")
+        self.assertEqual(self.browser.text("#what"),
+                         "kary:4,3 · oq2004 with link_retry=go_back_n · clock raw")
 
     def check_counters(self, subscriber):
         """Paused, the page has exactly the subscriber's counters of the same sample."""

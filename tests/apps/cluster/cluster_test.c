@@ -98,6 +98,60 @@ static void cluster_text__reads_all_and_prints_the_same(void)
     cluster_release(&cluster);
 }
 
+/* --- frames of a port ------------------------------------------------------------------ */
+
+/* Sessions hold frames that arrived out of order. All together leave frames for receiving. */
+static void links_session__leaves_frames_for_receiving(void)
+{
+    static const char *const port[] = {"", "port a\n", "port a\nport b\nport c\n"};
+    static const uint8_t digest[CLUSTER_DIGEST_BYTES];
+    static char text[4096];
+
+    for (uint32_t hosts = 2; hosts <= CLUSTER_HOSTS_MAX; hosts++) {
+        uint32_t ports = 1 + hosts % 2, held[3] = {0};
+        struct cluster cluster;
+
+        strcpy(text, "fabric 7\nkey none\n");
+        for (uint32_t h = 0; h < hosts; h++)
+            sprintf(text + strlen(text), "host h%u\n%s", h, port[ports]);
+        cluster = read_text(text);
+        for (uint32_t h = 1; h < hosts; h++)
+            for (uint32_t i = 0; i < cluster_links(&cluster, 0, h); i++) {
+                uint32_t window = links_session(&cluster, 0, h, i, digest, NULL).window;
+
+                CU_ASSERT(window >= EMU_FRAME_WINDOW_LEAST && !(window & (window - 1)));
+                CU_ASSERT_EQUAL(window == 1024, hosts == 2);
+                held[i] += EMU_SESSION_FRAMES(window);
+            }
+        for (uint32_t p = 0; p < cluster.host[0].ports; p++)
+            CU_ASSERT(held[p] && held[p] <= links_port(&cluster, 0, p).frames);
+        cluster_release(&cluster);
+    }
+}
+
+/* A link supports up to 64 sessions over one port. */
+static void join__of_too_many_ports_is_refused(void)
+{
+    char text[8192] = "fabric 7\nkey none\n", error[CLUSTER_ERROR_BYTES] = "";
+    struct cluster cluster;
+
+    for (uint32_t h = 0; h < 10; h++) {
+        sprintf(text + strlen(text), "host h%u\n", h);
+        for (uint32_t p = 0; p < CLUSTER_PORTS_MAX; p++)
+            sprintf(text + strlen(text), "port p%u\n", p);
+    }
+    for (uint32_t h = 1; h < 9; h++) /* 8 joins with each of 8 hosts, and one pair with h9 */
+        for (uint32_t p = 0; p < CLUSTER_PORTS_MAX; p++)
+            sprintf(text + strlen(text), "join h0:0 h%u:%u\n", h, p);
+    CU_ASSERT_EQUAL(cluster_text(&cluster, "lab", text, strlen(text), error, sizeof error), -E2BIG);
+    CU_ASSERT_STRING_EQUAL(error,
+                           "lab: port 0 of host h0 is joined with 65 ports; 64 are possible");
+    strcat(text, "join h0:1 h9:0\n");
+    cluster = read_text(text);
+    CU_ASSERT_EQUAL(cluster_sessions(&cluster, 0, 0), CLUSTER_HOSTS_MAX);
+    cluster_release(&cluster);
+}
+
 /* --- errors ------------------------------------------------------------------------- */
 
 #define BEGIN "fabric 7\nkey none\n"
@@ -317,8 +371,8 @@ static void cluster_key__must_be_private(void)
 int main(void)
 {
     const struct test_case cases[] = {
-        CASE(links_session__leaves_frames_to_the_others),
-        CASE(join__of_a_port_with_too_many_is_refused),
+        CASE(links_session__leaves_frames_for_receiving),
+        CASE(join__of_too_many_ports_is_refused),
         CASE(cluster_text__reads_all_and_prints_the_same),
         CASE(cluster_text__names_the_error),
         CASE(cluster_text__has_limits),

@@ -98,7 +98,7 @@ static struct fixture {
     char dir[64];
 } fixture;
 
-static void *governs(void *arg)
+static void *coordinate(void *arg)
 {
     struct node_host *host = arg;
     struct daemon_config config = {.fabric = &host->config,
@@ -161,8 +161,7 @@ static bool (*fixture_links_why)(const void *links, char *text, size_t bytes);
 static void *start_agent(void *arg)
 {
     struct node_host *host = arg;
-    const struct agent_config config = {.graph = fixture.graph,
-                                        .links_rejoin = fixture.returns ? rejoins : NULL,
+    const struct agent_config config = {.links_rejoin = fixture.returns ? rejoins : NULL,
                                         .links_why = fixture_links_why,
                                         .control = host->control,
                                         .listen_fd = host->listen_fd,
@@ -218,6 +217,9 @@ static int silent_link_join(void *ctx, const struct fabric_crossing *crossing,
     if (!err)
         err = emu_link_join(here->tx, here->dev, here->port, &silent->rx[i], &silent->dev, 0,
                             credits, profile);
+    if (!err && here->intake) /* link-level retry */
+        return emu_retry_join(&silent->replay[i], &silent->tx[i], &silent->dev, 0, here->intake,
+                              here->rx, here->dev, here->port, credits, profile);
     return err ? err
                : emu_link_join(&silent->tx[i], &silent->dev, 0, here->rx, here->dev, here->port,
                                credits, profile);
@@ -227,8 +229,10 @@ static void silent_link_destroy(void *ctx)
 {
     struct silent_link *silent = ctx;
 
-    while (silent->ends)
+    while (silent->ends) {
         emu_link_unjoin(&silent->tx[--silent->ends]);
+        emu_replay_free(&silent->replay[silent->ends]);
+    }
 }
 
 static const struct fabric_crossing_ops silent_link_ops = {.devices = 1,
@@ -343,7 +347,7 @@ static void fixture_go(void)
 {
     for (uint32_t h = 0; h < HOSTS; h++)
         CU_ASSERT_EQUAL_FATAL(pthread_create(&fixture.host[h].thread, NULL,
-                                             h ? start_agent : governs, &fixture.host[h]),
+                                             h ? start_agent : coordinate, &fixture.host[h]),
                               0);
     for (uint32_t h = 0; h < HOSTS; h++)
         json_object_put(next_event(&fixture.host[h].owner, "ready"));
@@ -2107,7 +2111,7 @@ static void sends(struct conn *conn, const char *text, size_t bytes)
     CU_ASSERT_EQUAL(send(conn->fd, text, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
 }
 
-/* Same as on the coordinator's host. */
+/* Same as on the coordinator. */
 static void connection__half_closed_or_malformed_is_answered(void)
 {
     static const char mixed[] = "{\"cmd\":\"exits\"}\nnonsense\n[]\n{\"cmd\":\"exits\"}\n";
@@ -2585,6 +2589,44 @@ static void fault__impossible_is_refused(void)
         start_agent_alone_as(&conn, lies[i].profile);
         says_as_coordinator(&conn, lies[i].calls);
         CU_ASSERT(replied(&conn, 1) > 0);
+        shutdown(conn.fd, SHUT_RDWR);
+        alone_free(&conn);
+        CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
+    }
+}
+
+/*
+ * Not all switch models support a link that is down or a reroute of the segments that wait for it.
+ * A correct coordinator knows which do.
+ */
+static void link__down_is_refused_where_unsupported(void)
+{
+    static const struct {
+        const char *profile, *set;
+        enum emu_clock_mode clock;
+        bool refused;
+    } lies[] = {{"oq2004", "buffers=input", EMU_CLOCK_REAL, true},
+                {"oq2004", "buffers=input_xpoint", EMU_CLOCK_RAW, false},
+                {"oq2004", NULL, EMU_CLOCK_RAW, false},
+                {"qsnet3", NULL, EMU_CLOCK_RAW, false}};
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        int64_t call = 1;
+        struct conn conn;
+        char line[128];
+
+        start_agent_alone_set(&conn, lies[i].profile, lies[i].set, lies[i].clock);
+        for (uint32_t cable = 0; cable < fabric_cable_count(fixture.host[1].fabric); cable++) {
+            bool fails = lies[i].refused || !fabric_can_fail(fixture.host[1].fabric, cable);
+
+            snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"link\",\"cable\":%u}\n", (int)call,
+                     cable);
+            says_as_coordinator(&conn, line);
+            CU_ASSERT_EQUAL(replied(&conn, call++), fails ? ENOTSUP : 0);
+        }
+        snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"reroute_in_flight\"}\n", (int)call);
+        says_as_coordinator(&conn, line);
+        CU_ASSERT_EQUAL(replied(&conn, call), 0);
         shutdown(conn.fd, SHUT_RDWR);
         alone_free(&conn);
         CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
@@ -3408,6 +3450,7 @@ int main(void)
         CASE(coordinator__sending_invalid_calls_is_lost),
         CASE(fault__is_reverted_as_applied),
         CASE(fault__impossible_is_refused),
+        CASE(link__down_is_refused_where_unsupported),
         CASE(coordinator__may_send_any_json_to_a_process),
         CASE(coordinator__random_calls_are_answered),
         {NULL, NULL},

@@ -105,6 +105,32 @@ static void conn_put__is_bounded_behind_a_line_and_without(void)
     }
 }
 
+/* json-c needs much more memory for a list than for any other three bytes of a request. */
+static void conn_next__refuses_a_request_of_many_lists(void)
+{
+    for (uint32_t more = 0; more < 2; more++) {
+        char text[4096] = "{\"x\":\"\\\"[[{{\",\"of\":[0";
+        struct json_object *line = NULL;
+        struct conn ends[2];
+
+        for (uint32_t i = 0; i < CONN_CONTAINERS_MAX - 2 + more; i++)
+            strcat(text, ",[]");
+        strcat(text, "]}");
+        pair_open(ends);
+        ends[1].containers_max = CONN_CONTAINERS_MAX;
+        CU_ASSERT_EQUAL(conn_put_line(&ends[0], text, strlen(text)), 0);
+        CU_ASSERT_EQUAL(conn_put_line(&ends[0], "{}", 2), 0);
+        CU_ASSERT_EQUAL(conn_flush(&ends[0]), 0);
+        CU_ASSERT_EQUAL(conn_fill(&ends[1]), 0);
+        CU_ASSERT_EQUAL(conn_next(&ends[1], &line), more ? -EBADMSG : 1);
+        json_object_put(line);
+        line = NULL;
+        CU_ASSERT_EQUAL(conn_next(&ends[1], &line), 1); /* the next line is taken */
+        json_object_put(line);
+        pair_close(ends);
+    }
+}
+
 static void conn_put_line__refuses_lines_too_long_for_readers(void)
 {
     struct conn ends[2];
@@ -122,6 +148,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(conn_put_line__accepts_a_snapshot_of_the_largest_network),
         CASE(conn_put__is_bounded_behind_a_line_and_without),
+        CASE(conn_next__refuses_a_request_of_many_lists),
         CASE(conn_put_line__refuses_lines_too_long_for_readers),
         {NULL, NULL},
     };

@@ -442,12 +442,12 @@ static void without_a_mcast_buf__segments_are_copied(void)
 static void invalid_claims__harm_only_their_process(void)
 {
     const uint32_t with[] = {0, 3, 2}, without[] = {0, 1, 2};
-    uint32_t both, honest;
+    uint32_t both, valid;
     struct fixture r;
 
     fixture_open(&r, 0);
     both = fixture_multicast(r.w.fabric, with, 3);
-    honest = fixture_multicast(r.w.fabric, without, 3);
+    valid = fixture_multicast(r.w.fabric, without, 3);
     for (uint32_t round = 0; round < 64; round++) {
         struct emu_hostif_shared *liar = r.w.nic[3].shared;
 
@@ -458,7 +458,7 @@ static void invalid_claims__harm_only_their_process(void)
         for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS / 128; i++, r.got[1]++)
             send_next(&r, both, LONG);
         settle(&r);
-        stream(&r, honest, 2, EMU_MCAST_BLOCK_SLOTS / 2);
+        stream(&r, valid, 2, EMU_MCAST_BLOCK_SLOTS / 2);
     }
     CU_ASSERT_TRUE(in_mcast_buf(&r) >= EMU_MCAST_BUF_SLOTS);
     fixture_close(&r);

@@ -88,7 +88,17 @@ static uint64_t some(struct net *net)
     return test_draw(&net->seed, 0, 1) ? test_draw(&net->seed, 0, 1000000) : 0;
 }
 
-/* A sample in which some counters have changed. */
+/* Set new values in a row, as changed in the last sample. */
+static void change(struct net *net, int kind, uint32_t row)
+{
+    struct telemetry_table *table = &net->t->table[kind];
+
+    for (size_t c = 0; c < table->counters->count; c++)
+        telemetry_values(table, row)[c] = some(net);
+    table->changed[row] = net->t->samples;
+}
+
+/* A sample in which some rows have changed. */
 static void sample(struct net *net)
 {
     struct telemetry *t = net->t;

@@ -330,7 +330,7 @@ static void open__leaves_process_state_unchanged(void)
 
 /* --- memif -------------------------------------------------------------------------- */
 
-/* Not with sanitizers: see emu/hostlink/port/unmap.c. */
+/* Not with sanitizers: see emu/hostlink/port/open.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #define MEMIF_TURNS  20u
@@ -416,7 +416,7 @@ static const struct test_case cases[] = {
     CASE(open__works_again_after_close),
     CASE(open__reports_errors_in_one_line),
     CASE(open__refuses_impossible_sizes),
-/* Not with sanitizers: see emu/hostlink/port/unmap.c. */
+/* Not with sanitizers: see emu/hostlink/port/open.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CASE(memif__survives_peers_that_disconnect_under_load),
 #endif

@@ -23,7 +23,7 @@ static bool contribute(struct bench *b, uint32_t node, const struct emu_hdr *hdr
 {
     struct emu_entry entry = {.hdr = *hdr, .buf = EMU_NO_BUF};
 
-    if (!probe_room(b, node))
+    if (!probe_has_credit(b, node))
         return false;
     if (hdr->len) {
         entry.buf = emu_pool_take(&b->worker->cache);

@@ -83,7 +83,7 @@ static uint64_t digest_of(struct trial t, enum emu_link_retry retry,
     while (!fabric_idle(w.fabric) && w.now_ps < FOREVER_PS)
         sim_advance(&w, cut ? w.now_ps + test_draw(&random, 1, cut) : FOREVER_PS);
     if (!trial_arrived(&t, &w)) {
-        trial_say(&t);
+        trial_print(&t);
         CU_FAIL("not everything has arrived");
     }
     digest = sim_digest(&w);
@@ -133,7 +133,7 @@ static void mend(enum emu_buffers buffers)
         all.timeouts += one.timeouts;
         all.doubles += one.doubles;
         if (!right) {
-            trial_say(&t);
+            trial_print(&t);
             printf("lost %u head %u payload %u twice %u late %u %llu\n", rates.lost, rates.head,
                    rates.payload, rates.twice, rates.late, (unsigned long long)rates.late_ps);
         }
@@ -220,7 +220,7 @@ static void links__keep_their_segments_while_down(void)
         right &= sim_drain(&w, w.now_ps + FOREVER_PS);
         right &= sim_holds(&w) && trial_arrived(&t, &w);
         if (!right)
-            trial_say(&t);
+            trial_print(&t);
         CU_ASSERT_TRUE_FATAL(right);
         sim_close(&w);
     }
@@ -303,7 +303,7 @@ static void faults__lose_segments_but_no_credits(void)
             got += w.node[n]->gots;
         right &= got + retries_of(w.fabric).lost == posted;
         if (!right)
-            trial_say(&t);
+            trial_print(&t);
         CU_ASSERT_TRUE_FATAL(right);
         sim_close(&w);
     }

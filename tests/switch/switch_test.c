@@ -207,7 +207,7 @@ static uint64_t post_now(struct bench *b, uint32_t n)
 {
     struct emu_entry entry = {.hdr = {.dst = 1}, .buf = EMU_NO_BUF};
 
-    CU_ASSERT_TRUE_FATAL(probe_room(b, n));
+    CU_ASSERT_TRUE_FATAL(probe_has_credit(b, n));
     entry.time_ps = emu_clock_now(&b->fabric->clock);
     probe_put(b, n, &entry);
     emu_worker_pass(b->worker);

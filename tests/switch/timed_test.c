@@ -318,7 +318,7 @@ static void windows__do_not_change_results(void)
                 if (once.digest == other.digest &&
                     !memcmp(&once.totals, &other.totals, sizeof once.totals))
                     continue;
-                trial_say(&t);
+                trial_print(&t);
                 printf("cut %d, %u workers: digest %d hops %d stalls %llu %llu\n", cut, workers,
                        once.digest == other.digest, once.totals.hops == other.totals.hops,
                        (unsigned long long)once.totals.credit_stalls,
@@ -349,7 +349,7 @@ static void conserve(enum emu_buffers buffers)
         right &= sim_drain(&w, UINT64_C(1) << 40);
         right &= sim_holds(&w) && trial_arrived(&t, &w);
         if (!right)
-            trial_say(&t);
+            trial_print(&t);
         CU_ASSERT_TRUE(right);
         sim_close(&w);
     }

@@ -269,8 +269,8 @@ class Programs(DissectorCase):
                            f"FABEMU_NODE=1 {program} {self.FLOOD} || exit; wait $!")
         ended = time.time()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.told = {line["node"]: line for line in map(json.loads, done.stdout.splitlines())}
-        self.assertEqual(set(self.told), set(self.NODES))
+        self.printed = {line["node"]: line for line in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(set(self.printed), set(self.NODES))
         self.assertIn(f"{len(self.read().records)} records are in", done.stderr)
         rows = self.shown(["frame.interface_name", "frame.time_epoch", "fabemu.what",
                            "fabemu.packet.kind", *self.SEGMENT, *sorted(self.SAYS)])
@@ -323,7 +323,7 @@ class Programs(DissectorCase):
 
     def requests(self, node):
         """All requests of @node in order, as far as they are known beforehand."""
-        key, group = self.told[1]["key"], self.told[0]["group"].to_bytes(4, "little")
+        key, group = self.printed[1]["key"], self.printed[0]["group"].to_bytes(4, "little")
         words = bool(self.sent_by(0, formats.EAGER)[-1]["tag"] == self.TAG + 8)
         if node == 1:
             return [self.message(5, 1, key.to_bytes(8, "little"))]
@@ -355,7 +355,7 @@ class Programs(DissectorCase):
     def check(self, node):
         """The check value of a pair, as nic/host/base/wire.h defines it."""
         hello = self.sent_by(node, formats.HELLO)[-1]
-        here, there = (self.told[n]["incarnation"] for n in (node, 1 - node))
+        here, there = (self.printed[n]["incarnation"] for n in (node, 1 - node))
         return (here * 0x9e3779b1 + there * 0x85ebca77 + hello["epoch"] * 0xc2b2ae3d) % 2**32
 
     def check_heads(self, node):
@@ -403,14 +403,14 @@ class Programs(DissectorCase):
                          {add["id"]: 0x1122334455667788, swap["id"]: 0})
 
     def check_connects_and_disconnects(self, node):
-        seats = self.told[node]["incarnation"], self.told[1 - node]["incarnation"]
+        pair = self.printed[node]["incarnation"], self.printed[1 - node]["incarnation"]
         hellos = self.sent_by(node, formats.HELLO)
-        self.assertEqual({m["incarnation"] for m in hellos}, {seats[0]})
-        self.assertLessEqual({m["known"] for m in hellos}, {0, seats[1]})
+        self.assertEqual({m["incarnation"] for m in hellos}, {pair[0]})
+        self.assertLessEqual({m["known"] for m in hellos}, {0, pair[1]})
         self.assertEqual({m["epoch"] for m in hellos}, {self.sent_by(1 - node, formats.HELLO)[0][
             "epoch"]})
         byes = self.sent_by(node, formats.BYE)
-        self.assertEqual({m["incarnation"] for m in byes}, {seats[0]})
+        self.assertEqual({m["incarnation"] for m in byes}, {pair[0]})
         self.assertEqual({m["sent"] for m in byes if m["disconnect"] < 2},
                          {len(self.sent_by(node, *self.REQUESTS))})
         asked = {m["asked"] for m in byes if m["disconnect"] == 0}
@@ -440,7 +440,7 @@ class Programs(DissectorCase):
 
     def of_group(self, rows, kind, **wanted):
         """Segments of the group with this kind and these fields."""
-        group = str(self.told[0]["group"] & ~pcap_file.WIDE)
+        group = str(self.printed[0]["group"] & ~pcap_file.WIDE)
         return [row for row in rows if row.get("fabemu.kind") == str(kind) and
                 row["fabemu.group"] == group and
                 all(row.get("fabemu." + name.replace("_", ".")) == text
@@ -570,7 +570,7 @@ class Hostile(DissectorCase):
                              "--bytes", "700", "--warmup", "500", "--measure", "800").records]
         return made + frames + self.draw.sample(real, min(len(real), 200))
 
-    def told(self, packets, dissector=DISSECTOR):
+    def tshark_output(self, packets, dissector=DISSECTOR):
         self.write(packets, name="mutants.pcapng")
         text = self.run_tshark("-V", "-r", self.path("mutants.pcapng"), dissector=dissector).stdout
         self.assertEqual(text.count("\nFrame ") + text.startswith("Frame "), len(packets))
@@ -583,7 +583,7 @@ class Hostile(DissectorCase):
             count = min(left, A_FILE)
             packets = [(link, mutant(self.draw, data)) for link, data in
                        (pool[i % len(pool)] for i in range(count))]
-            self.assertNotIn("Lua Error", self.told(packets))
+            self.assertNotIn("Lua Error", self.tshark_output(packets))
             left -= count
 
     def test_a_dissector_that_fails_is_found(self):
@@ -595,7 +595,7 @@ class Hostile(DissectorCase):
         with open(path, "w") as f:
             f.write(wrong)
         packets = [(link, mutant(self.draw, data)) for link, data in self.pool()]
-        self.assertIn("Lua Error", self.told(packets, path))
+        self.assertIn("Lua Error", self.tshark_output(packets, path))
 
 
 def mutant(draw, data):

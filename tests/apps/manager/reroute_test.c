@@ -21,7 +21,7 @@
 
 /* Events that the manager has reported. */
 struct heard {
-    uint32_t lost, ups, tables, treeless, stuck, failed, told;
+    uint32_t lost, ups, tables, treeless, stuck, failed, partitions;
     uint64_t partitioned;
 };
 
@@ -33,7 +33,7 @@ static void hear(void *ctx, const struct manager_event *event)
     heard->ups += event->what == MANAGER_EVENT_UP;
     heard->tables += event->what == MANAGER_EVENT_TABLES;
     heard->treeless += event->what == MANAGER_EVENT_TREELESS;
-    heard->told += event->what == MANAGER_EVENT_PARTITIONED;
+    heard->partitions += event->what == MANAGER_EVENT_PARTITIONED;
     heard->stuck += event->what == MANAGER_EVENT_STUCK;
     heard->failed += event->what == MANAGER_EVENT_FAILED;
     if (event->what == MANAGER_EVENT_TABLES)
@@ -147,7 +147,7 @@ static uint64_t run_with_flaps(struct trial t, struct heard *heard, uint64_t *ca
         }
     advance(&w, manager, w.now_ps + FOREVER_PS, true);
     if (!trial_arrived(&t, &w) || !sim_holds(&w)) {
-        trial_say(&t);
+        trial_print(&t);
         CU_FAIL_FATAL("not everything has arrived");
     }
     digest = sim_digest(&w);
@@ -258,9 +258,9 @@ static void partitioned__nodes_block_nothing(void)
         advance(&w, manager, w.now_ps + test_draw(&seed, 1, 10000000), false);
         set_partitioned(&w, manager, true);
         advance(&w, manager, w.now_ps + 20000000, false);
-        CU_ASSERT_EQUAL(fabric_dropped_unreachable(w.fabric) + heard.told, 0);
+        CU_ASSERT_EQUAL(fabric_dropped_unreachable(w.fabric) + heard.partitions, 0);
         advance(&w, manager, w.now_ps + FOREVER_PS, false);
-        CU_ASSERT(heard.told > 1); /* again and again */
+        CU_ASSERT(heard.partitions > 1); /* again and again */
         CU_ASSERT_EQUAL(waiting(&w), 0);
         CU_ASSERT_TRUE(sim_holds(&w));
         dropped += fabric_dropped_unreachable(w.fabric);
@@ -313,7 +313,7 @@ static uint64_t run_with_stuck_port(struct trial t, struct heard *heard, uint32_
     stick(w.fabric, cable, true, w.now_ps);
     advance(&w, manager, w.now_ps + FOREVER_PS, false);
     if (!trial_arrived(&t, &w) || !sim_holds(&w)) {
-        trial_say(&t);
+        trial_print(&t);
         CU_FAIL_FATAL("not everything has arrived");
     }
     digest = sim_digest(&w);

@@ -45,7 +45,7 @@ struct node_host {
     uint32_t lies_at;          /* 0: LIES_AT */
     bool (*stops)(void *host); /* emu_barrier_config.stops; NULL: never */
     uint32_t asked;            /* how often that was called */
-    uint32_t told;             /* progress: how often completion of the run was reported */
+    uint32_t reports;          /* progress: how often completion of the run was reported */
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
     _Atomic uint64_t polls; /* polls of the clock: one for each poll of the ports */
@@ -773,8 +773,8 @@ static bool stops_behind_the_end(void *ctx, double done)
 {
     struct node_host *host = ctx;
 
-    host->told += done >= 1;
-    return host->told < 10;
+    host->reports += done >= 1;
+    return host->reports < 10;
 }
 
 static void red_stops_behind_the_end(struct node_host *host)

@@ -230,7 +230,7 @@ static void say_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t grou
 {
     struct emu_hdr hdr = {.dst = group, .seq = seq, .kind = kind, .len = sizeof *word};
 
-    trees_say(w, node, &hdr, word, at_ps);
+    trees_send(w, node, &hdr, word, at_ps);
 }
 
 static void say_set(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value,
@@ -353,7 +353,7 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
     struct tree_line line = {0};
 
     w->host[node]->heard = 0;
-    trees_say(w, node, hdr, payload, 0);
+    trees_send(w, node, hdr, payload, 0);
     trees_run(w, w->now_ps + 50000000);
     CU_ASSERT_EQUAL(trees_other(w), other + 1);
     CU_ASSERT_EQUAL(trees_received(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq,
@@ -412,7 +412,7 @@ static void invalid__returns_as_failed(void)
 
 static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
 {
-    trees_say(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
+    trees_send(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
 }
 
 /* Nothing gets through: each segment returns to its sender once, and a conditional is false. */

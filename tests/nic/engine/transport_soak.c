@@ -290,9 +290,9 @@ static void soak_print(const struct soak *soak, const struct transport_result *r
         {"faults: late", result->injected.late},
         {"segments sent", result->counts.sent},
         {"segments awaited", result->counts.awaited},
-        {"segments came", result->counts.came},
+        {"segments arrived", result->counts.arrived},
         {"senders asked", result->counts.asked},
-        {"and were told", result->counts.told},
+        {"delivery notices", result->counts.delivered},
         {"segments given up", result->counts.failed},
         {"of them innocent", result->counts.innocent},
     };

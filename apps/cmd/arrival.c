@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * arrival.c - see arrival.h.
- */
+/* arrival.c - see arrival.h. */
 #include "apps/cmd/arrival.h"
 
 #include "apps/base/command.h"
@@ -10,7 +8,7 @@
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 
-#define FIRST_MS 2000 /* until the first line */
+#define FIRST_MS 2000 /* from the start of the wait to the first line */
 
 static void wait_begins(struct arrival *a)
 {

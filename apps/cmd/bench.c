@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench.c - `fabemu bench`: the speed of the emulator, with the conditions of the measurement.
+ * bench.c - `fabemu bench`: measure the speed of the emulator.
  *
- * One table has all benchmarks: --list prints it, --only selects from it, and it gives the order
- * in which they run.
+ * One table has all benchmarks, in the order in which they run.
  */
 #include "apps/cmd/commands.h"
 
@@ -20,15 +19,14 @@ struct benchmark {
     const char *about;
     void (*run)(struct bench *bench, int arg);
     int arg;
-    bool mpi; /* needs mpirun and the MPI programs of tests/mpi */
+    bool mpi; /* needs mpirun and the programs of tests/mpi */
 };
 
 static const struct benchmark benchmarks[] = {
-    {"hops", "clock raw: segments that leave a switch, per second of one core", bench_hops, 0,
+    {"hops", "clock raw: segments through a switch per second on one core", bench_hops, 0, false},
+    {"virtual", "simulated time: segments through a switch per second", bench_virtual, 0, false},
+    {"hostlink", "time per segment at the two ends of a link between hosts", bench_hostlink, 0,
      false},
-    {"virtual", "simulated time: segments that leave a switch, per second", bench_virtual, 0,
-     false},
-    {"hostlink", "time per segment at both ends of a link between hosts", bench_hostlink, 0, false},
     {"mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 0, true},
     {"mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 0, true},
     {"mpi.collectives.np4", "all-reduce and broadcast of 8 bytes, barrier; 4 ranks",
@@ -41,7 +39,7 @@ static const struct benchmark benchmarks[] = {
 
 /* --- --only and --list -------------------------------------------------------------- */
 
-/* "mpi" selects all names that begin with "mpi.". */
+/* Does a word of --only select the benchmark? "mpi" selects all that begin with "mpi.". */
 static bool selects(const char *word, size_t bytes, const char *name)
 {
     return strncmp(word, name, bytes) == 0 && (name[bytes] == '\0' || name[bytes] == '.');
@@ -58,7 +56,7 @@ static bool selected(const char *only, const struct benchmark *benchmark)
     return !only;
 }
 
-/* The benchmark that prints row @row; NULL: none. */
+/* The name of the benchmark that prints row @row, or NULL. */
 static const char *benchmark_of(const char *row, size_t bytes)
 {
     for (size_t i = 0; i < BENCHMARKS; i++) {
@@ -76,17 +74,18 @@ static int unknown_name(const char *word, size_t bytes)
     int shown = bytes < 80 ? (int)bytes : 80;
 
     if (name)
-        return options_usage_error("bench", "--only: '%.*s' is a row of benchmark '%s'; name that",
-                                   shown, word, name);
-    return options_usage_error("bench", "--only: no benchmark '%.*s'; --list prints them", shown,
-                               word);
+        return options_usage_error("bench",
+                                   "--only: '%.*s' is a row of benchmark '%s'; use its name", shown,
+                                   word, name);
+    return options_usage_error("bench", "--only: there is no benchmark '%.*s'; --list prints all",
+                               shown, word);
 }
 
-/* Every word must select something. Returns 0 or an exit status. */
+/* Every word of --only must select a benchmark. Returns 0 or an exit status. */
 static int check_only(const char *only)
 {
     if (only && !*only)
-        return options_usage_error("bench", "--only needs a name; --list prints them");
+        return options_usage_error("bench", "--only needs a name; --list prints all");
     while (only && *only) {
         size_t bytes = strcspn(only, ",");
         bool known = false;
@@ -99,115 +98,77 @@ static int check_only(const char *only)
     return 0;
 }
 
-static void list_json(const char *only)
+static struct json_object *json_of(const struct benchmark *benchmark)
+{
+    struct json_object *one = json_object_new_object();
+
+    json_object_object_add(one, "name", json_object_new_string(benchmark->name));
+    json_object_object_add(one, "about", json_object_new_string(benchmark->about));
+    return one;
+}
+
+/* Print the benchmarks that --only selects. Returns an exit status. */
+static int list(const char *only, bool json)
 {
     struct json_object *names = json_object_new_array();
 
     for (size_t i = 0; i < BENCHMARKS; i++) {
-        struct json_object *one;
-
         if (!selected(only, &benchmarks[i]))
             continue;
-        one = json_object_new_object();
-        json_object_object_add(one, "name", json_object_new_string(benchmarks[i].name));
-        json_object_object_add(one, "about", json_object_new_string(benchmarks[i].about));
-        json_object_array_add(names, one);
-    }
-    puts(json_object_to_json_string_ext(names, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
-    json_object_put(names);
-}
-
-/* Prints the benchmarks that --only selects. Returns an exit status. */
-static int list(const char *only, bool json)
-{
-    if (json) {
-        list_json(only);
-        return EXIT_SUCCESS;
-    }
-    for (size_t i = 0; i < BENCHMARKS; i++)
-        if (selected(only, &benchmarks[i]))
+        if (json)
+            json_object_array_add(names, json_of(&benchmarks[i]));
+        else
             printf("%-20s %s\n", benchmarks[i].name, benchmarks[i].about);
+    }
+    if (json)
+        options_print_json(names);
+    json_object_put(names);
     return EXIT_SUCCESS;
 }
 
 /* --- the command line --------------------------------------------------------------- */
 
-#define NUMBER(n)    #n
-#define NUMBER_OF(n) NUMBER(n)
-
 struct arguments {
     struct bench bench;
-    const char *only; /* NULL: all */
+    const char *only; /* NULL: all benchmarks */
     bool list;
 };
 
-static bool read_quick(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct arguments *)into)->bench.quick = true;
-}
-
-static bool read_only(void *into, const char *value, const char **right)
-{
-    (void)right; /* check_only() reports errors */
-    ((struct arguments *)into)->only = value;
-    return true;
-}
-
-static bool read_repeat(void *into, const char *value, const char **right)
-{
-    uint64_t repeat = 0;
-
-    *right = "a number from 1 to " NUMBER_OF(BENCH_SAMPLES_MAX);
-    if (!options_count(value, 1, BENCH_SAMPLES_MAX, &repeat))
-        return false;
-    ((struct arguments *)into)->bench.repeat = (unsigned)repeat;
-    return true;
-}
-
-static bool read_json(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct arguments *)into)->bench.json = true;
-}
-
-static bool read_list(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct arguments *)into)->list = true;
-}
-
-static const struct options_own bench_own[] = {
-    {"quick", NULL, "shorter and fewer samples: less than a minute in all", read_quick},
-    {"only", "NAME[,NAME...]", "only these names of --list; mpi selects all that begin with mpi.",
-     read_only},
-    {"repeat", "N", "samples of each row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat},
-    {"json", NULL, "print JSON", read_json},
-    {"list", NULL, "print the names of the benchmarks, with --json as JSON", read_list},
+static const struct option_row rows[] = {
+    {"quick", NULL, "take fewer and shorter samples: less than a minute in all",
+     .at = offsetof(struct arguments, bench.quick)},
+    {"only", "NAME[,NAME...]", "run only these benchmarks; mpi selects all that begin with mpi.",
+     .at = offsetof(struct arguments, only)},
+    {"repeat", "N", "samples of each row, 1 to " OPTIONS_TEXT(BENCH_SAMPLES_MAX),
+     .at = offsetof(struct arguments, bench.repeat), OPTIONS_RANGE(1, BENCH_SAMPLES_MAX)},
+    {"json", NULL, "print JSON", .at = offsetof(struct arguments, bench.json)},
+    {"list", NULL, "list the benchmarks, with --json as JSON",
+     .at = offsetof(struct arguments, list)},
 };
 
 static const struct options_command bench_command = {
     .name = "bench",
     .operands = "",
-    .about = "Measure the speed of the emulator. A row is the median of its samples. Where a\n"
-             "row has a bound, that is what a simple loop reaches on this machine.",
-    .more = "The MPI rows need mpirun and the bench programs that are installed with the\n"
-            "command (FABEMU_BENCH_DIR names another folder for them). Exit status: 0,\n"
-            "everything was measured; 1, a row failed, or a benchmark that --only names could\n"
-            "not run.",
+    .about = "Measure the speed of the emulator. A row is the median of its samples. The bound\n"
+             "of a row is the result of a simple loop on this machine.",
+    .more = "The MPI rows need mpirun and the MPI programs that are installed with fabemu\n"
+            "(FABEMU_BENCH_DIR names another folder for them). Exit status: 0 if everything\n"
+            "was measured; 1 if a row failed, or if a benchmark that --only names could not\n"
+            "run.",
 };
 
-/* Returns -1 to go on, otherwise the exit status. */
+/* Returns -1 to go on, or an exit status. */
 static int parse(struct arguments *arguments, int argc, char **argv)
 {
-    const struct options_owns owns = {bench_own, sizeof bench_own / sizeof bench_own[0], arguments};
+    const struct option_table own = OPTION_TABLE(rows, arguments);
     struct options options;
-    int status = options_parse_own(&options, &bench_command, &owns, argc, argv);
+    int status = options_parse(&options, &bench_command, &own, argc, argv);
 
     if (status >= 0)
         return status;
     if (options.operands < argc)
-        return options_usage_error("bench", "bench takes no '%.80s'", argv[options.operands]);
+        return options_usage_error("bench", "bench takes no operand '%.80s'",
+                                   argv[options.operands]);
     if (check_only(arguments->only))
         return EXIT_USAGE;
     return arguments->list ? list(arguments->only, arguments->bench.json) : -1;
@@ -242,6 +203,6 @@ int bench_main(int argc, char **argv)
     bench_end(bench);
     if (skipped)
         print_message("no MPI rows: %s", missing);
-    /* It is an error if --only names a benchmark and that cannot run. */
+    /* Without --only the MPI rows are optional. */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

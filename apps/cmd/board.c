@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * board.c - a view as rows of text.
- */
-#include "apps/cmd/board.h"
+/* board.c - the pages of `fabemu top` as rows of text. */
+#include "apps/cmd/top.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,13 +9,13 @@
 
 #include "apps/base/amount.h"
 
-/* --- numbers for people ------------------------------------------------------------- */
+/* --- numbers and rates -------------------------------------------------------------- */
 
 struct short_text {
     char text[16];
 };
 
-/* Six columns at most: 99999, 1.2M. */
+/* A number in six columns at most: 99999, 1.2M. */
 static struct short_text brief(double number)
 {
     static const char units[] = " kMGTPE";
@@ -34,10 +32,10 @@ static struct short_text brief(double number)
     return ret;
 }
 
-/* Two views, and the seconds between them. */
+/* Two views, and the time between them. */
 struct span {
-    const struct telemetry_view *now, *before; /* before: NULL, there is none */
-    double s;
+    const struct telemetry_view *now, *before; /* before may be NULL: since the start */
+    double s;                                  /* seconds */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
@@ -140,7 +138,7 @@ void telemetry_board_release(struct telemetry_board *board)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* What a row is sorted by, and whether it is busy. */
+/* The values by which a row is sorted, and which give its tone. */
 struct worth {
     double traffic, waiting, errors, combining;
 };
@@ -161,7 +159,7 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
     }
 }
 
-/* The row that was written last stays, if it is to be shown. @also: what a filter finds, too. */
+/* Keep the row that was written last, unless it is filtered out. @also: more text to filter by. */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
                      enum telemetry_tone tone, const char *also)
 {
@@ -188,7 +186,7 @@ static enum telemetry_tone tone_of(const struct worth *worth)
                                                         : TELEMETRY_TONE_IDLE;
 }
 
-/* From one time of a view to another; 0: the other is before it. */
+/* The time from @from to @to, in the units of @view; 0 if @to is earlier. */
 static struct duration time_between(const struct telemetry_view *view, uint64_t from, uint64_t to)
 {
     double ns = (double)(to - from) * (view->is_virtual ? 1e-3 : 1);
@@ -196,7 +194,7 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
     return duration_of_ns(to > from ? ns : 0);
 }
 
-/* The number is that of a group for what a group does together, and else of a node. */
+/* "group 3, 1.2 s": a process in a collective waits for a group, any other one for a node. */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];
@@ -262,7 +260,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
     row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
-/* What has left a switch by all of its cables. */
+/* For each switch, the sums of the counters of all cables in the direction away from it. */
 static struct fabric_direction_sample *ways_out(const struct telemetry_view *view)
 {
     struct fabric_direction_sample *out = calloc(view->switches + 1u, sizeof *out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - `fabemu capture`: what passes cables of a running fabric, into a file or a pipe.
+ * capture.c - `fabemu capture`: write segments on links of a running fabric to a file or a pipe.
  *
- * The fabric gives its rings and this process empties them, so a full disk or a reader that is slow
- * is nobody's problem but ours. When we are gone, the fabric takes its taps off.
+ * The fabric puts records into rings, and this process empties them, so a full disk or a slow
+ * reader cannot delay the fabric. When this process ends, the fabric removes the taps.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,13 +24,13 @@
 #include "apps/base/message.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* for a fabric to answer */
-#define LOOK_MS   5    /* between two looks at rings that were empty */
+#define ANSWER_MS 5000 /* time for a fabric to answer */
+#define LOOK_MS   5    /* time between two checks of empty rings */
 
 static const struct options_command capture_command = {
     .name = "capture",
     .operands = "[NAME] [FILTER...] -w FILE",
-    .about = "Capture segments on cables of the running fabric NAME (default) in the format of\n"
+    .about = "Capture segments on links of the running fabric NAME (default) in the format of\n"
              "Wireshark. '-w -' writes to standard output. The capture ends with the fabric,\n"
              "on Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For\n"
              "example\n"
@@ -40,45 +40,29 @@ static const struct options_command capture_command = {
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
-/* What is asked for. */
+/* The command line. */
 struct wanted {
     const char *name; /* of the fabric */
     const char *file;
     char filter[CAPTURE_TEXT_BYTES];
     uint32_t snap_bytes;
-    uint64_t seconds; /* 0: until something else ends it */
+    uint64_t seconds; /* 0: no time limit */
     uint64_t count;
     struct capture_limits limits;
 };
 
-static bool read_write(void *into, const char *value, const char **right)
-{
-    *right = "the name of a file, or -";
-    ((struct wanted *)into)->file = value;
-    return *value != '\0';
-}
-
-static bool read_seconds(void *into, const char *value, const char **right)
-{
-    *right = "a number of seconds from 1 to 86400";
-    return options_count(value, 1, 86400, &((struct wanted *)into)->seconds);
-}
-
-static bool read_count(void *into, const char *value, const char **right)
-{
-    *right = "a number from 1";
-    return options_count(value, 1, UINT64_MAX - 1, &((struct wanted *)into)->count);
-}
-
-static const struct options_own capture_own[] = {
-    {"write", "FILE", "the file, or - for standard output; -w FILE is the same", read_write},
-    {"seconds", "N", "end after N seconds", read_seconds},
-    {"count", "N", "end after N records", read_count},
+static const struct option_row rows[] = {
+    {"write", "FILE", "the file, or - for standard output; -w FILE is the same",
+     .at = offsetof(struct wanted, file), .right = "the name of a file, or -"},
+    {"seconds", "N", "stop after N seconds", .at = offsetof(struct wanted, seconds), .wide = true,
+     OPTIONS_RANGE(1, 86400)},
+    {"count", "N", "stop after N records", .at = offsetof(struct wanted, count), .wide = true,
+     .least = 1, .most = UINT64_MAX - 1, .right = "a number from 1 on"},
 };
 
 /* --- the rings ---------------------------------------------------------------------- */
 
-/* Signals that end it come through a descriptor. Errors: -EMFILE. */
+/* Returns a signalfd of the signals that end the capture. Errors: -EMFILE. */
 static int signals_open(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -90,12 +74,12 @@ static int signals_open(void)
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL); /* a file that is too long is an error */
+    sigaction(SIGXFSZ, &ignore, NULL); /* write() then returns an error */
     fd = signalfd(-1, &ends, SFD_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* Ask for the rings over @conn. Errors: one line in @error. */
+/* Request the rings over @conn. Errors: one line in @error. */
 static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd, char *error,
                      size_t error_bytes)
 {
@@ -115,15 +99,16 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
         err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wanted->name,
                    emu_json_text(reply, "error", "it refuses without giving a reason"));
     else if (came.fd[0] < 0)
-        err = fail(-EMFILE, error, error_bytes,
-                   "the rings of the capture did not come; raise the limit of open files "
-                   "(ulimit -n)");
+        err = fail(
+            -EMFILE, error, error_bytes,
+            "the fabric's memory for the capture did not arrive; raise the limit of open files "
+            "(ulimit -n)");
     json_object_put(reply);
     *memfd = came.fd[0];
     return err;
 }
 
-/* Nothing is put into the rings any more; or the fabric is gone, which is as good. */
+/* Make the fabric stop filling the rings. If the fabric has ended, it has stopped as well. */
 static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
@@ -132,7 +117,7 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
-/* Until one of the ends. */
+/* Write records until a signal, a limit of the command line, or the end of the fabric. */
 static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
@@ -149,15 +134,12 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
             conn_close(conn); /* the fabric has ended */
             return;
         }
-        emu_json_drop(&conn->in, conn->in.bytes, false); /* nothing was asked for */
+        emu_json_drop(&conn->in, conn->in.bytes, false); /* no reply is expected */
         wrote = capture_writer_step(writer);
     }
 }
 
-/*
- * Ask the fabric for the rings of its capture over @conn, and open a writer for their records.
- * Errors: with one line in @error.
- */
+/* Connect to the fabric and open a writer for its records. Errors: one line in @error. */
 static int begin(struct capture_writer **ret, struct conn *conn, const struct wanted *wanted,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
@@ -198,7 +180,7 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
     end_rings(&conn);
     conn_close(&conn);
     err = capture_writer_close(writer, &written);
-    if (err == -EPIPE) /* who has seen enough closes the pipe */
+    if (err == -EPIPE) /* a reader that closes the pipe ends the capture */
         err = 0;
     capture_print(files, &written, err);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -206,7 +188,7 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
 
 /* --- the command -------------------------------------------------------------------- */
 
-/* -w is what others call it. */
+/* Other tools have -w for --write. */
 static void name_short(int argc, char **argv)
 {
     static char write[] = "--write";
@@ -216,14 +198,14 @@ static void name_short(int argc, char **argv)
             argv[i] = write;
 }
 
-/* Operands: a name, if the first is no filter, and filters. False: they are too long. */
+/* Operands: a name, unless the first is a filter, then filters. False: they are too long. */
 static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
     char *filter = wanted->filter;
     int i = options->operands;
     size_t used = 0;
 
-    wanted->snap_bytes = options->snap_bytes;
+    wanted->snap_bytes = (uint32_t)options->snap_bytes;
     wanted->limits = options->capture_limits;
     wanted->name = options->name;
     if (!wanted->name)
@@ -242,10 +224,7 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     return true;
 }
 
-/*
- * Open the files of the capture, or standard output. Another process must not be writing them.
- * Prints errors. Returns the exit status.
- */
+/* Open the file, which no other process may be writing. Prints errors. Returns an exit status. */
 static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
     uint64_t seconds = wanted->seconds;
@@ -262,19 +241,17 @@ static int open_files(struct capture_files *ret, const struct wanted *wanted)
 int capture_main(int argc, char **argv)
 {
     struct wanted wanted = {.count = UINT64_MAX};
-    const struct options_owns owns = {capture_own, sizeof capture_own / sizeof capture_own[0],
-                                      &wanted};
+    const struct option_table own = OPTION_TABLE(rows, &wanted);
     struct capture_files files;
     struct options options;
     int signal_fd, status;
 
     name_short(argc, argv);
-    status = options_parse_own(&options, &capture_command, &owns, argc, argv);
+    status = options_parse(&options, &capture_command, &own, argc, argv);
     if (status >= 0)
         return status;
     if (!wanted.file)
-        return options_usage_error("capture", "no file; give one behind -w, or - for standard "
-                                              "output");
+        return options_usage_error("capture", "no file: give -w FILE, or -w - for standard output");
     if (!read_operands(&wanted, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);

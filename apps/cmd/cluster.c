@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cluster.c - `fabemu cluster`: is a cluster file right, and what is where by it?
- */
+/* cluster.c - `fabemu cluster`: check a cluster file, and print what each host gets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,23 +12,16 @@
 static const struct options_command cluster_command = {
     .name = "cluster",
     .operands = "--check FILE",
-    .about = "Read a cluster file and print the switches, nodes and ports of each host, and\n"
-             "how many cables join any two hosts. docs/hosts.md has the format.",
+    .about = "Check a cluster file: print the switches, nodes and ports of each host, and the\n"
+             "number of links between any two hosts. docs/hosts.md explains the format.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC,
 };
 
-static bool read_check(void *into, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    *(const char **)into = value;
-    return *value != '\0';
-}
-
-static const struct options_own cluster_own[] = {
-    {"check", "FILE", "the cluster file; nothing is started", read_check},
+static const struct option_row rows[] = {
+    {"check", "FILE", "the cluster file; no fabric is started", .right = "the name of a file"},
 };
 
-/* Numbers as ranges: "0-3,8". @has: of which there are. */
+/* Print the numbers below @count that @has accepts, as ranges: "0-3,8". */
 static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
 {
     const char *before = " ";
@@ -49,11 +40,11 @@ static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i
     }
 }
 
-/* A network that is placed; the host at hand. */
+/* A network that is placed on hosts, and the host that is being printed. */
 struct placed {
     const struct cluster *cluster;
     const struct topo_graph *graph;
-    uint32_t *host_of;
+    uint32_t *host_of; /* by switch */
     uint32_t host;
 };
 
@@ -106,14 +97,14 @@ static void print_between(const struct placed *p)
     uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
     uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
 
-    printf("%u cables between hosts\n", crossing);
+    printf("%u links between hosts\n", crossing);
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
             uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;
 
             if (!between[a * hosts + b])
                 continue;
-            printf("  %s - %s: %u, by ports", p->cluster->host[a].name, p->cluster->host[b].name,
+            printf("  %s - %s: %u, over ports", p->cluster->host[a].name, p->cluster->host[b].name,
                    between[a * hosts + b]);
             for (uint32_t i = 0; i < links; i++) {
                 cluster_link(p->cluster, a, b, i, &port_a, &port_b);
@@ -132,7 +123,7 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
         print_message("out of memory");
         return EXIT_FAILURE;
     }
-    printf("fabric %s over %s, profile %s: %u host%s, gone when silent for %s, %s\n",
+    printf("fabric %s on %s, profile %s: %u host%s, lost when silent for %s, %s\n",
            p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
            p->cluster->hosts == 1 ? "" : "s",
            fault_print_time(p->cluster->silent_ns * 1000, silent),
@@ -147,7 +138,7 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     return EXIT_SUCCESS;
 }
 
-/* @error says what is wrong, or it is right and printed. */
+/* Print the placement of @cluster, or its errors. Returns an exit status. */
 static int check(const struct cluster *cluster, const struct fabric_config *config,
                  const char *file)
 {
@@ -173,20 +164,20 @@ static int check(const struct cluster *cluster, const struct fabric_config *conf
 int cluster_main(int argc, char **argv)
 {
     const char *file = NULL;
-    struct options_owns owns = {cluster_own, sizeof cluster_own / sizeof cluster_own[0], &file};
+    struct option_table own = OPTION_TABLE(rows, &file);
     char error[CLUSTER_ERROR_BYTES];
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
     struct cluster cluster;
 
-    int status = options_parse_own(&options, &cluster_command, &owns, argc, argv);
+    int status = options_parse(&options, &cluster_command, &own, argc, argv);
     if (status >= 0)
         return status;
     if (!file)
-        return options_usage_error("cluster", "say which file: --check FILE");
+        return options_usage_error("cluster", "no file: give --check FILE");
     if (options.operands < argc)
-        return options_usage_error("cluster", "it takes one file: --check FILE, and no '%.80s'",
+        return options_usage_error("cluster", "cluster takes no operand '%.80s'; give --check FILE",
                                    argv[options.operands]);
     if (cluster_read(&cluster, file, error, sizeof error)) {
         print_message("%s", error);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * commands.h - the commands of `fabemu`. Each takes argv from its own name on and
- * returns the exit status.
+ * commands.h - the commands of `fabemu`. argv[0] is the command's name. Returns the exit status.
  */
 #ifndef APPS_CMD_COMMANDS_H
 #define APPS_CMD_COMMANDS_H

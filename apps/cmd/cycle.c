@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cycle.c - depth-first search for a cycle, without recursion.
- */
+/* cycle.c - depth-first search for a cycle, without recursion. */
 #include "apps/cmd/cycle.h"
 
 #include <stdlib.h>
@@ -9,14 +7,14 @@
 
 void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to)
 {
-    if (graph->hostifs == graph->room) {
-        uint32_t room = graph->room ? 2 * graph->room : 64;
-        struct cycle_hostif *hostif = realloc(graph->hostif, room * sizeof *hostif);
+    if (graph->hostifs == graph->capacity) {
+        uint32_t capacity = graph->capacity ? 2 * graph->capacity : 64;
+        struct cycle_hostif *hostif = realloc(graph->hostif, capacity * sizeof *hostif);
 
         if (!hostif)
             return;
         graph->hostif = hostif;
-        graph->room = room;
+        graph->capacity = capacity;
     }
     graph->hostif[graph->hostifs++] = (struct cycle_hostif){from, to};
     if (from >= graph->vertices)
@@ -32,16 +30,15 @@ static int by_from(const void *a, const void *b)
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* What the search knows of each vertex. */
 struct vertex {
-    uint32_t next, end; /* edges from it: the next one to follow, and behind the last */
-    uint32_t place;     /* on the path, from 1; 0: it is not there */
+    uint32_t next, end; /* indices of its edges: the next one to follow, and 1 + the last */
+    uint32_t place;     /* 1 + its index in the path; 0: it is not on the path */
     bool done;          /* no cycle can be reached from it */
 };
 
 /*
- * Follow edges from @first. Returns where on the path the cycle begins; @length is 0 if there is
- * none.
+ * Search from @first. Returns the index in @path at which the cycle begins. @length: of the path;
+ * 0: no cycle was found.
  */
 static uint32_t search(const struct cycle_graph *graph, struct vertex *vertex, uint32_t first,
                        uint32_t *path, uint32_t *length)

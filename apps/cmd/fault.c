@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.c - `fabemu fault`: on a running fabric; the scenarios; what a schedule means on a
- * network.
+ * fault.c - `fabemu fault`: inject, list and clear faults of a running fabric, list scenarios, and
+ * check a schedule.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,13 +27,13 @@ static const struct options_command fault_command = {
     .about = "Inject FAULT into the running fabric NAME (default), for example\n"
              "    fabemu fault mine for=100ms link-down link=3:5\n"
              "or, without FAULT, list the injected faults. --check is a dry run: it reads a\n"
-             "schedule, prints each fault in its canonical form with its targets, and refuses\n"
-             "what run, up and traffic would refuse. For traffic give --clock virtual.\n"
+             "schedule and prints each fault in its canonical form with its targets. It gives\n"
+             "the same errors as run, up and traffic; for traffic give --clock virtual.\n"
              "docs/faults.md explains the kinds of fault and their syntax.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
-/* What is asked for: one of them. */
+/* Options of which at most one is given. */
 struct wanted {
     bool list;
     const char *show;
@@ -41,39 +41,21 @@ struct wanted {
     const char *clear;
 };
 
-static bool read_list(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct wanted *)into)->list = true;
-}
-
 static bool read_show(void *into, const char *value, const char **right)
 {
-    *right = "the name of a scenario: fabemu fault --list";
+    *right = "the name of a scenario; fabemu fault --list prints all";
     ((struct wanted *)into)->show = value;
     return fault_scenario_find(value) != NULL;
 }
 
-static bool read_check(void *into, const char *value, const char **right)
-{
-    *right = "the name of a scenario or of a file";
-    ((struct wanted *)into)->check = value;
-    return *value != '\0';
-}
-
-static bool read_clear(void *into, const char *value, const char **right)
-{
-    *right = "the number of a fault";
-    ((struct wanted *)into)->clear = value;
-    return *value != '\0';
-}
-
-static const struct options_own fault_own[] = {
-    {"clear", "NUMBER", "clear a fault of the running fabric", read_clear},
-    {"list", NULL, "list the kinds of fault and the scenarios", read_list},
-    {"show", "NAME", "print a scenario: the text of a schedule", read_show},
-    {"check", "FILE|NAME", "check a schedule or a scenario for the network: the dry run",
-     read_check},
+static const struct option_row rows[] = {
+    {"clear", "NUMBER", "clear a fault of the running fabric", .at = offsetof(struct wanted, clear),
+     .right = "the number of a fault"},
+    {"list", NULL, "list the kinds of fault and the scenarios",
+     .at = offsetof(struct wanted, list)},
+    {"show", "NAME", "print the schedule of a scenario", .read = read_show},
+    {"check", "FILE|NAME", "check a schedule or a scenario for the network: a dry run",
+     .at = offsetof(struct wanted, check), .right = "the name of a scenario or of a file"},
 };
 
 static int list(void)
@@ -90,7 +72,7 @@ static int list(void)
     return EXIT_SUCCESS;
 }
 
-/* No line of our own: messages count those of the schedule. */
+/* Add no line: errors give the numbers of the schedule's lines. */
 static int show(const char *name)
 {
     fputs(fault_scenario_find(name)->text, stdout);
@@ -104,7 +86,6 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
 {
     static const char *const directions[] = {
         [FAULT_BOTH] = "-", [FAULT_OUT] = "->", [FAULT_IN] = "<-"};
-
     char names[TOPO_CABLE_BYTES];
 
     if (domain != FAULT_OF_LINKS) {
@@ -141,13 +122,13 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
     if (shown < targets->count)
         printf(" and %u more", targets->count - shown);
     if (drawn)
-        printf("; drawn of %u%s%s", targets->among,
+        printf("; drawn from %u%s%s", targets->among,
                fault->where.place == FAULT_AT_TOP ? " top switches" : "",
                fault->when.every_ps ? ", again each time it begins" : "");
     putchar('\n');
 }
 
-/* @note: of the fault before, which is not said again. */
+/* @note: the note about the previous fault; the same note is not printed twice. */
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
 {
@@ -169,7 +150,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
-/* Could such a fabric be started? In simulated time its nodes are inside it. Says why not. */
+/* Could this fabric be started? In simulated time its nodes are local. Prints errors. */
 static int check_fabric(const struct fabric_config *config)
 {
     static const struct fabric_node_ops inside;
@@ -195,7 +176,7 @@ static int check(const char *what, const struct fabric_config *config)
     if (!status)
         status = plan_schedule(&schedule, what, config, false);
     if (!status)
-        printf("# %s over %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
+        printf("# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
                "injected\n",
                what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
                (unsigned long long)config->seed, schedule.count, schedule.count == 1 ? "" : "s");
@@ -208,7 +189,7 @@ static int check(const char *what, const struct fabric_config *config)
 
 /* --- a running fabric --------------------------------------------------------------- */
 
-/* Asks; on failure says why and returns false. */
+/* Send a request to the fabric and wait for the reply. Prints errors; then it returns false. */
 static bool ask(const char *name, struct json_object *request, const struct query_field *fields,
                 struct json_object **reply)
 {
@@ -217,7 +198,7 @@ static bool ask(const char *name, struct json_object *request, const struct quer
     int err = query_fabric(name, request, fields, reply, NULL, error, sizeof error);
     if (!err)
         return true;
-    struct nearest kind = nearest_to(name); /* a misspelt kind was taken for the fabric's name */
+    struct nearest kind = nearest_to(name); /* the name may be a misspelt kind */
     for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
         nearest_try(&kind, fault_name((enum fault_kind)i));
     print_message("%s%s", error, nearest_question(&kind, "").text);
@@ -259,23 +240,27 @@ static int live_clear(const char *name, const char *number)
     return EXIT_SUCCESS;
 }
 
-static void print_state(struct json_object *state)
+static const char *s(long long count)
 {
-    printf("%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
-           (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
-           (long long)emu_json_number(state, "times", 0),
-           emu_json_number(state, "times", 0) == 1 ? "" : "s",
-           (long long)emu_json_number(state, "targets", 0),
-           emu_json_number(state, "targets", 0) == 1 ? "" : "s",
-           (long long)emu_json_number(state, "hits", 0),
-           emu_json_number(state, "hits", 0) == 1 ? "" : "s", emu_json_text(state, "text", "?"));
+    return count == 1 ? "" : "s";
 }
 
-/* Print the sums of faults that are over and not listed any more. */
+static void print_state(struct json_object *state)
+{
+    long long times = emu_json_number(state, "times", 0);
+    long long targets = emu_json_number(state, "targets", 0);
+    long long hits = emu_json_number(state, "hits", 0);
+
+    printf("%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
+           (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"), times,
+           s(times), targets, s(targets), hits, s(hits), emu_json_text(state, "text", "?"));
+}
+
+/* Print the sums of faults that have ended and are no longer listed. */
 static void print_past(struct json_object *past)
 {
     if (emu_json_number(past, "faults", 0))
-        printf("%lld more that are over: %lld times, %lld hits\n",
+        printf("%lld more that have ended: %lld times, %lld hits\n",
                (long long)emu_json_number(past, "faults", 0),
                (long long)emu_json_number(past, "times", 0),
                (long long)emu_json_number(past, "hits", 0));
@@ -289,8 +274,7 @@ static int live_list(const char *name, bool json)
         return EXIT_FAILURE;
     faults = json_object_object_get(reply, "faults");
     if (json)
-        printf("%s\n", json_object_to_json_string_ext(faults, JSON_C_TO_STRING_PRETTY |
-                                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
+        options_print_json(faults);
     else if (!emu_json_count(faults))
         puts("no faults");
     for (size_t i = 0; !json && i < emu_json_count(faults); i++)
@@ -301,7 +285,7 @@ static int live_list(const char *name, bool json)
     return EXIT_SUCCESS;
 }
 
-/* A word of a fault: its kind, KEY=VALUE or KEY. Any other first word is the name of a fabric. */
+/* Is @word part of a fault: a kind, KEY=VALUE or KEY? Otherwise it names a fabric. */
 static bool is_of_fault(const char *word)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++)
@@ -315,8 +299,8 @@ static bool is_of_fault(const char *word)
 
 static int fault_and_option(void)
 {
-    return options_usage_error("fault",
-                               "give a fault, or one of --list, --show, --check and --clear");
+    return options_usage_error(
+        "fault", "give either a fault, or one of --list, --show, --check and --clear");
 }
 
 static int live(struct options *options, const char *clear, int argc, char **argv)
@@ -336,15 +320,15 @@ static int live(struct options *options, const char *clear, int argc, char **arg
 int fault_main(int argc, char **argv)
 {
     struct wanted wanted = {0};
-    struct options_owns owns = {fault_own, sizeof fault_own / sizeof fault_own[0], &wanted};
+    struct option_table own = OPTION_TABLE(rows, &wanted);
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
 
-    int status = options_parse_own(&options, &fault_command, &owns, argc, argv);
+    int status = options_parse(&options, &fault_command, &own, argc, argv);
     if (status >= 0)
         return status;
-    int alone = wanted.list + !!wanted.show + !!wanted.check; /* these are of no running fabric */
+    int alone = wanted.list + !!wanted.show + !!wanted.check; /* these need no running fabric */
     if (alone + !!wanted.clear > 1 || (alone && options.operands < argc))
         return fault_and_option();
     if (!wanted.list && !wanted.show && !wanted.check)

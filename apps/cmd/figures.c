@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * figures.c - `fabemu figures`: hands over to the Python runner in scripts/figures.
+ * figures.c - `fabemu figures`: execute the Python program in scripts/figures.
  *
- * The runner measures with the very command that was called, so it is told its
- * path. Debian's python3 is preferred: matplotlib is a package of Debian's.
+ * The program measures with this executable, whose path it gets. Debian's python3 is preferred,
+ * since Debian's package of matplotlib is for it.
  */
 #include <stdbool.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
-/* The runner, seen from the folder of the running command; then where it was built from. */
+/* Where the runner is, relative to the folder of this executable; else in FIGURES_SOURCE. */
 static const char *const places[] = {"../scripts/figures", "../share/fabemu/figures", NULL};
 
 static bool is_runner(const char *folder)
@@ -49,7 +49,7 @@ static bool find_runner(char *ret, size_t ret_bytes, const char *exe)
 
 int figures_main(int argc, char **argv)
 {
-    char exe[PATH_MAX - 64]; /* leaves room for what is appended */
+    char exe[PATH_MAX - 64]; /* leaves space for what is appended */
     char runner[PATH_MAX], error[256];
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
@@ -59,22 +59,20 @@ int figures_main(int argc, char **argv)
     }
     exe[bytes > 0 ? bytes : 0] = '\0';
     if (!find_runner(runner, sizeof runner, exe)) {
-        print_message(
-            "the runner is not there: %s; run fabemu from its build folder, or install it",
-            FIGURES_SOURCE);
+        print_message("there is no %s/__main__.py; run fabemu from its build folder, or install it",
+                      FIGURES_SOURCE);
         return EXIT_FAILURE;
     }
     /*
-     * PYTHON -B RUNNER --fabemu EXE --origin JSON, then the user's arguments and the NULL at their
-     * end.
-     * Python looks for its packages beside what argv[0] names.
+     * PYTHON -B RUNNER --fabemu EXE --origin JSON, then the user's arguments and NULL. Python finds
+     * its packages relative to argv[0].
      */
     struct json_object *origin = origin_json(NULL);
     char *text = strdup(json_object_to_json_string(origin));
     json_object_put(origin);
     char **args = calloc((size_t)argc + 7, sizeof *args);
     if (!args || !text) {
-        print_message("no memory");
+        print_message("out of memory");
         return EXIT_FAILURE;
     }
     char *const head[] = {DEBIAN_PYTHON, "-B", runner, "--fabemu", exe, "--origin", text};

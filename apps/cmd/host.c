@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.c - the process that a fabric runs in, and its start and end.
+ * host.c - the process of a fabric: its start and its end.
  *
- * The supervisor (the process that the user started) forks it, so that either
- * can die without leaving anything: the supervisor removes the socket of a
- * killed fabric, and a fabric whose supervisor is killed sees the end of their
- * connection, removes the socket itself and ends what the run had started.
- * Rejected: PR_SET_PDEATHSIG for the fabric: the connection's end says the same
- * and can be waited for with everything else.
+ * The supervisor (the process that the user started) forks it, so that either can die and leave
+ * nothing behind: the supervisor removes the socket of a killed fabric. A fabric whose supervisor
+ * is killed sees the end of their connection, removes the socket itself, and ends the processes of
+ * the run. Rejected: PR_SET_PDEATHSIG for the fabric. The end of the connection shows the same, and
+ * poll() can wait for it.
  */
 #include "apps/cmd/host.h"
 
@@ -32,15 +31,16 @@
 #include "apps/base/procs.h"
 #include "apps/base/message.h"
 #include "apps/cmd/scratch.h"
+#include "apps/cmd/standstill.h"
 #include "emu/util/now.h"
 
-#define EXIT_UNWRITTEN 3     /* of the fabric's process: DAEMON_UNWRITTEN */
+#define EXIT_UNWRITTEN 3     /* exit status of the fabric's process: DAEMON_UNWRITTEN */
 #define FAILED_MS      2000  /* for the supervisor to read why the fabric did not start */
-#define OTHERS_MS      10000 /* beyond the bound: a host that waits for others says why */
+#define OTHERS_MS      10000 /* beyond the bound, for the fabric to report a missing host itself */
 #define CLOSE_MS       5000  /* for all other hosts to confirm the end */
-#define CONFIRM_MS     1000  /* for the governor to confirm that a host has left */
-#define START_LOOK_MS  100   /* between checks whether anybody still waits for the start */
-#define LOOK_MS        20    /* between checks of a process without a descriptor to wait for */
+#define CONFIRM_MS     1000  /* for the coordinator to confirm that a host has left */
+#define START_LOOK_MS  100   /* between checks for an end of the start */
+#define LOOK_MS        20    /* between checks of a process without a pidfd */
 
 void host_signals(sigset_t *ret)
 {
@@ -77,21 +77,20 @@ static void raise_limit(__rlimit_resource_t what)
 }
 
 /*
- * Away from the terminal's signals and the command's output; as much as we may have of what is
- * limited. But in the session of whoever started us, as the processes that we serve are as a rule:
- * Linux may schedule sessions as groups (sched_autogroup), and then a thread of one that yields
- * does not give its core to another. 6.18 was seen to let one wait for up to a minute while threads
- * of another one yielded.
+ * Leave the terminal's process group and the command's output, and raise limits to their maximum.
+ * But stay in the session of the parent, in which the attached processes usually are: Linux may
+ * schedule sessions as groups (sched_autogroup), and then a thread that yields does not yield to
+ * threads of another session. On Linux 6.18 such a thread waited for up to a minute.
  */
 static void settle_in(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setpgid(0, 0);
-    signal(SIGTTOU, SIG_IGN); /* in the background of a terminal we may write to it */
+    signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* an edge is a file: what is too long is an error of who attaches */
+    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file: beyond the limit it fails with an error */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -126,12 +125,12 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
-/* What a fabric's process serves, and how. */
+/* The objects of a fabric's process. */
 struct agent_process {
     struct fabric_config config;
     struct fabric *fabric;
-    struct links *links; /* to other hosts; NULL: it is on one */
-    int control[CLUSTER_HOSTS_MAX];
+    struct links *links;            /* to other hosts; NULL: one host */
+    int control[CLUSTER_HOSTS_MAX]; /* sockets to the agents of other hosts */
 };
 
 static struct json_object *links_now(const void *ctx)
@@ -144,7 +143,7 @@ static bool agents_why(const void *links, char *text, size_t bytes)
     return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
-/* The fabric, and on several hosts its ports; where this one governs, the others are started. */
+/* Start the fabric. On several hosts: open the ports; the coordinator starts the other hosts. */
 static int host_begin(struct agent_process *run_served, const struct host_plan *plan,
                       const char *name, char *error, size_t error_bytes)
 {
@@ -192,7 +191,7 @@ static int serve_all(struct agent_process *run_served, struct daemon_config *ser
     return daemon_serve(run_served->fabric, serve, error, error_bytes);
 }
 
-/* A host that does not govern. Returns the exit status of its process. */
+/* The process of an agent, which the coordinator controls. Returns its exit status. */
 static int agent_main(struct host const *host, struct agent_process *run_served,
                       const struct daemon_config *serve)
 {
@@ -223,7 +222,7 @@ static int agent_main(struct host const *host, struct agent_process *run_served,
     return end == AGENT_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* How long to wait at the end for other hosts: the supervisor waits for twice as long. */
+/* Time to wait at the end for other hosts: at most half of the supervisor's time. */
 static uint64_t close_bound_ms(const struct emu_bounds *bounds)
 {
     uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
@@ -268,7 +267,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     close(listen_fd);
     paths_unlink(&host->socket);
     if (end == DAEMON_OWNER_GONE && plan->mark) {
-        print_message("the supervisor of fabric '%s' died; ending what its run had started",
+        print_message("the supervisor of fabric '%s' died; ending the processes of its run",
                       config->name);
         procs_end_marked(plan->mark);
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
@@ -277,7 +276,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     if (run_served.links)
         links_await_close(run_served.links, close_bound_ms(&config->bounds));
     if (end == DAEMON_OWNER_GONE)
-        _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
+        _exit(EXIT_SUCCESS); /* nobody waits for an orderly end */
     fabric_stop(run_served.fabric);
     links_close(run_served.links);
     return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
@@ -285,7 +284,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
 
 /* --- the supervisor's side ---------------------------------------------------------- */
 
-/* Has whoever waits for the start had enough? */
+/* Does a signal, or the end of the process at starter_fd, cancel the start? */
 static bool is_given_up(const struct host_plan *plan)
 {
     struct pollfd starter = {plan->starter_fd, 0, 0};
@@ -293,7 +292,7 @@ static bool is_given_up(const struct host_plan *plan)
     return host_signal_waits() || poll(&starter, 1, 0) > 0; /* a descriptor -1 is ignored */
 }
 
-/* The first event. Errors: as conn_wait(); -EINTR, it is given up. */
+/* Wait for the next event of the start. Errors: as conn_wait(); -EINTR, is_given_up(). */
 static int wait_first(struct host *host, const struct host_plan *plan, int most_ms,
                       struct json_object **event)
 {
@@ -309,7 +308,7 @@ static int wait_first(struct host *host, const struct host_plan *plan, int most_
     return err;
 }
 
-/* Wait for "ready". */
+/* Wait for the event "ready". Errors: one line in @error. */
 static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
                       char *error, size_t error_bytes)
 {
@@ -317,7 +316,8 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
     if (!err && strcmp(emu_json_text(event, "event", ""), "handshake") == 0) {
-        json_object_put(event); /* this host is built; the other hosts get the same time */
+        json_object_put(
+            event); /* this host's part has started; the other hosts get the same time */
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }
     if (err == -EINTR)
@@ -327,7 +327,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
                     err == -ETIMEDOUT
                         ? "did not start in time: --bound start=5min waits longer, and a "
                           "smaller network takes less"
-                        : "died while it started; try a smaller one, and see the lines above");
+                        : "died while it started; see the lines above, or try a smaller one");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
                    emu_json_text(event, "error", "no reason was given"));
@@ -370,12 +370,12 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
     if (err)
         return err;
     err = fork_host(ret, config, listen_fd, plan, error, error_bytes);
-    close(listen_fd); /* its end shows when the fabric's process dies */
+    close(listen_fd); /* only the fabric's process may keep it open */
     if (err) {
         paths_unlink(&ret->socket);
         return err;
     }
-    /* Who waits for other hosts says itself which did not come. */
+    /* Let the fabric itself report which host is missing. */
     if (plan->hosts && start_ms < UINT64_MAX - OTHERS_MS)
         start_ms += OTHERS_MS;
     err = wait_ready(ret, plan, start_ms, error, error_bytes);
@@ -395,9 +395,28 @@ void host_event(struct host *host, struct json_object *event)
         host->in_order = emu_json_true(event, "in_order");
         snprintf(host->why, sizeof host->why, "%s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "frozen") == 0) {
-        /* without memory the fabric alone sees to it */
+        /* continued in host_ended(), also if the fabric is killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
     }
+}
+
+void host_say(struct json_object *event)
+{
+    const char *what = emu_json_text(event, "event", "");
+    const char *name = emu_json_text(event, "name", "?"), *why = emu_json_text(event, "why", "?");
+
+    if (strcmp(what, "host_back") == 0)
+        print_message("host %s is back", name);
+    else if (strcmp(what, "host_refused") == 0)
+        print_message("host %s cannot come back: %s", name, why);
+    else if (strcmp(what, "host_duplicate") == 0)
+        print_message(LINKS_DUPLICATE, name, why);
+    else if (strcmp(what, "outside") == 0)
+        print_message("MPI messages do not pass the fabric: %s", why);
+    else if (strcmp(what, "refused") == 0)
+        print_message("%s", emu_json_text(event, "error", ""));
+    else if (strcmp(what, "disagreement") == 0)
+        standstill_disagreement(event);
 }
 
 void host_ended(struct host *host)
@@ -405,7 +424,7 @@ void host_ended(struct host *host)
     procs_thaw(&host->frozen);
 }
 
-/* Take the messages on the way to the fabric's end; keep the final report. */
+/* Handle messages until the event "ended", which has the final report. */
 static void take_last_messages(struct host *host)
 {
     struct json_object *message;
@@ -419,7 +438,7 @@ static void take_last_messages(struct host *host)
     }
 }
 
-/* Reap it, killing it if it does not end. Other children are not touched. */
+/* Wait for the end of the process; kill it after the bound. Returns false if it was killed. */
 static bool reap(struct host *host)
 {
     struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};
@@ -448,9 +467,7 @@ bool host_stop(struct host *host)
     bool in_time = true;
 
     if (host->conn.fd >= 0) {
-        struct json_object *request = json_object_new_object();
-        json_add_text(request, "cmd", "shutdown");
-        if (conn_put(&host->conn, request) == 0)
+        if (conn_put(&host->conn, query_request("shutdown")) == 0)
             take_last_messages(host);
         conn_close(&host->conn);
     }

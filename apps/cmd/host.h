@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * host.h - the process that a fabric runs in, seen from its supervisor.
- */
+/* host.h - start and stop the process of a fabric, from its supervisor. */
 #ifndef APPS_CMD_HOST_H
 #define APPS_CMD_HOST_H
 
@@ -19,60 +17,63 @@
 #define HOST_WHY_BYTES 512
 
 struct host {
-    pid_t pid;        /* 0 once it is reaped */
-    int status;       /* as wait() has it, once reaped */
-    struct conn conn; /* to the fabric: requests, replies, events; fd -1 at its end */
+    pid_t pid;        /* 0 after it was reaped */
+    int status;       /* then, as from wait() */
+    struct conn conn; /* requests, replies and events; fd is -1 after the fabric has ended */
     struct paths_socket socket;
     struct emu_bounds bounds;   /* start and stop */
-    struct json_object *report; /* the final report, once it came */
-    bool in_order;              /* not the governor: it was ended in order */
-    char why[HOST_WHY_BYTES];   /* why it has not ended in order; "": nothing to say */
-    struct procs_frozen frozen; /* by its faults; they go on when it has ended */
+    struct json_object *report; /* the final report; NULL: not received */
+    bool in_order;              /* of an agent of a cluster: the coordinator ended it */
+    char why[HOST_WHY_BYTES];   /* why it has not ended in order; "": no reason to print */
+    struct procs_frozen frozen; /* stopped by its faults; they continue when it has ended */
 };
 
-/* What a fabric's process is to do beside being a fabric. */
+/* Tasks of a fabric's process beside running the fabric. */
 struct host_plan {
     /*
-     * "NAME=VALUE" in the environment of what the run starts, or NULL: should the supervisor die,
-     * the fabric ends the processes that carry it.
+     * "NAME=VALUE" in the environment of the processes that the run starts, or NULL. If the
+     * supervisor dies, the fabric ends all processes that have it.
      */
     const char *mark;
     const struct fault_schedule *faults; /* NULL: none */
     const struct hosts_plan *hosts;      /* NULL: one host */
-    const char *fabric;                  /* on several: its name on all of them */
-    int events_fd;                       /* where events are written; -1: nowhere */
-    int record_fd;                       /* where they are with snapshots; -1: nowhere */
-    int starter_fd; /* pipe to who waits for the start; it is given up at its end; -1: none */
+    const char *fabric;                  /* on several hosts: the fabric's name on all of them */
+    int events_fd;                       /* file of --events; -1: none */
+    int record_fd;                       /* file of --record; -1: none */
+    int starter_fd; /* pipe to a process that waits for the start; if it ends, give up; -1: none */
     struct timeline_plan timeline;
     struct capture_plan capture; /* without a file: none */
 };
 
 /**
- * host_start - make the control socket, fork the fabric's process, wait until it serves.
+ * host_start - make the control socket, fork the fabric's process, wait until it serves requests.
  *
- * The calling process is single-threaded, has become the supervisor, and has
- * blocked host_signals(). Errors: one line in @error; -EINTR, one of them asks for the end, and
- * still waits to be read, or nobody waits for the start any more.
+ * The calling process is single-threaded, has become the supervisor, and has blocked
+ * host_signals(). Errors: one line in @error; -EINTR, a signal that asks for the end is pending, or
+ * the process at starter_fd has ended.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);
 
 /**
- * host_signals - what a supervisor blocks and reads from a signalfd. host_signal_waits() - the one
- * of them that asks for the end and has not been read; 0: none.
+ * host_signals - the signals that a supervisor blocks and reads from a signalfd.
+ * host_signal_waits() - a pending one of them that asks for the end; 0: none.
  */
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
-/** host_event - what a supervisor does of an event of the fabric's, whatever else it does of it. */
+/** host_event - what every supervisor does on an event of the fabric. */
 void host_event(struct host *host, struct json_object *event);
 
-/** host_ended - the fabric's process is no more: what it held goes on. host_release() does it. */
+/** host_say - print a line for events that have the same text in all supervisors, or nothing. */
+void host_say(struct json_object *event);
+
+/** host_ended - the fabric's process has ended: continue the processes that its faults stopped. */
 void host_ended(struct host *host);
 
 /**
- * host_stop - ask it to end, wait for the final report and for its end; remove the socket.
- * Returns false if it had to be killed.
+ * host_stop - ask the process to end, wait for the final report and for the end, remove the socket.
+ * Returns false if the process had to be killed.
  */
 bool host_stop(struct host *host);
 
@@ -82,7 +83,7 @@ bool host_stop(struct host *host);
  */
 bool host_unwritten(const struct host *host);
 
-/** host_release - free what is left. */
+/** host_release - host_ended(), and free all resources. */
 void host_release(struct host *host);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * join.c - `fabemu join`: this host's part of a fabric that another host governs.
- */
+/* join.c - `fabemu join`: this host's part of a fabric that another host coordinates. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,8 +18,9 @@
 static const struct options_command join_command = {
     .name = "join",
     .operands = "--cluster FILE",
-    .about = "Run this host's part of a fabric, until the first host of FILE ends it. fabemu\n"
-             "run --cluster and fabemu up --cluster start this on all other hosts (--launch).",
+    .about = "Run this host's part of a fabric until the first host of FILE ends it. On the\n"
+             "first host 'fabemu run --cluster' and 'fabemu up --cluster' start this command\n"
+             "on all other hosts (option --launch).",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
@@ -47,7 +46,7 @@ static void take_events(struct host *host, const char *name)
         conn_close(&host->conn);
 }
 
-/* Until the fabric's process ends, or a signal asks for it. Returns the exit status. */
+/* Wait until the fabric's process ends, or a signal asks for that. Returns the exit status. */
 static int wait_for_end(struct host *host, const char *name, int signal_fd)
 {
     struct signalfd_siginfo info;
@@ -101,14 +100,14 @@ int join_main(int argc, char **argv)
     struct hosts_plan plan;
     struct options options;
     char name[64];
-    int status = options_parse(&options, &join_command, argc, argv);
+    int status = options_parse(&options, &join_command, NULL, argc, argv);
 
     if (status >= 0)
         return status;
     if (!options.cluster || argc > options.operands)
         return options_usage_error("join", options.cluster
-                                               ? "it takes no operands"
-                                               : "name the cluster file: --cluster FILE");
+                                               ? "join takes no operands"
+                                               : "no cluster file: give --cluster FILE");
     hosts_socket_name(name, sizeof name, options.name ? options.name : "default");
     status = options_fabric(&config, &graph, &options, name);
     if (status)

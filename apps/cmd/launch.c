@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.c - a fabric on several hosts, by --cluster: which host this is, and how the others are
- * started.
+ * launch.c - a fabric on several hosts (--cluster): which host this is, and starting the others.
  *
- * An agent starts the other hosts, as mpirun starts its daemons: AGENT HOST COMMAND-LINE, where the
- * line is for a shell there. ssh is one. An agent that wants the host elsewhere says where: %h.
- * Then the line alone is behind it.
+ * An agent such as ssh starts each other host: AGENT HOST COMMAND-LINE, where a shell on that host
+ * executes the line. If a word of AGENT contains %h, the host's name replaces it, and only the line
+ * is appended.
  */
 #include "apps/cmd/launch.h"
 
@@ -27,17 +26,17 @@
 #include "emu/util/now.h"
 
 #define LINE_BYTES  16384
-#define END_MS      2000 /* for agents to end */
-#define END_LOOK_MS 10
+#define END_MS      2000 /* time for agents to end */
+#define END_LOOK_MS 10   /* time between checks */
 
-/* An agent that this process has started, by host. */
+/* The agents that this process has started, by host. */
 static struct agent {
-    const char *command; /* NULL: none */
-    pid_t pid;           /* 0: it has ended, */
-    int status;          /* so */
+    const char *command; /* NULL: not started */
+    pid_t pid;           /* 0: it has ended */
+    int status;          /* then, as from wait() */
 } agents[CLUSTER_HOSTS_MAX];
 
-/* A word for a shell, and a space before it. False: there is no room. */
+/* Append a space and @word, quoted for a shell, to @line. Returns false if it does not fit. */
 static bool add_word(char *line, const char *word)
 {
     size_t at = strlen(line);
@@ -66,7 +65,7 @@ static bool add_option(char *line, const char *name, const char *value)
     return add_word(line, word) && (!value || add_word(line, value));
 }
 
-/* This command, in this folder. Errors: -errno, -E2BIG. */
+/* Begin @line with this executable in this folder. Errors: -errno; -E2BIG, it does not fit. */
 static int begin_line(char *line)
 {
     char cwd[PATH_MAX], self[PATH_MAX];
@@ -83,7 +82,7 @@ static int begin_line(char *line)
     return fits && add_word(line, self) ? 0 : -E2BIG;
 }
 
-/* What is to be run on host @h: `fabemu join`. */
+/* Append `fabemu join` for host @h to @line. Errors: -E2BIG. */
 static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
 {
     const struct options *options = plan->options;
@@ -96,7 +95,7 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     return fits ? 0 : -E2BIG;
 }
 
-/* A word of the agent, with @host in the place of its %h; @named: it has one. */
+/* Replace %h in a word of the agent by @host. @named: set to true if the word has %h. */
 static char *agent_word(char *word, const char *host, bool *named)
 {
     char *at = strstr(word, "%h"), *with;
@@ -108,7 +107,7 @@ static char *agent_word(char *word, const char *host, bool *named)
     return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
 }
 
-/* Words of the agent, then host and line. */
+/* Execute the agent with the host and the line. Does not return. */
 static void exec_agent(const char *agent, const char *host, char *line)
 {
     char *words = strdup(agent), *argv[64];
@@ -130,12 +129,12 @@ static void exec_agent(const char *agent, const char *host, char *line)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
-    print_message("cannot execute %s, which is to start host %s: %s; name another agent: --launch",
+    print_message("cannot execute %s to start host %s: %s; choose another agent with --launch",
                   argv[0], host, strerror(errno));
     _exit(127);
 }
 
-/* The same words as here, and which host it is. */
+/* Append the words of this command and the name of host @h to @line. Errors: -E2BIG. */
 static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t h, char *line)
 {
     bool fits = true;
@@ -148,7 +147,7 @@ static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t 
                : -E2BIG;
 }
 
-/* `fabemu join` for @fabric, or the words @argv. */
+/* Start @argv on all other hosts, or, if it is NULL, `fabemu join` for @fabric. */
 static int launch_all(const struct hosts_plan *plan, const char *fabric, char *const *argv)
 {
     char line[LINE_BYTES];
@@ -214,7 +213,7 @@ void hosts_launched_end(void)
 
 /* --- which host this is ----------------------------------------------------------- */
 
-/* As the file calls it: by --host, else by its name, else by that up to its first dot. */
+/* Find this host in the file: by --host, else by its hostname, else without its domain. */
 static uint32_t find_self(const struct cluster *cluster, const char *given)
 {
     char name[256];
@@ -239,19 +238,18 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
 
     hosts_node_name(name, sizeof name);
     if (plan->self == CLUSTER_HOSTS_MAX) {
-        print_message("%s: there is no host '%s'; name this one as the file does: --host NAME",
+        print_message("%s: there is no host '%s'; give this host's name in the file: --host NAME",
                       options->cluster, options->host ? options->host : name);
         return EXIT_USAGE;
     }
     if (role == HOSTS_COORDINATOR && plan->self) {
-        print_message("%s: its first host, %s, governs the fabric; start it there",
+        print_message("%s: its first host, %s, coordinates the fabric; start the fabric there",
                       options->cluster, first);
         return EXIT_USAGE;
     }
     if (role == HOSTS_AGENT && !plan->self) {
-        print_message(
-            "%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
-            options->cluster, first);
+        print_message("%s: %s is its first host; start the fabric there, with fabemu run or up",
+                      options->cluster, first);
         return EXIT_USAGE;
     }
     return 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * main.c - the `fabemu` command.
- */
+/* main.c - the `fabemu` command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,21 +22,21 @@ static const struct {
     int (*main)(int argc, char **argv);
     const char *about;
 } commands[] = {
-    {"run", run_main, "start a fabric, run a command on it, stop, print the report"},
-    {"up", up_main, "start a fabric that stays"},
-    {"join", join_main, "run this host's part of a fabric on several hosts"},
-    {"down", down_main, "stop it"},
-    {"status", status_main, "show running fabrics and their processes (also ls)"},
-    {"top", top_main, "watch nodes, links, switches and collectives of a running fabric"},
-    {"web", web_main, "serve a web page of a running fabric, or of a recording"},
-    {"check", check_main, "check credits, channels, buffers, tables and trees of a fabric"},
-    {"env", env_main, "print the environment for programs on a running fabric"},
-    {"topo", topo_main, "print, check or write a network"},
-    {"fault", fault_main, "inject, list or clear faults, or check a schedule of faults"},
+    {"run", run_main, "start a fabric, run a command on it, and print a report"},
+    {"up", up_main, "start a fabric that runs until 'fabemu down'"},
+    {"join", join_main, "run this host's part of a fabric that spans several hosts"},
+    {"down", down_main, "stop a running fabric"},
+    {"status", status_main, "show running fabrics and their processes (also: ls)"},
+    {"top", top_main, "watch nodes, links, switches and collectives in a terminal"},
+    {"web", web_main, "show a running fabric or a recording on a web page"},
+    {"check", check_main, "check the internal state of a running fabric"},
+    {"env", env_main, "print the environment for programs that use a running fabric"},
+    {"topo", topo_main, "print, check or save a network topology"},
+    {"fault", fault_main, "inject, list or clear faults; check a schedule of faults"},
     {"capture", capture_main, "capture segments of a running fabric, for Wireshark"},
     {"cluster", cluster_main, "check a cluster file, which places a network on several hosts"},
-    {"traffic", traffic_main, "simulate synthetic traffic, and measure it"},
-    {"figures", figures_main, "reproduce the figures of two papers, and compare the results"},
+    {"traffic", traffic_main, "simulate synthetic traffic, and measure latency and throughput"},
+    {"figures", figures_main, "reproduce figures of two papers, and compare the results"},
     {"bench", bench_main, "measure the speed of the emulator"},
 };
 
@@ -54,13 +52,13 @@ static int help(void)
            "  fabemu --version         the version (also -V, version)\n\n"
            "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
            "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). The pages docs/NAME.md\n"
-           "are in the source, and in share/doc/fabemu of an installation.\n");
+           "are in the source tree, and in share/doc/fabemu of an installation.\n");
     return EXIT_SUCCESS;
 }
 
 /*
- * Whoever starts us may have closed standard input, output or error. What we open would get their
- * numbers, and then our own lines would go into a report, a socket or a pipe.
+ * The parent process may have closed standard input, output or error. A file or socket that we open
+ * would get that number, and our messages would go into it. So open /dev/null in their place.
  */
 static void open_standard(void)
 {
@@ -73,15 +71,14 @@ static void open_standard(void)
         close(fd);
 }
 
-/* Reports an error of writing to standard output. Returns the exit status. */
+/* Print an error if standard output could not be written. Returns the exit status. */
 static int check_output(int status)
 {
     if (fflush(stdout))
         print_message("standard output: %s", strerror(errno));
-    else if (ferror(stdout)) /* an earlier write failed: try again, for the reason */
-        print_message("standard output: %s", write(STDOUT_FILENO, "\n", 1) < 0
-                                                 ? strerror(errno)
-                                                 : "not all could be written");
+    else if (ferror(stdout)) /* an earlier write failed: write again to get errno */
+        print_message("standard output: %s",
+                      write(STDOUT_FILENO, "\n", 1) < 0 ? strerror(errno) : "some output is lost");
     else
         return status;
     return status ? status : EXIT_FAILURE;
@@ -91,7 +88,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2)
         return options_usage_error("", "no command");
-    if (strcmp(argv[1], "help") == 0 && argc == 3) /* of one command */
+    if (strcmp(argv[1], "help") == 0 && argc == 3)
         return dispatch(3, (char *[]){argv[0], argv[2], "--help", NULL});
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * options.c - the options that commands share. options_fabric.c has what they make of a fabric.
+ * options.c - the options of commands. options_fabric.c makes a fabric's configuration of them.
  *
- * One table gives getopt its long options, --help its lines, and each option
- * its reader.
+ * The table `rows` has all options that commands share: for getopt, for --help, and to read values.
  */
 #include "apps/cmd/options.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
+#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,24 +19,9 @@
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
 #include "apps/capture/capture.h"
-#include "apps/cmd/rates.h"
 #include "apps/control/paths.h"
 #include "apps/timeline/timeline.h"
 #include "emu/util/nearest.h"
-#include "emu/util/plugin.h"
-
-#define NODES_MAX 65536
-
-/* A reader takes one value; on a wrong one it writes what would be right and returns false. */
-typedef bool option_reader(struct options *options, const char *value, const char **right);
-
-struct option_row {
-    const char *name;
-    const char *value; /* NULL: takes none; "[=VALUE]": one, or none */
-    const char *help;
-    unsigned group; /* enum options_group; 0: every command */
-    option_reader *read;
-};
 
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
 {
@@ -50,45 +35,11 @@ bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *re
     return true;
 }
 
-/* A number alone is in bytes. */
-static bool read_size(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
+static bool read_clock(void *into, const char *value, const char **right)
 {
-    const struct quantity_form form = {.units = quantity_sizes,
-                                       .bare = 1,
-                                       .least = least,
-                                       .most = most};
+    struct options *options = into;
 
-    return quantity_read(text, &form, ret);
-}
-
-static bool read_topo(struct options *options, const char *value, const char **right)
-{
-    (void)right; /* topo_parse() says what is wrong */
-    options->topo = value;
-    return true;
-}
-
-static bool read_nodes(struct options *options, const char *value, const char **right)
-{
-    uint64_t nodes = 0;
-
-    *right = "a number from 2 to 65536";
-    if (!options_count(value, 2, NODES_MAX, &nodes))
-        return false;
-    options->nodes = (uint32_t)nodes;
-    return true;
-}
-
-static bool read_profile(struct options *options, const char *value, const char **right)
-{
-    (void)right;
-    options->profile = value;
-    return true;
-}
-
-static bool read_clock(struct options *options, const char *value, const char **right)
-{
-    *right = "raw or real (virtual time is what fabemu traffic runs in)";
+    *right = "raw or real (only fabemu traffic runs in simulated time)";
     for (int clock = 0; clock <= EMU_CLOCK_VIRTUAL; clock++) {
         options->clock = (enum emu_clock_mode)clock;
         if (strcmp(value, emu_clock_name(options->clock)) == 0)
@@ -97,8 +48,9 @@ static bool read_clock(struct options *options, const char *value, const char **
     return false;
 }
 
-static bool read_threads(struct options *options, const char *value, const char **right)
+static bool read_threads(void *into, const char *value, const char **right)
 {
+    struct options *options = into;
     uint64_t threads = 0;
 
     *right = "device, auto, or a number from 1 to 1024";
@@ -114,111 +66,19 @@ static bool read_threads(struct options *options, const char *value, const char 
     return true;
 }
 
-static bool read_seed(struct options *options, const char *value, const char **right)
+static bool read_capture(void *into, const char *value, const char **right)
 {
-    *right = "a whole number from 0 to 18446744073709551615";
-    return options_count(value, 0, UINT64_MAX, &options->seed);
-}
+    struct options *options = into;
 
-static bool read_name(struct options *options, const char *value, const char **right)
-{
-    (void)right; /* paths_check_name() says what is wrong */
-    options->name = value;
-    return true;
-}
-
-static bool read_faults(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a scenario (fabemu fault --list) or of a file";
-    options->faults = value;
-    return *value != '\0';
-}
-
-static bool read_events(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    options->events = value;
-    return *value != '\0';
-}
-
-static bool read_capture(struct options *options, const char *value, const char **right)
-{
     *right = "the name of a file; fabemu capture -w - writes to standard output";
     options->capture = value;
     return *value != '\0' && strcmp(value, "-") != 0;
 }
 
-static bool read_capture_filter(struct options *options, const char *value, const char **right)
+static bool read_set(void *into, const char *value, const char **right)
 {
-    (void)right; /* capture_filter_read() says what is wrong */
-    options->capture_filter = value;
-    return true;
-}
+    struct options *options = into;
 
-static bool read_snaplen(struct options *options, const char *value, const char **right)
-{
-    uint64_t bytes = 0;
-
-    *right = "a number of bytes from 0 to 240";
-    if (!read_size(value, 0, CAPTURE_SNAP_MOST, &bytes))
-        return false;
-    options->snap_bytes = (uint32_t)bytes;
-    return true;
-}
-
-static bool read_capture_size(struct options *options, const char *value, const char **right)
-{
-    *right = "a size, such as 500MB or 2GiB; a number alone is in bytes";
-    return read_size(value, 1, UINT64_MAX / CAPTURE_FILES_MOST,
-                     &options->capture_limits.most_bytes);
-}
-
-static bool read_capture_files(struct options *options, const char *value, const char **right)
-{
-    uint64_t count = 0;
-
-    *right = "a number of files from 2 to 100";
-    if (!options_count(value, 2, CAPTURE_FILES_MOST, &count))
-        return false;
-    options->capture_limits.count = (uint32_t)count;
-    return true;
-}
-
-static bool read_record(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    options->record = value;
-    return *value != '\0';
-}
-
-static bool read_timeline(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    options->timeline = value;
-    return *value != '\0';
-}
-
-static bool read_timeline_bytes(struct options *options, const char *value, const char **right)
-{
-    *right = "a size, such as 1024, 64K or 1MB; a number alone is in bytes";
-    return read_size(value, 0, UINT64_MAX - 1, &options->timeline_from_bytes);
-}
-
-static bool read_timeline_limit(struct options *options, const char *value, const char **right)
-{
-    *right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB";
-    return read_size(value, UINT64_C(1) << 20, UINT64_C(1) << 40, &options->timeline_most_bytes);
-}
-
-static bool read_report(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    options->report = value;
-    return *value != '\0';
-}
-
-static bool read_set(struct options *options, const char *value, const char **right)
-{
     *right = "given at most 32 times";
     if (options->set_count == OPTIONS_SETS_MAX)
         return false;
@@ -226,56 +86,39 @@ static bool read_set(struct options *options, const char *value, const char **ri
     return true;
 }
 
-static bool read_combine(struct options *options, const char *value, const char **right)
+static bool read_combine(void *into, const char *value, const char **right)
 {
     *right = "arrival or port";
     if (strcmp(value, "arrival") == 0)
-        return read_set(options, "combine_order=arrival", right);
-    return strcmp(value, "port") == 0 && read_set(options, "combine_order=port", right);
+        return read_set(into, "combine_order=arrival", right);
+    return strcmp(value, "port") == 0 && read_set(into, "combine_order=port", right);
 }
 
-static bool read_credits(struct options *options, const char *value, const char **right)
+static bool read_credits(void *into, const char *value, const char **right)
 {
     *right = "row or counter";
     if (strcmp(value, "row") == 0)
-        return read_set(options, "credit=row", right);
-    return strcmp(value, "counter") == 0 && read_set(options, "credit=counter", right);
+        return read_set(into, "credit=row", right);
+    return strcmp(value, "counter") == 0 && read_set(into, "credit=counter", right);
 }
 
-static bool read_bound(struct options *options, const char *value, const char **right)
+static bool read_bound(void *into, const char *value, const char **right)
 {
-    return bounds_read(&options->bounds, value, right);
+    return bounds_read(&((struct options *)into)->bounds, value, right);
 }
 
-static bool read_keep_going(struct options *options, const char *value, const char **right)
+static bool read_launch(void *into, const char *value, const char **right)
 {
-    (void)value, (void)right;
-    return options->keep_going = true;
-}
+    struct options *options = into;
 
-static bool read_cluster(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    options->cluster = value;
-    return *value != '\0';
-}
-
-static bool read_host(struct options *options, const char *value, const char **right)
-{
-    *right = "the name of a host in the cluster file";
-    options->host = value;
-    return *value != '\0';
-}
-
-static bool read_launch(struct options *options, const char *value, const char **right)
-{
     *right = "a command, or none";
     options->launch = strcmp(value, "none") == 0 ? NULL : value;
     return *value != '\0';
 }
 
-static bool read_web(struct options *options, const char *value, const char **right)
+static bool read_web(void *into, const char *value, const char **right)
 {
+    struct options *options = into;
     const char *comma = value ? strchr(value, ',') : NULL;
     size_t digits = comma ? (size_t)(comma - value) : 0;
     char text[8] = "";
@@ -293,95 +136,100 @@ static bool read_web(struct options *options, const char *value, const char **ri
     return options->web = true;
 }
 
-static bool read_json(struct options *options, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return options->json = true;
-}
-
-static bool read_foreground(struct options *options, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return options->foreground = true;
-}
-
-static bool read_check(struct options *options, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return options->check = true;
-}
+#define AT(field) offsetof(struct options, field)
+#define FILE_NAME "the name of a file"
+/* A size in bytes. */
+#define SIZE(low, high)              \
+    .form = &(struct quantity_form)  \
+    {                                \
+        quantity_sizes, 1, low, high \
+    }
 
 static const struct option_row rows[] = {
     {"topo", "SPEC", "network: kary:4,2, qsnet:128, clos:..., or a file; see fabemu topo --help",
-     OPTIONS_NETWORK, read_topo},
+     .at = AT(topo), .group = OPTIONS_NETWORK},
     {"nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
-     OPTIONS_NETWORK, read_nodes},
+     .at = AT(nodes), OPTIONS_RANGE(2, 65536), .group = OPTIONS_NETWORK},
     {"profile", "NAME|FILE",
-     "the hardware's numbers: oq2004 (default), qsnet3 (for qsnet:N), or a JSON file",
-     OPTIONS_FABRIC, read_profile},
-    {"clock", "raw|real", "as fast as the host can (default), or in real time", OPTIONS_FABRIC,
-     read_clock},
+     "parameters of the hardware: oq2004 (default), qsnet3 (for qsnet:N), or a JSON file",
+     .at = AT(profile), .group = OPTIONS_FABRIC},
+    {"clock", "raw|real", "as fast as the host can (default), or in real time", read_clock,
+     .group = OPTIONS_FABRIC},
     {"threads", "device|N|auto",
-     "a thread for each switch, N threads, or the best number (default)", OPTIONS_FABRIC,
-     read_threads},
-    {"seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed},
-    {"combine", "arrival|port", "order of reductions; port: identical bits in every run",
-     OPTIONS_FABRIC, read_combine},
-    {"credits", "row|counter", "what a credit guarantees; see docs/profiles.md", OPTIONS_FABRIC,
-     read_credits},
-    {"set", "FIELD=VALUE", "override a number of the profile; may be repeated", OPTIONS_FABRIC,
-     read_set},
-    {"bound", "NAME=TIME|off", "limit a wait; may be repeated: see below", OPTIONS_BOUNDS,
-     read_bound},
-    {"keep-going", NULL, "do not end the run when a process dies", OPTIONS_KEEP, read_keep_going},
-    {"name", "NAME", "name of the fabric and of its socket", OPTIONS_NAME, read_name},
-    {"report", "FILE", "also write the report to FILE, as JSON", OPTIONS_REPORT, read_report},
+     "one thread for each switch, N threads, or the best number (default)", read_threads,
+     .group = OPTIONS_FABRIC},
+    {"seed", "N", "seed of random choices (default 1)", .at = AT(seed), .most = UINT64_MAX,
+     .wide = true, .right = "a whole number from 0 to 18446744073709551615",
+     .group = OPTIONS_FABRIC},
+    {"combine", "arrival|port",
+     "order in which values are combined; port: bit-identical results in every run", read_combine,
+     .group = OPTIONS_FABRIC},
+    {"credits", "row|counter", "what a credit guarantees; see docs/profiles.md", read_credits,
+     .group = OPTIONS_FABRIC},
+    {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
+     .group = OPTIONS_FABRIC},
+    {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
+     .group = OPTIONS_BOUNDS},
+    {"keep-going", NULL, "do not end the run when a process dies", .at = AT(keep_going),
+     .group = OPTIONS_KEEP},
+    {"name", "NAME", "name of the fabric and of its socket", .at = AT(name), .group = OPTIONS_NAME},
+    {"report", "FILE", "also write the report to FILE, as JSON", .at = AT(report),
+     .right = FILE_NAME, .group = OPTIONS_REPORT},
     {"faults", "FILE|NAME", "inject a schedule of faults, or a scenario (fabemu fault --list)",
-     OPTIONS_FAULTS, read_faults},
-    {"events", "FILE", "log faults and changes of links as lines of JSON", OPTIONS_EVENTS,
-     read_events},
-    {"capture", "FILE", "capture segments for Wireshark (docs/capture.md)", OPTIONS_CAPTURE,
-     read_capture},
-    {"capture-filter", "TEXT", "which cables and records: 'link=3:5 kind=allreduce'",
-     OPTIONS_CAPTURE, read_capture_filter},
-    {"snaplen", "BYTES", "bytes of each payload to capture (240: all)",
-     OPTIONS_CAPTURE | OPTIONS_SNAP, read_snaplen},
-    {"capture-size", "SIZE", "limit the capture file, such as 500MB or 2GiB",
-     OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_size},
-    {"capture-files", "N", "at the limit, continue in a ring of N files",
-     OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_files},
-    {"record", "FILE", "record counters ten times per second, and events", OPTIONS_EVENTS,
-     read_record},
-    {"timeline", "FILE", "write collectives, messages and faults, for Perfetto", OPTIONS_EVENTS,
-     read_timeline},
-    {"timeline-bytes", "SIZE", "include messages of SIZE or more (default 1KiB)", OPTIONS_EVENTS,
-     read_timeline_bytes},
-    {"timeline-limit", "SIZE", "stop at this size of the file (default 256MiB)", OPTIONS_EVENTS,
-     read_timeline_limit},
-    {"web", "[=PORT|wait]", "serve a web page (docs/web.md); run only: wait for a browser",
-     OPTIONS_WEB, read_web},
-    {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
-    {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
-     read_foreground},
-    {"cluster", "FILE", "spread the fabric over the hosts in FILE (docs/hosts.md)", OPTIONS_CLUSTER,
-     read_cluster},
-    {"host", "NAME", "the name of this host in FILE (default: its hostname)", OPTIONS_CLUSTER,
-     read_host},
-    {"launch", "AGENT|none", "start the other hosts with AGENT HOST COMMAND-LINE (ssh)",
-     OPTIONS_LAUNCH, read_launch},
-    {"check", NULL, "verify cables, routes, and that no deadlock is possible", OPTIONS_CHECK,
-     read_check},
+     .at = AT(faults), .right = "the name of a scenario (fabemu fault --list) or of a file",
+     .group = OPTIONS_FAULTS},
+    {"events", "FILE", "log faults and link changes as lines of JSON", .at = AT(events),
+     .right = FILE_NAME, .group = OPTIONS_EVENTS},
+    {"capture", "FILE", "capture segments for Wireshark (docs/capture.md)", read_capture,
+     .group = OPTIONS_CAPTURE},
+    {"capture-filter", "TEXT", "capture only these links and records: 'link=3:5 kind=allreduce'",
+     .at = AT(capture_filter), .group = OPTIONS_CAPTURE},
+    {"snaplen", "BYTES", "bytes of each payload to capture (default 240: all)",
+     .at = AT(snap_bytes), SIZE(0, CAPTURE_SNAP_MOST), .right = "a number of bytes from 0 to 240",
+     .group = OPTIONS_CAPTURE | OPTIONS_SNAP},
+    {"capture-size", "SIZE", "stop at this size of FILE, such as 500MB or 2GiB",
+     .at = AT(capture_limits.most_bytes), SIZE(1, UINT64_MAX / CAPTURE_FILES_MOST),
+     .right = "a size, such as 500MB or 2GiB; a number alone is in bytes",
+     .group = OPTIONS_CAPTURE | OPTIONS_SNAP},
+    {"capture-files", "N", "at that size, continue in the next of a ring of N files",
+     .at = AT(capture_limits.count), OPTIONS_RANGE(2, 100),
+     .group = OPTIONS_CAPTURE | OPTIONS_SNAP},
+    {"record", "FILE", "record all counters ten times per second, and events", .at = AT(record),
+     .right = FILE_NAME, .group = OPTIONS_EVENTS},
+    {"timeline", "FILE", "write collectives, messages and faults, for Perfetto", .at = AT(timeline),
+     .right = FILE_NAME, .group = OPTIONS_EVENTS},
+    {"timeline-bytes", "SIZE", "include messages of SIZE or more (default 1KiB)",
+     .at = AT(timeline_from_bytes), SIZE(0, UINT64_MAX - 1),
+     .right = "a size, such as 1024, 64K or 1MB; a number alone is in bytes",
+     .group = OPTIONS_EVENTS},
+    {"timeline-limit", "SIZE", "stop at this size of the timeline (default 256MiB)",
+     .at = AT(timeline_most_bytes), SIZE(UINT64_C(1) << 20, UINT64_C(1) << 40),
+     .right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB", .group = OPTIONS_EVENTS},
+    {"web", "[=PORT|wait]",
+     "serve a web page (docs/web.md); wait: run starts COMMAND when it is open", read_web,
+     .group = OPTIONS_WEB},
+    {"json", NULL, "print JSON", .at = AT(json), .group = OPTIONS_JSON},
+    {"foreground", NULL, "stay in the foreground until the fabric is stopped", .at = AT(foreground),
+     .group = OPTIONS_FOREGROUND},
+    {"cluster", "FILE", "spread the fabric over the hosts in FILE (docs/hosts.md)",
+     .at = AT(cluster), .right = FILE_NAME, .group = OPTIONS_CLUSTER},
+    {"host", "NAME", "name of this host in FILE (default: its hostname)", .at = AT(host),
+     .right = "the name of a host in the cluster file", .group = OPTIONS_CLUSTER},
+    {"launch", "AGENT|none", "start the other hosts with AGENT HOST COMMAND-LINE (default ssh)",
+     .read = read_launch, .group = OPTIONS_LAUNCH},
+    {"check", NULL, "check cables and routes, and that no deadlock is possible", .at = AT(check),
+     .group = OPTIONS_CHECK},
 };
 
 #define ROWS         (sizeof rows / sizeof rows[0])
 #define HELP         1000
 #define HELP_COLUMNS 80
-#define HELP_INDENT  29 /* of the text about an option */
+#define HELP_INDENT  29 /* column of the text about an option */
 #define SHARED       (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
-#define OWN          2000 /* and the number of a command's own option */
+#define OWN          2000 /* getopt's value of the first option of struct option_table */
 
-static_assert(CAPTURE_FILES_MOST == 100, "as read_capture_files() says");
-static_assert(ROWS <= 64, "struct options.given has a bit for each");
+static_assert(CAPTURE_FILES_MOST == 100 && CAPTURE_SNAP_MOST == 240, "ranges in rows[]");
+static_assert(ROWS <= 64, "struct options.given has one bit for each row");
 
 int options_usage_error(const char *command, const char *format, ...)
 {
@@ -395,15 +243,12 @@ int options_usage_error(const char *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
-static bool may_be_left_out(const char *value)
+static bool is_optional(const char *value)
 {
     return strncmp(value, "[=", 2) == 0;
 }
 
-/*
- * Print @text from column @indent to HELP_COLUMNS, on as many lines as it needs. The first line has
- * been printed as far as @indent.
- */
+/* Print @text in columns @indent to HELP_COLUMNS. The first line is printed up to @indent. */
 static void print_wrapped(const char *text, int indent)
 {
     int room = HELP_COLUMNS - indent;
@@ -411,7 +256,7 @@ static void print_wrapped(const char *text, int indent)
     while ((int)strlen(text) > room) {
         int length = room;
 
-        /* a line that begins with the name of an option is a line about that option */
+        /* pages.py takes a line that begins with "--" for the next option */
         while (length && (text[length] != ' ' || strncmp(text + length, " --", 3) == 0))
             length--;
         if (!length) /* a word longer than the line */
@@ -426,7 +271,7 @@ static void print_help_line(const char *name, const char *value, const char *hel
 {
     char left[64];
 
-    snprintf(left, sizeof left, "--%s%s%s", name, value && !may_be_left_out(value) ? " " : "",
+    snprintf(left, sizeof left, "--%s%s%s", name, value && !is_optional(value) ? " " : "",
              value ? value : "");
     if (strlen(left) > 26)
         printf("  %s\n%*s", left, HELP_INDENT, "");
@@ -449,22 +294,22 @@ static void print_bounds(void)
     EMU_BOUNDS(PRINT)
 #undef PRINT
     print_bound("retries", "profile's",
-                "with acknowledgments: tries of a packet before it is given up; a number");
+                "with acknowledgments: a number of tries of a packet before it is dropped");
 }
 
-static void print_help(const struct options_command *command, const struct options_owns *owns)
+static void print_help(const struct options_command *command, const struct option_table *own)
 {
     printf("usage: fabemu %s [options]%s%s\n\n%s\n\n", command->name, *command->operands ? " " : "",
            command->operands, command->about);
-    for (size_t i = 0; i < owns->count; i++)
-        print_help_line(owns->row[i].name, owns->row[i].value, owns->row[i].help);
+    for (size_t i = 0; i < own->count; i++)
+        print_help_line(own->row[i].name, own->row[i].value, own->row[i].help);
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].read == read_clock && command->groups & OPTIONS_VIRTUAL)
             print_help_line("clock", "virtual", "simulated time: the only one here");
         else if (rows[i].read == read_clock && command->groups & OPTIONS_ANY_CLOCK)
             print_help_line("clock", "raw|real|virtual",
                             "for run and up raw (default) or real, for traffic virtual");
-        else if (!rows[i].group || rows[i].group & command->groups)
+        else if (rows[i].group & command->groups)
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
     }
     printf("  %-26s %s\n", "--help", "this text");
@@ -474,30 +319,31 @@ static void print_help(const struct options_command *command, const struct optio
         printf("\n%s\n", command->more);
 }
 
-/* getopt's table of the options that @command takes; val is 1 + the row. */
-/* Whether a value is wanted, as getopt says it. */
-static int argument_of(const char *value)
+static struct option long_option(const struct option_row *row, int got)
 {
-    return !value ? no_argument : may_be_left_out(value) ? optional_argument : required_argument;
+    int argument = !row->value               ? no_argument
+                   : is_optional(row->value) ? optional_argument
+                                             : required_argument;
+
+    return (struct option){row->name, argument, NULL, got};
 }
 
+/* Make getopt's table of the options that @command takes. */
 static void long_options(struct option *ret, const struct options_command *command,
-                         const struct options_owns *owns)
+                         const struct option_table *own)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < ROWS; i++)
-        if (!rows[i].group || rows[i].group & command->groups)
-            ret[count++] =
-                (struct option){rows[i].name, argument_of(rows[i].value), NULL, (int)i + 1};
-    for (size_t i = 0; i < owns->count; i++)
-        ret[count++] =
-            (struct option){owns->row[i].name, argument_of(owns->row[i].value), NULL, OWN + (int)i};
+        if (rows[i].group & command->groups)
+            ret[count++] = long_option(&rows[i], (int)i + 1);
+    for (size_t i = 0; i < own->count; i++)
+        ret[count++] = long_option(&own->row[i], OWN + (int)i);
     ret[count++] = (struct option){"help", no_argument, NULL, HELP};
     ret[count] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Other hosts get it, too. */
+/* Note an option that all other hosts must get. False: there are too many. */
 static bool share(struct options *options, const char *name, const char *value)
 {
     if (options->shared_count == OPTIONS_SHARED_MAX)
@@ -507,35 +353,81 @@ static bool share(struct options *options, const char *name, const char *value)
     return true;
 }
 
-/* Of what is written to a file the user would find the last one's alone. */
+/* Given twice, such an option would write only the second file. */
 static bool writes_file(const struct option_row *row)
 {
     return row->group & (OPTIONS_REPORT | OPTIONS_EVENTS | OPTIONS_CAPTURE) &&
            strcmp(row->value, "FILE") == 0;
 }
 
-/* @got: what getopt makes of a row, or of an option of the command's own. */
-static int take_option(struct options *options, const char *command,
-                       const struct options_owns *owns, int got)
+/* The index of @value among @names, "a|b|c", in @ret. False: it is not there. */
+static bool find_choice(const char *names, const char *value, unsigned *ret)
 {
-    const char *name = got >= OWN ? owns->row[got - OWN].name : rows[got - 1].name;
-    const char *names = got >= OWN ? owns->row[got - OWN].value : rows[got - 1].value;
-    const char *right = "";
+    size_t length = strlen(value);
 
-    if (got < OWN && options->given >> (got - 1) & 1 && writes_file(&rows[got - 1]))
-        return options_usage_error(command, "--%s is given twice, and writes one file", name);
-    if (got >= OWN ? owns->row[got - OWN].read(owns->into, optarg, &right)
-                   : rows[got - 1].read(options, optarg, &right)) {
-        if (got < OWN)
-            options->given |= UINT64_C(1) << (got - 1);
-        if (got < OWN && rows[got - 1].group & SHARED && !share(options, name, optarg))
-            return options_usage_error(command, "--%s: that is one option too many", name);
+    for (*ret = 0; strncmp(names, value, length) != 0 || !strchr("|", names[length]); ++*ret) {
+        names += strcspn(names, "|");
+        if (!*names++)
+            return false;
+    }
+    return true;
+}
+
+/* Read the value of @row into @into. As option_row.read(). */
+static bool read_value(const struct option_row *row, void *into, const char *value,
+                       const char **right)
+{
+    void *at = (char *)into + row->at;
+    uint64_t number;
+
+    if (row->read)
+        return row->read(into, value, right);
+    if (!row->value)
+        return *(bool *)at = true;
+    *right = row->right;
+    if (row->choice)
+        return find_choice(row->value, value, at);
+    if (row->form)
+        return quantity_read(value, row->form, at);
+    if (!row->most) {
+        *(const char **)at = value;
+        return !row->right || *value;
+    }
+    if (!options_count(value, row->least, row->most, &number))
+        return false;
+    if (row->wide)
+        *(uint64_t *)at = number;
+    else
+        *(uint32_t *)at = (uint32_t)number;
+    return true;
+}
+
+/* @got: getopt's value of the option. Returns -1 to go on, or an exit status. */
+static int take_option(struct options *options, const char *command, const struct option_table *own,
+                       int got)
+{
+    bool shared = got < OWN;
+    const struct option_row *row = shared ? &rows[got - 1] : &own->row[got - OWN];
+    const char *names = row->value, *right = "";
+    uint64_t bit = UINT64_C(1) << (shared ? got - 1 : got - OWN);
+    uint64_t *given = shared ? &options->given : own->given;
+
+    if (shared && *given & bit && writes_file(row))
+        return options_usage_error(command, "--%s is given twice, but can write only one file",
+                                   row->name);
+    if (read_value(row, shared ? options : own->into, optarg, &right)) {
+        if (given)
+            *given |= bit;
+        if (shared && row->group & SHARED && !share(options, row->name, optarg))
+            return options_usage_error(command, "--%s: there are more than %u options", row->name,
+                                       OPTIONS_SHARED_MAX);
         return -1;
     }
-    if (got < OWN && rows[got - 1].read == read_bound)
-        names = right; /* the names of bounds are there */
-    return options_usage_error(command, "--%s %.80s: it must be %s%s", name, optarg ? optarg : "",
-                               right, optarg && names ? nearest_in(optarg, names).text : "");
+    if (row->read == read_bound)
+        names = right; /* it lists the names of the bounds */
+    return options_usage_error(command, "--%s %.80s: it must be %s%s", row->name,
+                               optarg ? optarg : "", right,
+                               optarg && names ? nearest_in(optarg, names).text : "");
 }
 
 /* Is @next the value of an option whose value follows a '=', as in "--web wait"? */
@@ -545,10 +437,10 @@ static bool lacks_equals(const struct options *options, int got, const char *nex
     const char *right;
 
     return got < OWN && !optarg && next && rows[got - 1].value &&
-           may_be_left_out(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
+           is_optional(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
 }
 
-/* Options that have no meaning without another one. */
+/* Options that need another one. */
 static const struct {
     const char *name, *of;
 } parts[] = {
@@ -571,7 +463,7 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* Says what is lacking, if @command takes it. Returns -1 to go on. */
+/* Print an error if an option lacks the one that it needs. Returns -1 to go on. */
 static int check_parts(const struct options *options, const struct options_command *command)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -579,23 +471,23 @@ static int check_parts(const struct options *options, const struct options_comma
 
         if (options->given >> row_of(parts[i].name) & 1 && !(options->given >> (of - rows) & 1) &&
             command->groups & of->group)
-            return options_usage_error(command->name, "--%s has no meaning without --%s %s",
-                                       parts[i].name, of->name, of->value);
+            return options_usage_error(command->name, "--%s needs --%s %s", parts[i].name, of->name,
+                                       of->value);
     }
     return -1;
 }
 
-/* Bounds that are a profile's, and the fields that say the same. */
+/* Bounds whose values are fields of the profile. */
 static const struct {
     const char *name, *field;
-    size_t at; /* in struct emu_bounds */
+    size_t at; /* offset in struct emu_bounds */
 } of_profile[] = {
     {"reply", "reply_timeout_ps", offsetof(struct emu_bounds, reply_ms)},
     {"retries", "retry_limit", offsetof(struct emu_bounds, retries)},
 };
 #define OF_PROFILE (sizeof of_profile / sizeof of_profile[0])
 
-/* Was the @i th of them given? */
+/* Is row @i of of_profile given? */
 static bool gives_bound(const struct options *options, size_t i)
 {
     uint64_t given;
@@ -614,37 +506,33 @@ bool options_sets(const struct options *options, const char *field)
     return false;
 }
 
-/* What no reader sees alone. Returns -1 to go on. */
+/* Check options that depend on each other. Returns -1 to go on, or an exit status. */
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
 
     if (options->topo && options->nodes)
-        return options_usage_error(command->name, "--topo and --nodes exclude each other");
+        return options_usage_error(command->name, "--topo and --nodes cannot be used together");
     if (check_parts(options, command) >= 0)
         return EXIT_USAGE;
     for (size_t i = 0; i < OF_PROFILE; i++)
         if (gives_bound(options, i) && options_sets(options, of_profile[i].field))
-            return options_usage_error(command->name, "--bound %s and --set %s exclude each other",
+            return options_usage_error(command->name,
+                                       "--bound %s and --set %s cannot be used together",
                                        of_profile[i].name, of_profile[i].field);
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
-                                   "--clock virtual: it must be raw or real; virtual time is what "
-                                   "fabemu traffic runs in");
+                                   "--clock virtual: it must be raw or real; only fabemu traffic "
+                                   "runs in simulated time");
     if (!virtual && command->groups & OPTIONS_VIRTUAL)
         return options_usage_error(command->name, "--clock %s: it must be virtual",
                                    options->clock == EMU_CLOCK_RAW ? "raw" : "real");
     return -1;
 }
 
-int options_parse(struct options *ret, const struct options_command *command, int argc, char **argv)
-{
-    return options_parse_own(ret, command, &(struct options_owns){.count = 0}, argc, argv);
-}
-
-/* The question for the user of a misspelt option: for "--nmae=lab", did you mean '--name'? */
+/* A suggestion for a misspelt option: for "--nmae=lab", did you mean '--name'? */
 static struct nearest_text resembling(const struct options_command *command,
-                                      const struct options_owns *owns, const char *word)
+                                      const struct option_table *own, const char *word)
 {
     char text[80];
 
@@ -653,29 +541,35 @@ static struct nearest_text resembling(const struct options_command *command,
     for (size_t i = 0; i < ROWS; i++)
         if (!rows[i].group || rows[i].group & command->groups)
             nearest_try(&nearest, rows[i].name);
-    for (size_t i = 0; i < owns->count; i++)
-        nearest_try(&nearest, owns->row[i].name);
+    for (size_t i = 0; i < own->count; i++)
+        nearest_try(&nearest, own->row[i].name);
     return nearest_question(&nearest, "--");
 }
 
-/* -topo is letters to getopt, of which the first is wrong; the word that it is in may come next. */
-static int no_option(const struct options_command *command, const struct options_owns *owns,
+/*
+ * getopt takes -topo for four short options: optopt is the first of them, and @word may be the next
+ * word of the command line.
+ */
+static int no_option(const struct options_command *command, const struct option_table *own,
                      const char *word)
 {
     if (optopt > (int)ROWS && optopt < HELP)
-        return options_usage_error(command->name, "%s has no option '-%c': names have two dashes",
+        return options_usage_error(command->name,
+                                   "%s has no option '-%c': write two dashes before a name",
                                    command->name, optopt);
     return options_usage_error(command->name, "%s has no option '%.80s'%s%s", command->name, word,
                                optopt ? " of this form" : "",
-                               optopt ? "" : resembling(command, owns, word).text);
+                               optopt ? "" : resembling(command, own, word).text);
 }
 
-int options_parse_own(struct options *ret, const struct options_command *command,
-                      const struct options_owns *owns, int argc, char **argv)
+int options_parse(struct options *ret, const struct options_command *command,
+                  const struct option_table *own, int argc, char **argv)
 {
-    struct option longs[ROWS + OPTIONS_OWNS_MAX + 2];
+    static const struct option_table none = {.count = 0};
+    struct option longs[ROWS + OPTION_ROWS_MAX + 2];
     int got;
 
+    own = own ? own : &none;
     *ret = (struct options){.clock = EMU_CLOCK_RAW,
                             .threads = FABRIC_THREADS_AUTO,
                             .seed = 1,
@@ -683,32 +577,32 @@ int options_parse_own(struct options *ret, const struct options_command *command
                             .snap_bytes = CAPTURE_SNAP_MOST,
                             .capture_limits = {.most_bytes = UINT64_MAX, .count = 1},
                             .timeline_from_bytes = TIMELINE_FROM_BYTES,
-                            .timeline_most_bytes = TIMELINE_MOST_BYTES};
-    ret->argv = argv;
+                            .timeline_most_bytes = TIMELINE_MOST_BYTES,
+                            .argv = argv};
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
-    long_options(longs, command, owns);
+    long_options(longs, command, own);
     optind = 0; /* glibc: start anew */
     opterr = 0;
-    /* "+": what follows a command to run is the command's. */
+    /* "+": options after a command to run are options of that command */
     const char *shorts = command->command_follows ? "+:h" : ":h";
     while ((got = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         const char *word = argv[optind - 1];
         if (got == HELP || got == 'h') {
-            print_help(command, owns);
+            print_help(command, own);
             return EXIT_SUCCESS;
         }
         if (got == ':')
             return options_usage_error(command->name, "%s needs a value", word);
-        if (optarg == word && strncmp(word, "--", 2) == 0) /* another option, or the end of all */
+        if (optarg == word && strncmp(word, "--", 2) == 0) /* another option, or "--" */
             return options_usage_error(command->name, "%s needs a value before '%.80s'",
                                        argv[optind - 2], word);
         if (got == '?')
-            return no_option(command, owns, word);
+            return no_option(command, own, word);
         if (lacks_equals(ret, got, argv[optind]))
             return options_usage_error(command->name, "write '%s=%.80s', with '='", word,
                                        argv[optind]);
-        int status = take_option(ret, command->name, owns, got);
+        int status = take_option(ret, command->name, own, got);
         if (status >= 0)
             return status;
     }
@@ -717,29 +611,48 @@ int options_parse_own(struct options *ret, const struct options_command *command
     return check_together(ret, command);
 }
 
+int options_parse_name(struct options *ret, const char **name,
+                       const struct options_command *command, const struct option_table *own,
+                       int argc, char **argv)
+{
+    int status = options_parse(ret, command, own, argc, argv);
+
+    if (status >= 0)
+        return status;
+    *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running);
+    return argc - ret->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
+}
+
+void options_print_json(struct json_object *value)
+{
+    puts(json_object_to_json_string_ext(value,
+                                        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
 void options_print_idle(const struct options *options, const struct fabric_config *config)
 {
     char text[512];
     const char *what;
 
-    if (config->clock != EMU_CLOCK_RAW && rates_print(config, text, sizeof text))
+    if (config->clock != EMU_CLOCK_RAW && options_print_rates(config, text, sizeof text))
         print_message("cables: %s", text);
     if (config->graph->up > TOPO_UP_DISTANCE)
         print_message(
-            "routes: the cables form no tree, so routes may lead through few switches; up is %s",
+            "routes: the cables do not form a tree, so many routes may share few switches; up "
+            "is %s",
             topo_up_text(config->graph->up));
 
     for (unsigned i = 0; i < options->set_count; i++) {
         what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);
         if (what)
-            print_message("%s plays no part here: it is for %s", options->sets[i], what);
+            print_message("%s has no effect here: it is for %s", options->sets[i], what);
     }
     for (size_t i = 0; i < OF_PROFILE; i++) {
         what = emu_profile_idle(&config->profile, config->clock, of_profile[i].field);
         if (what && gives_bound(options, i))
-            print_message("--bound %s plays no part here: it is for %s", of_profile[i].name, what);
+            print_message("--bound %s has no effect here: it is for %s", of_profile[i].name, what);
     }
     if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
-        print_message("--threads %u: this network has %u switches, and a switch one thread at most",
+        print_message("--threads %u: only %u are used, one for each switch of this network",
                       config->threads, config->graph->switches);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * options.h - the options that commands share, and what they make of a fabric.
+ * options.h - the options of commands, and the configuration of the fabric that they describe.
  */
 #ifndef APPS_CMD_OPTIONS_H
 #define APPS_CMD_OPTIONS_H
@@ -9,9 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/base/quantity.h"
 #include "apps/control/paths.h"
 #include "apps/capture/files.h"
 #include "apps/fabric/fabric.h"
+
+struct json_object;
 
 #define OPTIONS_SETS_MAX   32
 #define OPTIONS_SHARED_MAX 64
@@ -38,36 +41,64 @@ enum options_group {
     OPTIONS_ANY_CLOCK = 131072 /* no option: --clock may be virtual, too */
 };
 
-/* An option of one command alone. */
-struct options_own {
+/* An option: its line in --help, and how its value is read. */
+struct option_row {
     const char *name;
-    const char *value; /* how --help calls it; NULL: takes none */
+    const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: it takes none */
     const char *help;
-    /* Takes one value; on a wrong one writes what would be right and returns false. */
+    /* Reads a value into @into. If it is wrong: sets @right to what is right, returns false. */
     bool (*read)(void *into, const char *value, const char **right);
+
+    /*
+     * Without read() the value is stored in the field at offset `at` of @into. Without a value the
+     * field is a bool. With `choice`, `value` lists the names of an enumeration from 0 on: "a|b|c".
+     * With `form` the field is a uint64_t of that form. With `most` it is a number in the range: a
+     * uint64_t if `wide`, else a uint32_t. Otherwise it is a const char *, which must not be ""
+     * unless `right` is NULL.
+     */
+    size_t at;
+    bool choice;
+    const struct quantity_form *form;
+    uint64_t least, most;
+    bool wide;
+    const char *right; /* the text of a right value, for errors */
+
+    unsigned group; /* shared options: enum options_group; others: for the command's own use */
 };
 
-#define OPTIONS_OWNS_MAX 32
+#define OPTIONS_TEXT_OF(x) #x
+#define OPTIONS_TEXT(x)    OPTIONS_TEXT_OF(x)
+/* A range of numbers in an option_row. Both are literals. */
+#define OPTIONS_RANGE(low, high)    \
+    .least = (low), .most = (high), \
+    .right = "a number from " OPTIONS_TEXT(low) " to " OPTIONS_TEXT(high)
 
-/* All of a command's. */
-struct options_owns {
-    const struct options_own *row;
-    size_t count; /* at most OPTIONS_OWNS_MAX */
-    void *into;   /* what the readers get */
+#define OPTION_ROWS_MAX 32
+
+/* The options that only one command has. */
+struct option_table {
+    const struct option_row *row;
+    size_t count;    /* at most OPTION_ROWS_MAX */
+    void *into;      /* where their values are stored */
+    uint64_t *given; /* one bit for each row that was given; may be NULL */
 };
+#define OPTION_TABLE(rows, into)                             \
+    {                                                        \
+        (rows), sizeof(rows) / sizeof(rows)[0], (into), NULL \
+    }
 
 /* A command, for its --help. */
 struct options_command {
     const char *name;     /* "run" */
     const char *operands; /* "-- COMMAND…" */
-    const char *about;    /* a sentence or two */
+    const char *about;
     unsigned groups;      /* enum options_group */
-    bool command_follows; /* the operands are a command line of their own */
-    const char *more;     /* what --help says behind the options, lines; NULL: nothing */
+    bool command_follows; /* the operands are a command line with options of its own */
+    const char *more;     /* printed by --help after the options; NULL: nothing */
 };
 
 struct options {
-    char running[PATHS_NAME_MAX + 1]; /* room for paths_default() */
+    char running[PATHS_NAME_MAX + 1]; /* buffer for paths_default() */
     const char *topo;                 /* NULL: not given */
     uint32_t nodes;                   /* 0: not given */
     const char *profile;              /* NULL: not given */
@@ -80,70 +111,83 @@ struct options {
     const char *events;         /* file; NULL: none */
     const char *capture;        /* file; NULL: none */
     const char *capture_filter; /* NULL: not given */
-    uint32_t snap_bytes;        /* of a payload */
+    uint64_t snap_bytes;        /* captured of each payload */
     struct capture_limits capture_limits;
     const char *record;                 /* file; NULL: none */
     const char *timeline;               /* file; NULL: none */
-    uint64_t timeline_from_bytes;       /* of messages in it */
-    uint64_t timeline_most_bytes;       /* that it may have */
+    uint64_t timeline_from_bytes;       /* the smallest message in the timeline */
+    uint64_t timeline_most_bytes;       /* the largest size of the file */
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
-    struct emu_bounds bounds; /* those that were given */
+    struct emu_bounds bounds; /* given by --bound */
     const char *cluster;      /* file; NULL: one host */
-    const char *host;         /* this one's name there; NULL: not given */
-    const char *launch;       /* agent that starts the others; NULL: none */
+    const char *host;         /* name of this host in the file; NULL: not given */
+    const char *launch;       /* agent that starts the other hosts; NULL: none */
     struct {
         const char *name, *value;
-    } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must have */
+    } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must get */
     unsigned shared_count;
-    uint16_t web_port; /* of the page; 0: any that is free */
-    bool web;          /* there is a page */
-    bool web_waits;    /* the command starts once a browser has opened it */
+    uint16_t web_port; /* port of the web page; 0: any free port */
+    bool web;          /* serve a web page */
+    bool web_waits;    /* the command starts once a browser has opened the page */
     bool keep_going;
     bool json;
     bool foreground;
     bool check;
-    uint64_t given; /* options that were, by bit: in options.c */
+    uint64_t given; /* one bit for each row of the table in options.c */
     char **argv;    /* the command and its arguments, as options_parse() had them */
     bool dashes;    /* the operands came after "--" */
-    int operands;   /* index in argv of the first */
+    int operands;   /* index in argv of the first operand */
 };
 
 /**
- * options_parse - read the options of @command; argv[0] is its name.
- * Returns -1 to go on; otherwise the exit status: help was printed, or an error said.
+ * options_parse - read the options of @command; argv[0] is its name. @own: options that only it
+ * has; NULL: none. Returns -1 to go on, or the exit status after it printed the help or an error.
  */
-int options_parse(struct options *ret, const struct options_command *command, int argc,
-                  char **argv);
+int options_parse(struct options *ret, const struct options_command *command,
+                  const struct option_table *own, int argc, char **argv);
 
-/** options_parse_own - the same for a command with options of its own. */
-int options_parse_own(struct options *ret, const struct options_command *command,
-                      const struct options_owns *owns, int argc, char **argv);
+/**
+ * options_parse_name - options_parse() of a command whose operand is the name of a fabric.
+ * @name: the operand, or the default fabric.
+ */
+int options_parse_name(struct options *ret, const char **name,
+                       const struct options_command *command, const struct option_table *own,
+                       int argc, char **argv);
 
 /** options_sets - does --set, or an option that means the same, set this field of the profile? */
 bool options_sets(const struct options *options, const char *field);
 
-/** options_count - read a decimal number from @least to @most; false: @text is none. */
+/** options_count - read a decimal number from @least to @most. Returns false if @text is none. */
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 
-/** options_usage_error - say the line and where help is; returns EXIT_USAGE. */
+/** options_usage_error - print an error and where the help is. Returns EXIT_USAGE. */
 int options_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /**
  * options_fabric - the configuration of the fabric that @options describe.
  * @name: its name, or NULL for a fabric that will not run.
- * @graph: the same as ret->graph; the caller's to free with topo_free(). @options must outlive
- * @ret. Errors are said. Returns 0 or an exit status.
+ * @graph: the same as ret->graph; the caller frees it with topo_free().
+ * @options must outlive @ret. Prints errors. Returns 0 or an exit status.
  */
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);
 
 /**
- * options_print_idle - print which of the given fields, bounds and threads have no effect in
- * @config's machine on its clock. They are no error: a script may set them for several machines. On
- * clocks on which a byte takes time, also print the rates of a file's cables.
+ * options_print_rates - write a line about the rates of the network's cables to @text: which rates
+ * the network's file gives, and whether the profile overrides them. False: the file gives no rate.
+ */
+bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes);
+
+/**
+ * options_print_idle - print which of the given fields, bounds and threads have no effect with the
+ * profile and the clock of @config. This is not an error: a script may set them for several
+ * profiles. Also print the rates of cables on clocks on which a byte takes time.
  */
 void options_print_idle(const struct options *options, const struct fabric_config *config);
+
+/** options_print_json - print @value to standard output, indented. */
+void options_print_json(struct json_object *value);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * options_fabric.c - the fabric that the options of a command describe.
- */
+/* options_fabric.c - the configuration of the fabric that the options of a command describe. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +11,53 @@
 #include "apps/base/bounds.h"
 #include "apps/base/message.h"
 #include "apps/cmd/options.h"
-#include "apps/cmd/rates.h"
 #include "apps/control/paths.h"
 #include "emu/util/plugin.h"
+#include "switch/switch.h"
 
 #define DEFAULT_NODES   16
 #define DEFAULT_PROFILE "oq2004"
 #define WIDE            "fabemu-wide"
+#define ROUND_TRIPS     2 /* a crosspoint holds the segments of at least this many */
 
-/* A network that is named after a machine comes with it, unless the user names another. */
+/*
+ * Slots of a crosspoint for the round trips of the fastest cable: with fewer the cable is idle
+ * while it waits for credits. At most as many as a switch of this network can hold.
+ */
+static uint32_t xpoint_slots(const struct fabric_config *config)
+{
+    struct emu_profile profile = config->profile;
+    uint64_t round_ps = profile.channel_ps + profile.switch_ps + profile.credit_ps;
+    uint64_t segment_ps = EMU_SEG_BYTES * profile.link_ps_per_byte;
+    uint64_t slots = (ROUND_TRIPS * round_ps + segment_ps - 1) / segment_ps;
+    uint32_t least = profile.xpoint_slots;
+
+    profile.xpoint_slots = slots < EMU_XPOINT_MAX ? (uint32_t)slots : EMU_XPOINT_MAX;
+    while (profile.xpoint_slots > least &&
+           switch_segments(config->graph->ports, &profile) > SWITCH_SEGMENTS_MAX)
+        profile.xpoint_slots--;
+    return profile.xpoint_slots > least ? profile.xpoint_slots : least;
+}
+
+/*
+ * If the network's file gives rates, and neither --profile nor --set gives one, the fastest rate
+ * becomes the profile's link_ps_per_byte, and slower cables keep their rates. Crosspoints get
+ * enough slots for ROUND_TRIPS at that rate, as far as the switch can hold them. Precondition:
+ * --set has not been applied. Source of the two round trips: output-queued routers §2.
+ */
+static void apply_rates(struct fabric_config *config, const struct options *options)
+{
+    struct topo_rates rates;
+
+    topo_rates(config->graph, &rates);
+    if (!rates.fastest || options->profile || options_sets(options, "link_ps_per_byte"))
+        return;
+    config->link_rates = true;
+    config->profile.link_ps_per_byte = topo_rate_ps(rates.fastest);
+    config->profile.xpoint_slots = xpoint_slots(config);
+}
+
+/* Without --profile a topology of a machine, such as qsnet:N, has the machine's profile. */
 static int load_profile(struct fabric_config *ret, const struct options *options)
 {
     const char *machine = options->topo ? topo_machine(options->topo) : NULL;
@@ -33,7 +69,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
         print_message("--profile: %s", error);
         return EXIT_USAGE;
     }
-    rates_apply(ret, options);
+    apply_rates(ret, options);
     bounds_profile(&ret->profile, &options->bounds);
     ret->sets = options->sets;
     ret->set_count = options->set_count;
@@ -46,9 +82,8 @@ static int load_profile(struct fabric_config *ret, const struct options *options
 }
 
 /*
- * The network has switches with more ports than this program's sets can hold. Replace this process
- * by fabemu-wide, which runs the same command from the beginning. Returns if fabemu-wide is not
- * installed.
+ * The network has switches with more ports than this program supports. Replace this process by
+ * fabemu-wide with the same arguments. Returns if fabemu-wide is not installed.
  */
 static void exec_wide(const struct options *options)
 {
@@ -68,7 +103,7 @@ static void exec_wide(const struct options *options)
     char **argv = calloc(count + 2, sizeof *argv);
     if (!argv || !emu_plugin_dir(dir, sizeof dir, WIDE, "."))
         return;
-    argv[0] = program_invocation_name; /* so the recorded command line is the user's */
+    argv[0] = program_invocation_name; /* reports then show the command that the user gave */
     memcpy(argv + 1, options->argv, count * sizeof *argv);
     snprintf(path, sizeof path, "%s/%s", dir, WIDE);
     execv(path, argv);
@@ -109,4 +144,46 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     if (status)
         topo_free(*graph);
     return status;
+}
+
+/* Print "36 of 4xHDR, 4 of 4xEDR, 2 without a rate", the fastest first. */
+static void print_counts(const struct topo_rates *rates, char *text, size_t bytes)
+{
+    bool done[TOPO_RATES] = {false};
+    size_t used = 0;
+    char name[16];
+
+    for (uint32_t round = 0; round < TOPO_RATES && used < bytes; round++) {
+        uint8_t next = 0;
+
+        for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
+            if (!done[rate] && rates->cables[rate] &&
+                (!next || topo_rate_ps(rate) < topo_rate_ps(next)))
+                next = rate;
+        if (!next)
+            break;
+        done[next] = true;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u of %s", used ? ", " : "",
+                                 rates->cables[next], topo_rate_name(next, name));
+    }
+    if (rates->cables[0] && used < bytes)
+        snprintf(text + used, bytes - used, ", %u without a rate", rates->cables[0]);
+}
+
+bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes)
+{
+    double gigabytes = 1000.0 / (double)config->profile.link_ps_per_byte;
+    struct topo_rates rates;
+    char counts[256];
+
+    topo_rates(config->graph, &rates);
+    if (!rates.fastest)
+        return false;
+    print_counts(&rates, counts, sizeof counts);
+    if (!config->link_rates)
+        snprintf(text, bytes, "%s; all run at %.2f GB/s, as the profile says", counts, gigabytes);
+    else
+        snprintf(text, bytes, "%s; each runs at its rate, the fastest%s at %.2f GB/s", counts,
+                 rates.cables[0] ? " and those without a rate" : "", gigabytes);
+    return true;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * plan.c - --faults, --report, --events, --record, --timeline, --capture and --web.
- */
+/* plan.c - --faults, --report, --events, --record, --timeline, --capture and --web. */
 #include "apps/cmd/plan.h"
 
 #include <errno.h>
@@ -16,7 +14,7 @@
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
 
-/* Can all of the schedule be injected into the network? */
+/* Can all faults of the schedule be injected into the network? Prints errors. */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
 {
@@ -81,14 +79,14 @@ static int file_open(struct output *ret, const char *path, const char *what, con
     return EXIT_FAILURE;
 }
 
-/* Of files that come and go with a descriptor there is no second one beside them. */
+/* No second file can be made beside a file in one of these folders. */
 static bool is_of_descriptor(const char *path)
 {
     return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-/* A file that was not there is whole from now on; what is in another stays until it begins. */
+/* A new file gets a valid empty timeline. An old one keeps its contents until the run begins. */
 static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
     int status = file_open(output, path, "a timeline", "--timeline");
@@ -116,7 +114,7 @@ int plan_capture(struct capture_plan *ret, struct capture_files *files,
 
     *ret = (struct capture_plan){.files = files,
                                  .filter = options->capture_filter ? options->capture_filter : "",
-                                 .snap_bytes = options->snap_bytes};
+                                 .snap_bytes = (uint32_t)options->snap_bytes};
     err = capture_files_open(files, options->capture, &options->capture_limits, INT64_MAX);
     if (!err)
         return 0;
@@ -135,7 +133,7 @@ static int page_open(struct web *web, uint16_t port)
     return EXIT_FAILURE;
 }
 
-/* Refused here, and not once another's files are found locked. */
+/* Check this before files: the other fabric of this name may have locked the same ones. */
 static int check_name(const char *name)
 {
     char error[512];
@@ -146,7 +144,7 @@ static int check_name(const char *name)
     return EXIT_FAILURE;
 }
 
-/* What they held stays until the fabric's process begins to write. */
+/* Open all files. Their contents stay until the fabric's process begins to write. */
 static int files_open(struct plan *ret, const struct options *options)
 {
     int status = file_open(&ret->report, options->report, "the report", "--report");

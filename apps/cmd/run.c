@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - `fabemu run`: a fabric, a command on it, and an end that leaves nothing.
+ * run.c - `fabemu run`: start a fabric, run a command on it, end both and leave nothing behind.
  *
- * This process is the supervisor: single-threaded, parent of the fabric's
- * process and of the command, adopter of whatever the command leaves behind.
- * It sleeps in poll() for signals, the fabric's events and the next deadline:
+ * This process is the supervisor: single-threaded, parent of the fabric's process and of the
+ * command, and it adopts processes whose parent the command has ended (a subreaper). It sleeps in
+ * poll() for signals, the fabric's events and the next deadline:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
- *   ENDING   the command may end by itself          -- bound end  --> TERM
- *   TERM     SIGTERM to all that it started         -- bound term --> KILL
- *   KILL     SIGKILL to these, SIGTERM to itself    -- bound last --> LAST
+ *   ENDING   the command may end by itself                -- bound end  --> TERM
+ *   TERM     SIGTERM to all processes that it started     -- bound term --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to the command     -- bound last --> LAST
  *   LAST     SIGKILL to every descendant
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
  *
- * and is done when the command is reaped and no descendant is left. The command comes last because
- * it is mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for
- * impatience, and says so.
+ * It is done when the command is reaped and no descendant is left. The command gets signals last
+ * because it is usually a launcher that is ending its job: mpirun takes a signal meanwhile for an
+ * impatient user, and prints that.
  */
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/commands.h"
@@ -36,7 +36,6 @@
 #include "apps/cmd/arrival.h"
 #include "apps/cmd/host.h"
 #include "apps/control/paths.h"
-#include "apps/cluster/links.h"
 #include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"
@@ -49,42 +48,42 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define AGAIN_MS   100  /* between looks at processes that are being killed */
-#define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */
-
-#define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
+#define AGAIN_MS       100  /* between checks of processes that are being killed */
+#define GIVE_UP_MS     1800 /* a process that SIGKILL has not ended by then hangs in the kernel */
+#define LAST_EVENTS_MS 1000 /* to read the rest of a connection that the peer has closed */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 
 struct run {
     struct host host;
     int signal_fd;
-    const struct output *report; /* its file; it may be closed */
+    const struct output *report; /* file of --report; fd -1: none */
     char **argv;                 /* the command */
     char scratch[160];           /* folder for temporary files */
     pid_t command;
     bool command_done;
-    int command_status; /* as wait() has it */
+    int command_status; /* as from wait() */
     enum phase phase;
     int64_t start_ms;
     int64_t end_ms;   /* when the command ended; 0: it has not */
-    int64_t phase_ms; /* when the phase began; once RUNNING is over */
-    bool hurried;     /* this phase is to end now: asked for the end twice */
+    int64_t phase_ms; /* when the phase began; unset while RUNNING */
+    bool hurried;     /* end this phase now: the user interrupted twice */
     struct emu_bounds bounds;
     bool keep_going;  /* deaths do not end the run */
-    int interrupted;  /* the signal that asked for the end */
-    bool failed;      /* a node died: the run failed, whatever the command says */
+    int interrupted;  /* the first signal that asked for the end; 0: none */
+    bool failed;      /* a node died: the run failed, whatever the command's exit status is */
     bool fabric_lost; /* the fabric ended before the command */
-    bool stood_still; /* and :end ended it */
+    bool stood_still; /* --standstill TIME:end ended the run */
     size_t deaths;    /* nodes that died before the run began to end */
-    /* descendants that are not the run's: from before it (a script's that said exec), the page's */
+    /* descendants that are not part of the run: started before it by a script that then executed
+     * fabemu, and the page's server */
     pid_t before[65];
     size_t befores;
-    char refused[256]; /* what a process that found no node was told */
-    struct web *web;   /* the page's process, if there is one */
+    char refused[256]; /* error of a process that could not attach; "": none */
+    struct web *web;   /* process of the web page, if there is one */
     struct standstill standstill;
-    struct arrival arrival; /* of the run's processes */
-    char *runtime_dir;      /* $XDG_RUNTIME_DIR, NULL: there is none */
+    struct arrival arrival;
+    char *runtime_dir; /* $XDG_RUNTIME_DIR, or NULL */
 };
 
 static void enter(struct run *run, enum phase phase)
@@ -96,12 +95,11 @@ static void enter(struct run *run, enum phase phase)
 
 static void begin_ending(struct run *run)
 {
-    if (run->phase >= ENDING)
-        return;
-    enter(run, ENDING);
+    if (run->phase < ENDING)
+        enter(run, ENDING);
 }
 
-/* --- what happens ------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------- */
 
 static void say_death(struct json_object *death, const char *then)
 {
@@ -112,44 +110,46 @@ static void say_death(struct json_object *death, const char *then)
                   emu_json_text(death, "how", "?"), then);
 }
 
-/* Deaths that follow from the run's end are no news. */
-static void on_death(struct run *run, struct json_object *event)
+/*
+ * A node has died, or a host is lost: end the run unless --keep-going. Returns the end of the line
+ * about it; NULL: it is a consequence of the run's end, print none.
+ */
+static const char *on_failure(struct run *run)
 {
-    bool ends = !run->command_done && !run->keep_going;
-
     if (run->phase >= ENDING)
-        return;
-    say_death(event, ends ? "; ending the run" : run->command_done ? "" : "; the others go on");
-    run->deaths++;
+        return NULL;
     if (run->command_done)
-        return;
+        return "";
     run->failed = true;
-    if (ends)
-        begin_ending(run);
+    if (run->keep_going)
+        return "; the others go on";
+    begin_ending(run);
+    return "; ending the run";
 }
 
-/* Its processes have died: of each it is told. */
+static void on_death(struct run *run, struct json_object *event)
+{
+    const char *then = on_failure(run);
+
+    if (!then)
+        return;
+    say_death(event, then);
+    run->deaths++;
+}
+
+/* An event "node_died" follows for each process on the host. */
 static void on_host_lost(struct run *run, struct json_object *event)
 {
-    bool ends = !run->command_done && !run->keep_going;
+    const char *then = on_failure(run);
 
-    if (run->phase >= ENDING)
-        return;
-    print_message("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
-                  emu_json_text(event, "why", "?"),
-                  ends                ? "; ending the run"
-                  : run->command_done ? ""
-                                      : "; the others go on");
-    if (run->command_done)
-        return;
-    run->failed = true;
-    if (ends)
-        begin_ending(run);
+    if (then)
+        print_message("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
+                      emu_json_text(event, "why", "?"), then);
 }
 
 /*
  * A program that stands still does not end by itself: with :end the command gets SIGTERM. mpirun
- * then ends its ranks in silence. If the ranks got the signal as well, mpirun would report them.
+ * then ends its ranks quietly. If the ranks got the signal as well, mpirun would report them.
  */
 static void on_standstill(struct run *run, struct json_object *event)
 {
@@ -171,33 +171,21 @@ static void on_event(struct run *run, struct json_object *event)
     char node[TOPO_SHOWN_BYTES];
 
     host_event(&run->host, event);
+    host_say(event);
     if (strcmp(what, "attached") == 0) {
         arrival_event(&run->arrival, event);
     } else if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
     } else if (strcmp(what, "host_lost") == 0) {
         on_host_lost(run, event);
-    } else if (strcmp(what, "host_back") == 0) {
-        print_message("host %s is back", emu_json_text(event, "name", "?"));
-    } else if (strcmp(what, "host_refused") == 0) {
-        print_message("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
-                      emu_json_text(event, "why", "?"));
-    } else if (strcmp(what, "host_duplicate") == 0) {
-        print_message(LINKS_DUPLICATE, emu_json_text(event, "name", "?"),
-                      emu_json_text(event, "why", "?"));
-    } else if (strcmp(what, "refused") == 0) {
-        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
-        print_message("%s", run->refused);
-    } else if (strcmp(what, "outside") == 0) {
-        print_message("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "cut_off") == 0) {
-        print_message("%s was cut off: its process does not take its segments (stopped?)",
+        print_message("%s was cut off: its process does not receive its segments (is it stopped?)",
                       json_show_node(event, node));
     } else if (strcmp(what, "standstill") == 0) {
         on_standstill(run, event);
-    } else if (strcmp(what, "disagreement") == 0) {
-        standstill_disagreement(event);
     }
+    if (strcmp(what, "refused") == 0)
+        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
 }
 
 static void read_events(struct run *run)
@@ -213,7 +201,7 @@ static void read_events(struct run *run)
         conn_close(&run->host.conn);
 }
 
-/* What it said before it ended, to the end: the final report may be long. */
+/* Read all events that the fabric sent before it ended. The final report may be long. */
 static void read_last_events(struct run *run)
 {
     struct json_object *event;
@@ -239,7 +227,7 @@ static void on_host_end(struct run *run, int status)
     run->host.pid = 0;
     run->host.status = status;
     run->fabric_lost = true;
-    if (run->host.report) /* while pages wait for it: what ends next may take its time */
+    if (run->host.report) /* now, since the command may take long to end */
         web_send_report(run->web, run->host.report);
     begin_ending(run);
 }
@@ -254,7 +242,7 @@ static void on_command_end(struct run *run, int status)
                       run->argv[0], WTERMSIG(status));
 }
 
-/* Its number may come again, as that of a process of the run's. */
+/* @pid has ended: a process of the run may get the same number. */
 static void forget_before(struct run *run, pid_t pid)
 {
     size_t kept = 0;
@@ -265,7 +253,7 @@ static void forget_before(struct run *run, pid_t pid)
     run->befores = kept;
 }
 
-/* Reap everything that has ended: the command, the fabric, orphans that we adopted. */
+/* Reap all children that have ended: the command, the fabric, adopted processes. */
 static void reap_all(struct run *run)
 {
     int status;
@@ -280,7 +268,7 @@ static void reap_all(struct run *run)
         } else if (pid == run->web->pid) {
             run->web->pid = 0;
             if (run->phase < ENDING)
-                print_message("the page's server has ended; the run goes on");
+                print_message("the web page's server has ended; the run goes on");
         }
     }
 }
@@ -297,7 +285,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
         run->hurried = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
-    /* What a terminal sends reaches the whole foreground group: the command has it already. */
+    /* the terminal (SI_KERNEL) has sent the signal to the command as well */
     if (info->ssi_code != SI_KERNEL && !run->command_done && run->command > 0)
         kill(run->command, signal);
 }
@@ -311,9 +299,9 @@ static void read_signals(struct run *run)
             on_interrupt(run, &info);
 }
 
-/* --- what we do about it ------------------------------------------------------------ */
+/* --- escalation --------------------------------------------------------------------- */
 
-/* To all but the command; or to it alone. */
+/* Send a signal to all of @left but the command, or with @command only to the command. */
 static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
                         int signal)
 {
@@ -322,7 +310,7 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
             procs_signal(&left[i], 1, signal);
 }
 
-/* How long the phase lasts. */
+/* Duration of the phase. */
 static uint64_t phase_bound_ms(const struct run *run)
 {
     switch (run->phase) {
@@ -344,7 +332,7 @@ static bool phase_is_over(const struct run *run)
     return run->hurried || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
 }
 
-/* Escalates if a step is due. @left: descendants that live. */
+/* Take the next step if it is due. @left: living descendants of the run. */
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
     if (run->phase == LEFTOVER && phase_is_over(run)) {
@@ -369,7 +357,7 @@ static void escalate(struct run *run, const pid_t *left, size_t count)
         signal_left(run, left, count, true, SIGKILL);
 }
 
-/* When the next step is due; -1: it waits for something to happen. */
+/* Time until the next step, in ms; -1: none before the next event. */
 static int64_t next_step_ms(const struct run *run)
 {
     uint64_t bound_ms = phase_bound_ms(run);
@@ -398,7 +386,7 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
     return count;
 }
 
-/* Returns true when nothing of the run is left; else the time to wait in @timeout_ms. */
+/* Returns true when no process of the run is left. @timeout_ms: how long to wait for events. */
 static bool step(struct run *run, int64_t *timeout_ms)
 {
     pid_t left[PROCS_MAX];
@@ -420,7 +408,7 @@ static bool step(struct run *run, int64_t *timeout_ms)
     return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
 }
 
-/* Sleeps until something happens, or @page_fd has input. poll() ignores descriptors of -1. */
+/* Sleep until an event, or input from @page_fd. poll() ignores descriptors that are -1. */
 static void wait_events(struct run *run, int page_fd, int64_t timeout_ms)
 {
     struct pollfd fds[3] = {{run->signal_fd, POLLIN, 0},
@@ -439,16 +427,13 @@ static void supervise(struct run *run)
     int64_t timeout_ms;
 
     reap_all(run);
-    if (run->host.conn.fd >= 0) /* an event may have come right after the "ready" of the start */
+    if (run->host.conn.fd >= 0) /* events that arrived together with "ready" are in the buffer */
         read_events(run);
     while (!step(run, &timeout_ms))
         wait_events(run, -1, timeout_ms);
 }
 
-/*
- * --web=wait: wait until a browser has opened the page, the page's server has ended, or the run is
- * to end.
- */
+/* --web=wait: wait until a browser has opened the page, its server has ended, or the run ends. */
 static void await_browser(struct run *run)
 {
     print_message("the command starts once a browser has opened the page");
@@ -474,8 +459,8 @@ static int exit_status(const struct run *run)
 }
 
 /*
- * The report lists all deaths in order. Those that we have not announced are
- * consequences of the run's end, or news that came too late to end it.
+ * Settle the list of deaths in the report. The first run->deaths of them were printed. Later ones
+ * are consequences of the run's end, or arrived too late to end it.
  */
 static void settle_deaths(struct run *run, struct json_object *died)
 {
@@ -483,17 +468,17 @@ static void settle_deaths(struct run *run, struct json_object *died)
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
-    if (run->interrupted || run->stood_still) /* the processes that it ended did not die */
+    if (run->interrupted || run->stood_still) /* the processes that this ended do not count */
         json_add_number(json_object_object_get(run->host.report, "processes"), "died", run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
         say_death(emu_json_at(died, i), "");
 }
 
-/* Adds the fields that the fabric does not know: the command, and how it ended. */
+/* Add the fields that the fabric does not know. */
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
-    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* none: it hangs in the kernel */
+    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* 0: it hangs in the kernel */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
@@ -504,7 +489,7 @@ static void complete_report(struct run *run, int status)
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }
 
-/* Returns the exit status: if the report that was asked for is missing, that is a failure. */
+/* Print and write the report. Returns the exit status: not 0 if the file could not be written. */
 static int finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
@@ -536,16 +521,16 @@ static int finish(struct run *run)
     if (run->host.report) {
         status = finish_report(run, status);
     } else {
-        print_message("no report: the fabric did not live to give it");
+        print_message("no report: the fabric ended before it could make it");
         status = status ? status : EXIT_FAILURE;
     }
     if (run->refused[0])
         print_message("%s", run->refused);
     else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
         print_message(
-            "no process attached to the fabric: nothing that the command ran opened it, through "
-            "MPI, libfabric or libfabemu; does an option of mpirun's (--mca), a variable (FI_*, "
-            "OMPI_MCA_*) or ~/.openmpi/mca-params.conf choose another way?");
+            "no process attached to the fabric: no process of the command opened it through MPI, "
+            "libfabric or libfabemu; does an option of mpirun (--mca), a variable (FI_*, "
+            "OMPI_MCA_*) or ~/.openmpi/mca-params.conf select another network?");
     host_release(&run->host);
     standstill_release(&run->standstill);
     return status;
@@ -556,15 +541,16 @@ static int finish(struct run *run)
 static const struct options_command run_command = {
     .name = "run",
     .operands = "-- COMMAND [ARGUMENTS]",
-    .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
-             "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .about = "Start a fabric, run COMMAND with an environment in which MPI and libfabric\n"
+             "programs use the fabric, stop the fabric, and print a report. For example:\n"
+             "    fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
               OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH |
               OPTIONS_CAPTURE | OPTIONS_WEB,
     .command_follows = true,
 };
 
-/* "5", "5s", "5s:end", "off". */
+/* "5s", "5s:end", "off". */
 static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
@@ -573,8 +559,8 @@ static bool read_standstill(void *into, const char *value, const char **right)
                                               .most = 86400 * QUANTITY_S_PS};
     uint64_t ps = 0;
 
-    *right = "a time from 1s to 24h, with its unit, such as 5s, and with :end behind it to end "
-             "the run, as in 5s:end; or off";
+    *right = "a time from 1s to 24h with a unit, such as 5s; or 5s:end, to end the run after it; "
+             "or off";
     if (strcmp(value, "off") == 0)
         value += strlen(value);
     else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
@@ -585,15 +571,16 @@ static bool read_standstill(void *into, const char *value, const char **right)
     return true;
 }
 
-static const struct options_own run_own[] = {
+static const struct option_row rows[] = {
     {"standstill", "TIME[:end]|off",
-     "report a standstill after TIME (5s); with :end also end the run", read_standstill},
+     "report when nothing has moved for TIME (default 5s), and with :end end the run",
+     .read = read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)
 {
     if (options->operands == argc)
-        return options_usage_error("run", "no command to run; write it behind '--', as in: fabemu "
+        return options_usage_error("run", "no command to run; write it after '--', as in: fabemu "
                                           "run -- mpirun -np 4 ./program");
     if (!options->dashes)
         return options_usage_error("run",
@@ -603,7 +590,7 @@ static int check_operands(const struct options *options, int argc, char **argv)
     return command_check(argv[options->operands]);
 }
 
-/* The page's process, if there is to be one. Says what is wrong. */
+/* Start the process of the web page, if there is --web. Prints errors. */
 static int page_start(struct run *run, const char *name)
 {
     char address[WEB_ADDRESS_BYTES], error[256];
@@ -621,7 +608,7 @@ static int page_start(struct run *run, const char *name)
     return 0;
 }
 
-/* Not if the run is to end already. */
+/* Start the command, unless the run has begun to end. */
 static void begin_command(struct run *run, const struct command_signals *signals)
 {
     if (run->phase == RUNNING)
@@ -634,7 +621,7 @@ static void begin_command(struct run *run, const struct command_signals *signals
     arrival_begin(&run->arrival, run->argv[0]);
 }
 
-/* Fabric and command under one roof: from here on there is something to end. */
+/* Start the fabric and the command, supervise them, and end them. Returns the exit status. */
 static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
 {
@@ -655,7 +642,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
     plan->begun = true;
-    if (isatty(STDERR_FILENO)) /* a user who may want to attach to it: fabemu top, web, fault, … */
+    if (isatty(STDERR_FILENO)) /* the user may need the name for fabemu top, web, fault, … */
         print_message("fabric %s", config->name);
     web_fabric_ready(run->web);
     if (plan->web_waits)
@@ -665,7 +652,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
         print_message(
-            "cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
+            "cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of yours with free space",
             run->scratch, strerror(errno));
     hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
     if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
@@ -676,7 +663,11 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     return finish(run);
 }
 
-/* Signals come through a descriptor, orphans to us, and a reader who goes away kills nobody. */
+/*
+ * Receive signals through a descriptor, adopt orphans, and get errors of writing instead of
+ * signals.
+ * @before: the previous settings, for the command.
+ */
 static void become_supervisor(struct run *run, struct command_signals *before)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -684,9 +675,9 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
     host_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before->mask);
-    signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide the command's end */
+    signal(SIGCHLD, SIG_DFL); /* if it was ignored, the command's status would be lost */
     sigaction(SIGPIPE, &ignore, &before->pipe);
-    sigaction(SIGXFSZ, &ignore, &before->file_size); /* a report that is too long is an error */
+    sigaction(SIGXFSZ, &ignore, &before->file_size); /* write() then returns an error */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     run->befores = procs_descendants(getpid(), 0, run->before, 64);
     run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -695,7 +686,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 int run_main(int argc, char **argv)
 {
     struct run run = {.start_ms = emu_now_ms(), .standstill.after_ns = STANDSTILL_AFTER_NS};
-    const struct options_owns owns = {run_own, sizeof run_own / sizeof run_own[0], &run.standstill};
+    const struct option_table own = OPTION_TABLE(rows, &run.standstill);
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;
@@ -703,7 +694,7 @@ int run_main(int argc, char **argv)
     char name[32];
     struct command_signals before;
 
-    int status = options_parse_own(&options, &run_command, &owns, argc, argv);
+    int status = options_parse(&options, &run_command, &own, argc, argv);
     if (status >= 0)
         return status;
     status = check_operands(&options, argc, argv);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scratch.c - a run's own folder for temporary files, gone with the run.
+ * scratch.c - a folder for the temporary files of one run, removed at its end.
  *
- * Its name is the supervisor's pid, so that runs of one name that follow each
- * other do not share it, and what two kills at once left is recognised.
+ * Its name is the supervisor's pid, so two runs never share a folder, and the folder of a
+ * supervisor that was killed is recognised.
  */
 #include "apps/cmd/scratch.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SUFFIX        ".tmp"
-#define OPEN_MAX_DIRS 16 /* descriptors that a walk keeps open */
+#define OPEN_MAX_DIRS 16 /* descriptors that nftw() may keep open */
 
 void scratch_path(char *ret, size_t ret_bytes, const char *socket_path, pid_t supervisor)
 {
@@ -60,8 +60,8 @@ static void remove_orphans(const char *dir)
 
 /*
  * Open MPI keeps its session in ompi.HOST.UID there. Each mpirun makes that folder, and removes it
- * if it is empty. So if several run at the same time, one may fail with "File exists". A folder
- * that contains another one is not removed.
+ * when it is empty. If several run at the same time, one may then fail with "File exists". So put a
+ * folder into it, which keeps it.
  */
 static void make_session(const char *path, const char *host)
 {
@@ -71,7 +71,7 @@ static void make_session(const char *path, const char *host)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         snprintf(session, sizeof session, "%s/ompi.%s.%u%s", path, host, (unsigned)geteuid(),
                  parts[i]);
-        mkdir(session, 0700); /* without it mpirun makes its own */
+        mkdir(session, 0700); /* if it fails, mpirun makes the folder */
     }
 }
 
@@ -91,7 +91,7 @@ int scratch_make(const char *path)
     if (gethostname(host, sizeof host - 1) < 0)
         return 0;
     make_session(path, host);
-    host[strcspn(host, ".")] = '\0'; /* Open MPI leaves out the domain by default */
+    host[strcspn(host, ".")] = '\0'; /* by default Open MPI omits the domain */
     make_session(path, host);
     return 0;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scratch.h - a run's own folder for temporary files, gone with the run.
+ * scratch.h - a folder for the temporary files of one run, removed at its end.
  *
- * Open MPI keeps its session there: files that processes share, which it leaves
- * behind when it is killed.
+ * Open MPI keeps the files of its session there, which it leaves behind when it is killed.
  */
 #ifndef APPS_CMD_SCRATCH_H
 #define APPS_CMD_SCRATCH_H
@@ -11,13 +10,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/** scratch_path - the folder of the run of @supervisor, beside the socket at @socket_path. */
+/** scratch_path - name the folder of the run of @supervisor, beside the socket @socket_path. */
 void scratch_path(char *ret, size_t ret_bytes, const char *socket_path, pid_t supervisor);
 
-/** scratch_make - make it, empty; remove those whose supervisor is gone. Errors: -errno. */
+/** scratch_make - make an empty folder, and remove those of dead supervisors. Errors: -errno. */
 int scratch_make(const char *path);
 
-/** scratch_remove - remove it with all that is in it. */
+/** scratch_remove - remove the folder with its contents. */
 void scratch_remove(const char *path);
 
 #endif

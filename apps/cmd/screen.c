@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * screen.c - the terminal of `fabemu top`, by ncurses.
- */
-#include "apps/cmd/screen.h"
+/* screen.c - the terminal of `fabemu top`: the only file that uses ncurses. */
+#include "apps/cmd/top.h"
 
 #ifdef TELEMETRY_NCURSES
 
@@ -10,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_LINES  3  /* above the rows */
+#define HEAD_LINES  3  /* lines above the rows */
 #define ROW_COLUMNS 80 /* of a row's text; on a wider screen a bar follows */
 #define BAR_LEAST   12 /* columns */
 #define ESCAPE      27
@@ -27,7 +25,7 @@ bool screen_open(void)
     if (!screen)
         return false;
     set_escdelay(25);
-    if (has_colors()) { /* pair TONE + 1 is for a TONE of enum telemetry_tone */
+    if (has_colors()) { /* pair N + 1 has the colour of tone N */
         start_color();
         use_default_colors();
         init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
@@ -76,14 +74,14 @@ static void page_key(struct screen_state *state, struct telemetry_board *board,
     state->first = 0;
 }
 
-/* Up and down. */
+/* Scroll. */
 static void move_key(struct screen_state *state, int key)
 {
     uint32_t page = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 1;
     uint32_t by = key == KEY_NPAGE || key == KEY_PPAGE ? page : 1;
 
     if (key == KEY_DOWN || key == KEY_NPAGE)
-        state->first += by; /* drawing clips it */
+        state->first += by; /* screen_draw() limits it */
     else if (key == KEY_HOME)
         state->first = 0;
     else if (key == KEY_UP || key == KEY_PPAGE)
@@ -111,7 +109,7 @@ static void command_key(struct screen_state *state, struct telemetry_board *boar
         state->paused = !state->paused;
     else if (key == '?' || key == 'h')
         state->helps = true;
-    else if (key == 'q' || key == 3) /* control-c, if the terminal sends it as a character */
+    else if (key == 'q' || key == 3) /* Ctrl-C, if the terminal sends it as a character */
         state->quits = true;
     else
         move_key(state, key);
@@ -152,7 +150,7 @@ static bool has_bars(void)
     return COLS >= ROW_COLUMNS + BAR_LEAST;
 }
 
-/* "[||||| ]" in the columns behind the text. The row with the largest size fills them. */
+/* Draw "[||||| ]" after the text. @share: the row's size, as a fraction of the largest one. */
 static void draw_bar(int y, attr_t attributes, double share)
 {
     int room = COLS - ROW_COLUMNS - 3;
@@ -191,20 +189,20 @@ static void draw_help(void)
 {
     static const char *const keys[] = {
         "n l s c, 1-4, Tab   nodes, links, switches, collectives",
-        "o                   next order",
-        "b                   only what is busy: it moves, waits or is wrong",
-        "/                   only rows with this text; Enter ends it, Esc clears it",
+        "o                   change the order of the rows",
+        "b                   hide idle rows",
+        "/                   show only rows with a text; Enter: done, Esc: clear it",
         "p, space            pause",
-        "arrows, pages, Home up and down",
+        "arrows, pages, Home scroll",
         "q                   quit",
         "",
         "Yellow: something waits for a credit, for a peer, or in a queue.",
         "Red: errors, or a link that is not up.",
-        "On a screen of 92 columns or more each row has a bar. The bar of the",
-        "greatest value is full.",
+        "On a screen of 92 columns or more each row has a bar. The longest bar",
+        "belongs to the largest value.",
     };
 
-    line(HEAD_LINES - 1, A_REVERSE, "KEYS (any key goes back)");
+    line(HEAD_LINES - 1, A_REVERSE, "KEYS (press any key to go back)");
     for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++)
         line(HEAD_LINES + i, A_NORMAL, keys[i]);
 }

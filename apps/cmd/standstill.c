@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * standstill.c - who waits for whom, as text for people.
- */
+/* standstill.c - print which process waits for which. */
 #include "apps/cmd/standstill.h"
 
 #include <json-c/json.h>
@@ -16,12 +14,12 @@
 #include "apps/control/conn.h"
 #include "emu/util/json.h"
 
-#define STARVED_NS 500000000  /* a shorter time without a core is not printed */
-#define OLD_NS     1000000000 /* an operation that is younger is not printed */
-#define RANGES     8          /* ranges of numbers in a list; the others are counted */
-#define LINES_MAX  24         /* lines about processes; the others are counted */
+#define STARVED_NS 500000000  /* print a time without a core from here on */
+#define OLD_NS     1000000000 /* print operations that are at least this old */
+#define RANGES     8          /* ranges of numbers in a list, then the number of the others */
+#define LINES_MAX  24         /* lines about processes, then the number of the others */
 
-/* A line that grows; what does not fit is cut off. */
+/* A line that grows. It is truncated if it is too long. */
 struct line {
     char text[900];
     size_t used;
@@ -30,24 +28,23 @@ struct line {
 static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(struct line *line, const char *format, ...)
 {
-    size_t room = sizeof line->text - line->used;
+    size_t left = sizeof line->text - line->used;
     va_list args;
     int bytes;
 
     va_start(args, format);
-    bytes = vsnprintf(line->text + line->used, room, format, args);
+    bytes = vsnprintf(line->text + line->used, left, format, args);
     va_end(args);
     if (bytes > 0)
-        line->used += (size_t)bytes < room ? (size_t)bytes : room - 1;
+        line->used += (size_t)bytes < left ? (size_t)bytes : left - 1;
 }
 
-/* What is printed, and where it goes. */
 struct printing {
-    struct json_object *attached; /* who is at which node */
+    struct json_object *attached; /* the processes */
     void (*print)(const char *line);
 };
 
-/* --- who ---------------------------------------------------------------------------- */
+/* --- names of processes ------------------------------------------------------------- */
 
 static struct json_object *process_at(const struct printing *to, int64_t node)
 {
@@ -114,7 +111,7 @@ static int64_t number_at(const struct printing *to, struct json_object *nodes, s
     return ranks ? rank_at(to, node) : node;
 }
 
-/* "ranks 0-2, 5": of processes that all have one; else "nodes …". */
+/* "ranks 0-2, 5" if all processes have a rank; else "nodes …". */
 static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
 {
     size_t count = emu_json_count(nodes), ranges = 0;
@@ -138,11 +135,9 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
     }
 }
 
-/* --- what --------------------------------------------------------------------------- */
+/* --- names of collectives ----------------------------------------------------------- */
 
-/*
- * "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0"; @a: "an", "a" first
- */
+/* "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0". @a: with "a". */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");
@@ -179,22 +174,22 @@ static void add_for(struct line *line, struct json_object *of)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* That a process is stopped, or that nothing has been heard of it. False: it runs. */
+/* Add that a process is stopped, or has not reported its state. Returns false if neither. */
 static bool add_absence(struct line *line, struct json_object *process)
 {
     if (emu_json_true(process, "stopped"))
         add(line, " is stopped");
     else if (!process || !json_object_object_get(process, "waits"))
-        add(line, " has told nothing of itself");
+        add(line, " has reported nothing");
     else if (json_object_object_get(process, "silent_ns"))
-        add(line, " has told nothing of itself for %s",
+        add(line, " has reported nothing for %s",
             duration_of_ns((double)emu_json_number(process, "silent_ns", 0)).text);
     else
         return false;
     return true;
 }
 
-/* What is known of a process that others wait for. */
+/* Add the state of a process that others wait for. */
 static void add_doing(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -203,7 +198,7 @@ static void add_doing(struct line *line, const struct printing *to, int64_t node
     if (add_absence(&absence, process))
         add(line, "; it%s", absence.text);
     else if (!emu_json_true(process, "waits"))
-        add(line, "; it computes, or waits for something else than the fabric");
+        add(line, "; it computes, or waits for something outside the fabric");
 }
 
 static void print_missing(const struct printing *to, struct json_object *one)
@@ -214,8 +209,9 @@ static void print_missing(const struct printing *to, struct json_object *one)
 
     add(&line, "  ");
     add_who_fully(&line, to, node);
-    add(&line, emu_json_true(one, "entered") ? " has entered it, but its part has not arrived"
-                                             : " has not entered it");
+    add(&line, emu_json_true(one, "entered")
+                   ? " has entered it, but its contribution has not arrived"
+                   : " has not entered it");
     if (json_object_object_get(one, "switch"))
         add(&line, ": %s waits for it at port %lld", json_show_switch(one, shown),
             (long long)emu_json_number(one, "port", 0));
@@ -231,9 +227,9 @@ static void print_differing(const struct printing *to, struct json_object *one)
 
     add(&line, "  ");
     add_who_fully(&line, to, emu_json_number(one, "node", -1));
-    add(&line, " is in ");
+    add(&line, " called ");
     add_what(&line, to, one, true);
-    add(&line, " in its place: the members do not agree");
+    add(&line, " instead: the members do not agree");
     to->print(line.text);
 }
 
@@ -246,12 +242,12 @@ static void print_mismatch(const struct printing *to, struct json_object *mismat
         struct json_object *side = emu_json_at(mismatch, i);
         int64_t node = emu_json_number(side, "node", -1);
 
-        add(&line, i ? ", and from " : " from ");
+        add(&line, i ? ", and " : " ");
         if (node < 0)
             add(&line, "several");
         else
             add_who_fully(&line, to, node);
-        add(&line, " came ");
+        add(&line, " called ");
         add_what(&line, to, side, true);
     }
     to->print(line.text);
@@ -262,7 +258,7 @@ static void print_gap(const struct printing *to, struct json_object *gap)
     struct line line = {.used = 0};
     char shown[TOPO_SHOWN_BYTES];
 
-    add(&line, "  the part of switch %lld", (long long)emu_json_number(gap, "from", -1));
+    add(&line, "  the contribution of switch %lld", (long long)emu_json_number(gap, "from", -1));
     if (json_object_object_get(gap, "from_host"))
         add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
     add(&line, " has not arrived at %s, port %lld", json_show_switch(gap, shown),
@@ -306,7 +302,7 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_mismatch(to, json_object_object_get(one, "mismatch"));
 }
 
-/* --- calls whose communicators form groups ------------------------------------------ */
+/* --- calls on communicators that are forming their groups --------------------------- */
 
 static struct json_object *call_at(const struct printing *to, size_t i)
 {
@@ -320,9 +316,7 @@ static bool same_call(struct json_object *a, struct json_object *b)
            strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
 }
 
-/*
- * The nodes whose processes are in @call, or with @in false those that are not; the caller puts it.
- */
+/* The nodes whose processes are in @call, or are not (@in false). The caller puts the object. */
 static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
                                          bool in)
 {
@@ -334,17 +328,6 @@ static struct json_object *nodes_of_call(const struct printing *to, struct json_
                                   json_object_new_int64(
                                       emu_json_number(emu_json_at(to->attached, i), "node", -1)));
     return nodes;
-}
-
-static void print_not_in_call(const struct printing *to, int64_t node)
-{
-    struct line line = {.used = 0};
-
-    add(&line, "  ");
-    add_who_fully(&line, to, node);
-    add(&line, " has not entered it");
-    add_doing(&line, to, node);
-    to->print(line.text);
 }
 
 /* The missing members are known only if every process is a member. */
@@ -361,31 +344,40 @@ static void print_call(const struct printing *to, struct json_object *call)
     add(&line, ": %zu of %lld have arrived, ", emu_json_count(came), (long long)members);
     add_list(&line, to, came);
     to->print(line.text);
-    for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++)
-        if (members == (int64_t)emu_json_count(to->attached))
-            print_not_in_call(to, json_object_get_int64(emu_json_at(others, i)));
+    for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++) {
+        int64_t node = json_object_get_int64(emu_json_at(others, i));
+
+        if (members != (int64_t)emu_json_count(to->attached))
+            break;
+        line.used = 0;
+        add(&line, "  ");
+        add_who_fully(&line, to, node);
+        add(&line, " has not entered it");
+        add_doing(&line, to, node);
+        to->print(line.text);
+    }
     json_object_put(came);
     json_object_put(others);
 }
 
-static void print_calls(const struct printing *to)
+/* The call of process @i if it is old, and no process before @i is in the same call; else NULL. */
+static struct json_object *first_of_call(const struct printing *to, size_t i)
 {
-    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
-        struct json_object *call = call_at(to, i);
-        size_t first = 0;
+    struct json_object *call = call_at(to, i);
 
-        while (first < i && !same_call(call_at(to, first), call))
-            first++;
-        if (call && first == i && emu_json_number(call, "for_ns", 0) >= OLD_NS)
-            print_call(to, call);
-    }
+    if (!call || emu_json_number(call, "for_ns", 0) < OLD_NS)
+        return NULL;
+    for (size_t j = 0; j < i; j++)
+        if (same_call(call_at(to, j), call))
+            return NULL;
+    return call;
 }
 
-/* --- operations with one other ------------------------------------------------------ */
+/* --- operations with one peer ------------------------------------------------------- */
 
 /*
- * Open MPI over libfabric puts the communicator's number above the tag (ompi/mca/mtl/ofi); the tags
- * of collectives that it carries out by messages are below 0.
+ * Open MPI over libfabric puts the communicator's number above the tag (ompi/mca/mtl/ofi). Messages
+ * of its collectives have negative tags.
  */
 #define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 32) & 0xfffffffu)
 
@@ -426,14 +418,13 @@ static const char *op_why(struct json_object *op)
     bool receives = strcmp(emu_json_text(op, "kind", ""), "receive") == 0;
 
     if (strcmp(state, "unsent") == 0)
-        return "it is not on its way: the other takes no more, or has never answered";
+        return "it is not sent: the peer accepts no more, or has never answered";
     if (strcmp(state, "moving") == 0)
-        return receives ? "it has matched, and its data is on the way"
-                        : "it is on its way, and not complete";
-    return receives ? "nothing has come that matches" : "no receive there matches";
+        return receives ? "it has matched, and its data is being sent" : "it is being sent";
+    return receives ? "no matching message has arrived" : "no matching receive is posted";
 }
 
-/* Has @process an operation of this field that is old? */
+/* The operation in this field of @process if it is old; else NULL. */
 static struct json_object *old_op(struct json_object *process, const char *field)
 {
     struct json_object *op = json_object_object_get(process, field);
@@ -441,7 +432,7 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-/* Is this message part of forming a group? Then the program did not send it. */
+/* Does this message help to form a group? Then the program did not send it. */
 static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
 {
     struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));
@@ -450,7 +441,7 @@ static bool is_of_call(const struct printing *to, struct json_object *message, b
     return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
 }
 
-/* Messages that a receive might have been meant for. */
+/* Add messages without a matching receive: the receive that waits may be meant for one. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
 {
@@ -459,14 +450,14 @@ static void add_unexpected(struct line *line, const struct printing *to,
 
     if (!first || is_of_call(to, first, mpi))
         return;
-    add(line, "; %lld message%s here that no receive has asked for, the first from ",
-        (long long)count, count == 1 ? " is" : "s are");
+    add(line, "; %lld message%s arrived that match%s no receive, the first from ", (long long)count,
+        count == 1 ? " has" : "s have", count == 1 ? "es" : "");
     add_who(line, to, emu_json_number(first, "node", -1));
     add_tag(line, first, mpi);
     add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
 }
 
-/* @process is absent where it has told nothing for a while: that is what it said last. */
+/* If @process has not reported for a while, @op is from its last report. */
 static void add_op(struct line *line, const struct printing *to, struct json_object *process,
                    struct json_object *op)
 {
@@ -477,8 +468,7 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
     bool mpi = json_object_object_get(process, "rank");
 
     if (silent_ns)
-        add(line, " waited %s ago, when it was last heard of,",
-            duration_of_ns((double)silent_ns).text);
+        add(line, " waited %s ago, in its last report,", duration_of_ns((double)silent_ns).text);
     else
         add(line, " waits");
     add(line, " in a %s %s ", kind, receives || gets ? "from" : "to");
@@ -510,7 +500,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/* Only while nothing moves: a process may be stopped, or have just come, at any other time. */
+/* Call this only while nothing moves: at other times a process may be stopped, or be new. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
@@ -532,7 +522,7 @@ static void print_processes(const struct printing *to)
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached); i++) {
         struct json_object *process = emu_json_at(to->attached, i);
 
-        if (json_object_object_get(process, "call")) /* print_calls() has it */
+        if (json_object_object_get(process, "call")) /* print_call() prints it */
             continue;
         if (!old_op(process, "send") && !old_op(process, "receive"))
             continue;
@@ -545,18 +535,17 @@ static void print_processes(const struct printing *to)
     if (left) {
         struct line line = {.used = 0};
 
-        add(&line, "and %zu more processes wait for one other", left);
+        add(&line, "and %zu more processes wait for one peer each", left);
         to->print(line.text);
     }
 }
 
 /* --- links, disagreements ----------------------------------------------------------- */
 
-/* What a link waits for. */
 static void add_lacks(struct line *line, const char *what)
 {
     if (strcmp(what, "port") == 0)
-        add(line, " has something to send, and room for it, and sends nothing");
+        add(line, " has a segment and a credit, and sends nothing");
     else
         add(line, " waits for a %s", what);
 }
@@ -572,7 +561,7 @@ static void print_link(const struct printing *to, struct json_object *one)
     if (strcmp(what, "process") == 0) {
         add(&line, "the link to ");
         add_who_fully(&line, to, node);
-        add(&line, " waits for room: its process does not take its segments");
+        add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
         add(&line, "link %lld of ", sw >= 0 ? 0 : port);
         add_who_fully(&line, to, node);
@@ -601,11 +590,11 @@ static void print_disagreement(const struct printing *to, struct json_object *on
     add_group(&line, one);
     add(&line, ": ");
     add_who(&line, to, emu_json_number(mine, "node", -1));
-    add(&line, " is in ");
+    add(&line, " called ");
     add_what(&line, to, mine, true);
-    add(&line, ", and from ");
+    add(&line, ", and ");
     add_who(&line, to, emu_json_number(other, "node", -1));
-    add(&line, " came ");
+    add(&line, " called ");
     add_what(&line, to, other, true);
     to->print(line.text);
 }
@@ -614,14 +603,14 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 
 #define VERTEX_MOST 0x7fffffff
 
-/* Vertices of the graph are nodes, and behind these collectives and calls. */
+/* Vertices of the graph are nodes, followed by collectives and calls. */
 static void add_hostif(struct cycle_graph *graph, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
         cycle_add(graph, (uint32_t)from, (uint32_t)to);
 }
 
-/* The nodes in @came wait for those in @missing: each an object with "node", or a number. */
+/* The nodes in @came wait for the nodes in @missing: numbers, or objects with "node". */
 static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *came,
                       struct json_object *missing)
 {
@@ -636,17 +625,13 @@ static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_obj
     }
 }
 
-/* Adds calls of communicators that form groups; as print_calls() and print_call(). */
+/* Add the calls whose missing members are known. */
 static void add_calls(struct cycle_graph *graph, const struct printing *to, int64_t vertex)
 {
     for (size_t i = 0; i < emu_json_count(to->attached); i++) {
-        struct json_object *call = call_at(to, i);
-        size_t first = 0;
+        struct json_object *call = first_of_call(to, i);
 
-        while (first < i && !same_call(call_at(to, first), call))
-            first++;
-        if (!call || first < i || emu_json_number(call, "for_ns", 0) < OLD_NS ||
-            emu_json_number(call, "members", 0) != (int64_t)emu_json_count(to->attached))
+        if (!call || emu_json_number(call, "members", 0) != (int64_t)emu_json_count(to->attached))
             continue;
         struct json_object *came = nodes_of_call(to, call, true);
         struct json_object *others = nodes_of_call(to, call, false);
@@ -680,7 +665,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
     add_calls(graph, to, vertex);
 }
 
-/* apps/web/page/standstill.js finds the same cycle for the page. */
+/* apps/web/page/standstill.js finds the same cycle for the web page. */
 static void print_cycle(const struct printing *to, struct json_object *collectives)
 {
     struct json_object *nodes = json_object_new_array();
@@ -691,7 +676,7 @@ static void print_cycle(const struct printing *to, struct json_object *collectiv
     build_graph(&graph, to, collectives);
     count = cycle_find(&graph, &cycle);
     for (uint32_t i = 0; i < count; i++)
-        if (process_at(to, cycle[i])) /* else it is a collective */
+        if (process_at(to, cycle[i])) /* else it is a collective or a call */
             json_object_array_add(nodes, json_object_new_int64(cycle[i]));
     if (emu_json_count(nodes) == 1) {
         add_list(&line, to, nodes);
@@ -707,7 +692,7 @@ static void print_cycle(const struct printing *to, struct json_object *collectiv
     json_object_put(nodes);
 }
 
-/* --- the whole ---------------------------------------------------------------------- */
+/* --- all lines ---------------------------------------------------------------------- */
 
 static void print_each(const struct printing *to, struct json_object *list,
                        void (*one)(const struct printing *, struct json_object *))
@@ -725,7 +710,9 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
         print_cycle(&to, json_object_object_get(standstill, "collectives"));
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
-    print_calls(&to);
+    for (size_t i = 0; i < emu_json_count(to.attached); i++)
+        if (first_of_call(&to, i))
+            print_call(&to, first_of_call(&to, i));
     print_processes(&to);
     if (standstill_for_ns(message))
         print_absent(&to);
@@ -754,7 +741,7 @@ void standstill_print_time(struct json_object *message, void (*print)(const char
     print(line.text);
 }
 
-/* --- what a supervisor says --------------------------------------------------------- */
+/* --- the supervisor ----------------------------------------------------------------- */
 
 static void say_line(const char *line)
 {

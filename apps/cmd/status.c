@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * status.c - `fabemu down`, `status`, `check` and `env`: what speaks to running fabrics.
- */
+/* status.c - `fabemu down`, `status`, `check` and `env`: requests to running fabrics. */
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
@@ -26,35 +24,20 @@
 #include "apps/telemetry/view.h"
 #include "apps/control/conn.h"
 
-#define END_MS 5000 /* for a fabric to end */
-
-static const struct options_owns no_owns = {.count = 0};
-
-/* Read the options of a command whose operand is one name, or none. As options_parse(). */
-static int parse_name(struct options *options, const char **name,
-                      const struct options_command *command, const struct options_owns *owns,
-                      int argc, char **argv)
-{
-    int status = options_parse_own(options, command, owns, argc, argv);
-
-    if (status >= 0)
-        return status;
-    *name = argc > options->operands ? argv[options->operands] : paths_default(options->running);
-    return argc - options->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
-}
+#define END_MS 5000 /* time for a fabric to end */
 
 /* --- down --------------------------------------------------------------------------- */
 
 static const struct options_command down_command = {
     .name = "down",
     .operands = "[NAME]",
-    .about = "Stop the fabric NAME (default). Attached processes lose it.",
+    .about = "Stop the fabric NAME (default). Processes that are attached to it end.",
 };
 
 /*
- * Asks the fabric to stop. A fabric that does not answer may be waiting for another host; its
- * supervisor then gets SIGTERM. The supervisor's descriptor is opened before its number is checked,
- * so the signal cannot reach another process that has the number later. Errors: one line in @error.
+ * Ask the fabric to stop. A fabric that does not answer may be waiting for another host; then its
+ * supervisor gets SIGTERM. The pidfd is opened before the pid is checked, so the signal cannot
+ * reach another process that gets the same pid later. Errors: one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -85,7 +68,7 @@ int down_main(int argc, char **argv)
     char error[512];
     pid_t owner = 0;
 
-    int status = parse_name(&options, &name, &down_command, &no_owns, argc, argv);
+    int status = options_parse_name(&options, &name, &down_command, NULL, argc, argv);
     if (status >= 0)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
@@ -98,7 +81,7 @@ int down_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     if (end.fd >= 0 && poll(&end, 1, END_MS) == 0) {
-        print_message("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet",
+        print_message("fabric '%s' is stopping, but its supervisor (pid %d) has not ended yet",
                       name, (int)owner);
         return EXIT_FAILURE;
     }
@@ -110,29 +93,23 @@ int down_main(int argc, char **argv)
 static const struct options_command status_command = {
     .name = "status",
     .operands = "[NAME]",
-    .about = "Show the running fabric NAME with its processes and its report, or list all\n"
-             "fabrics of this user.",
+    .about = "Show the running fabric NAME with its processes and its report. Without NAME,\n"
+             "list all fabrics of this user.",
     .groups = OPTIONS_JSON,
 };
 
 struct status {
     bool metrics;
-    bool named; /* whose names metrics have: */
+    bool named; /* --names was given */
     enum telemetry_names names;
     bool json;
-    bool report;               /* for one fabric: its report, too */
+    bool report;               /* one fabric, with its report */
     struct json_object *array; /* --json */
     unsigned running;
-    unsigned left_over;   /* sockets of fabrics that have crashed, */
-    char left_paths[800]; /* and the paths of as many as fit */
+    unsigned left_over;   /* sockets of fabrics that have crashed */
+    char left_paths[800]; /* their paths, as many as fit */
     bool failed;
 };
-
-static bool read_metrics(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct status *)into)->metrics = true;
-}
 
 static bool read_names(void *into, const char *value, const char **right)
 {
@@ -142,15 +119,34 @@ static bool read_names(void *into, const char *value, const char **right)
     return status->named = telemetry_names_of(value, &status->names);
 }
 
-static const struct options_own status_own[] = {
-    {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
-    {"names", "WHOSE", "names of metrics: node_exporter (default) or infiniband_exporter",
-     read_names},
+static const struct option_row rows[] = {
+    {"metrics", NULL, "print the counters of NAME (default) in Prometheus' text format",
+     .at = offsetof(struct status, metrics)},
+    {"names", "SCHEME", "names of metrics: node_exporter (default) or infiniband_exporter",
+     .read = read_names},
 };
 
 static void print_indented(const char *line)
 {
     printf("  %s\n", line);
+}
+
+static void print_process(struct json_object *one)
+{
+    int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
+    int64_t rank = emu_json_number(one, "rank", -1);
+    char node[TOPO_SHOWN_BYTES];
+
+    printf("  %s: ", json_show_node(one, node));
+    if (json_object_object_get(one, "host"))
+        printf("host %s, ", emu_json_text(one, "host", ""));
+    printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
+           emu_json_text(one, "command", "?"));
+    if (rank >= 0)
+        printf(", rank %lld", (long long)rank);
+    if (waited_ns >= 0)
+        printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
+    putchar('\n');
 }
 
 static void print_status(const struct status *status, struct json_object *reply)
@@ -165,29 +161,14 @@ static void print_status(const struct status *status, struct json_object *reply)
            report_profile(report).text,
            emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
            threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
-           (long long)emu_json_number(reply, "supervisor",
-                                      0)); /* the one that paths_listen() names, too */
+           (long long)emu_json_number(reply, "supervisor", 0));
     if (!status->report && standstill_for_ns(reply))
         printf(", nothing has moved for %s", duration_of_ns((double)standstill_for_ns(reply)).text);
     putchar('\n');
     if (!status->report)
         return;
-    for (size_t i = 0; i < count; i++) {
-        struct json_object *one = emu_json_at(attached, i);
-        int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
-        int64_t rank = emu_json_number(one, "rank", -1);
-        char node[TOPO_SHOWN_BYTES];
-        printf("  %s: ", json_show_node(one, node));
-        if (json_object_object_get(one, "host"))
-            printf("host %s, ", emu_json_text(one, "host", ""));
-        printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
-               emu_json_text(one, "command", "?"));
-        if (rank >= 0)
-            printf(", rank %lld", (long long)rank);
-        if (waited_ns >= 0)
-            printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
-        putchar('\n');
-    }
+    for (size_t i = 0; i < count; i++)
+        print_process(emu_json_at(attached, i));
     if (standstill_for_ns(reply))
         standstill_print_time(reply, print_indented);
     standstill_print(reply, print_indented);
@@ -195,7 +176,7 @@ static void print_status(const struct status *status, struct json_object *reply)
     report_print(stdout, report);
 }
 
-/* A name that does not fit is listed when the others are removed. */
+/* A path that does not fit will be listed after the user has removed the others. */
 static void note_left_over(struct status *status, const char *name)
 {
     size_t used = strlen(status->left_paths);
@@ -235,7 +216,7 @@ static void one_status(void *context, const char *name)
     json_object_put(reply);
 }
 
-/* In Prometheus' text format. */
+/* Print counters in Prometheus' text format. Returns the exit status. */
 static int print_metrics(const char *name, enum telemetry_names names)
 {
     struct telemetry_view view = {0};
@@ -262,12 +243,12 @@ int status_main(int argc, char **argv)
     const char *name;
     char error[512];
 
-    int exit_status = parse_name(&options, &name, &status_command,
-                                 &(struct options_owns){status_own, 2, &status}, argc, argv);
+    struct option_table own = OPTION_TABLE(rows, &status);
+    int exit_status = options_parse_name(&options, &name, &status_command, &own, argc, argv);
     if (exit_status >= 0)
         return exit_status;
     if (status.named && !status.metrics)
-        return options_usage_error("status", "--names is of --metrics");
+        return options_usage_error("status", "--names needs --metrics");
     if (status.metrics)
         return print_metrics(name, status.names);
     status.json = options.json;
@@ -281,9 +262,7 @@ int status_main(int argc, char **argv)
         print_message("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
                       status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
     if (options.json)
-        printf("%s\n",
-               json_object_to_json_string_ext(status.array, JSON_C_TO_STRING_PRETTY |
-                                                                JSON_C_TO_STRING_NOSLASHESCAPE));
+        options_print_json(status.array);
     else if (!status.running && !status.failed)
         puts("no fabric is running");
     json_object_put(status.array);
@@ -295,9 +274,9 @@ int status_main(int argc, char **argv)
 static const struct options_command check_command = {
     .name = "check",
     .operands = "[NAME]",
-    .about = "Check the running fabric NAME (default): credits, channels, buffers, tables and\n"
-             "trees. This takes milliseconds and changes nothing. Exit status 1: something is\n"
-             "wrong, with a line for each error.",
+    .about = "Check the internal state of the running fabric NAME (default): credits,\n"
+             "channels, buffers, routing tables and trees of groups. This takes milliseconds\n"
+             "and changes nothing. Exit status: 1 if there are errors, which are printed.",
     .groups = OPTIONS_JSON,
 };
 
@@ -309,7 +288,7 @@ int check_main(int argc, char **argv)
     char error[512];
     bool right;
 
-    int status = parse_name(&options, &name, &check_command, &no_owns, argc, argv);
+    int status = options_parse_name(&options, &name, &check_command, NULL, argc, argv);
     if (status >= 0)
         return status;
     if (query_fabric(name, query_request("check"), QUERY_FIELDS({"check", json_type_object}),
@@ -324,8 +303,7 @@ int check_main(int argc, char **argv)
                     sizeof error))
         print_message("%s", error);
     else if (options.json)
-        printf("%s\n", json_object_to_json_string_ext(check, JSON_C_TO_STRING_PRETTY |
-                                                                 JSON_C_TO_STRING_NOSLASHESCAPE));
+        options_print_json(check);
     else
         audit_print(stdout, name, check);
     json_object_put(reply);
@@ -337,14 +315,15 @@ int check_main(int argc, char **argv)
 static const struct options_command env_command = {
     .name = "env",
     .operands = "[NAME]",
-    .about = "Print the environment that makes programs use the fabric NAME (default), for a\n"
-             "shell: eval \"$(fabemu env NAME)\"\n"
-             "A fabric on several hosts, NAME.HOST, is used from all of them.",
+    .about = "Print the environment in which programs use the fabric NAME (default). In a shell:\n"
+             "    eval \"$(fabemu env NAME)\"\n"
+             "If NAME is the name NAME.HOST of a fabric on several hosts, the environment is\n"
+             "right for programs on all of them.",
 };
 
 /*
- * Quote for sh: each quote in the value ends the quotes, follows escaped, and begins them again. A
- * shell accepts only letters, digits and underscores in a name.
+ * Print a variable quoted for sh: a quote in the value becomes '\''. Skip names that are not ASCII,
+ * which a shell does not accept.
  */
 static void print_export(void *context, const char *name, const char *value)
 {
@@ -370,7 +349,7 @@ int env_main(int argc, char **argv)
     char error[512];
     int fd;
 
-    int status = parse_name(&options, &name, &env_command, &no_owns, argc, argv);
+    int status = options_parse_name(&options, &name, &env_command, NULL, argc, argv);
     if (status >= 0)
         return status;
     if (paths_connect(&fd, NULL, name, error, sizeof error) ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top.c - `fabemu top`: a running fabric on a terminal, or one screen of it as plain text.
+ * top.c - `fabemu top`: show a running fabric on a terminal, or print one sample as plain text.
  *
- * A subscriber like others (daemon/telemetry.h): it reads lines, keeps a view of the last and of
- * the one before, and draws. The terminal is given back however it ends.
+ * It subscribes to the fabric's telemetry (daemon/telemetry.h), keeps the views of the last two
+ * snapshots, and draws them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,36 +20,29 @@
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
-#include "apps/cmd/board.h"
-#include "apps/cmd/screen.h"
+#include "apps/cmd/top.h"
 #include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* for a fabric to answer */
+#define ANSWER_MS 5000 /* time for a fabric to answer */
 #define EVERY_MS  1000u
-#define ONCE_ROWS 40u /* of each page, that --once prints */
+#define ONCE_ROWS 40u /* rows of each page that --once prints */
 
 struct top {
-    /* What is asked for. */
+    /* from the command line */
     bool once;
-    bool one_page; /* --page was given */
     uint32_t every_ms;
+    uint64_t given; /* one bit for each of rows[] */
     const char *name;
 
     struct conn conn;
-    struct telemetry_view view;                /* as of the last line, */
-    struct telemetry_view before;              /* and of the one before */
-    struct telemetry_view shown, shown_before; /* while it is paused: as it was then */
+    struct telemetry_view view;                /* of the last snapshot, */
+    struct telemetry_view before;              /* and of the one before it */
+    struct telemetry_view shown, shown_before; /* copies of both from when it was paused */
     struct telemetry_board board;
     struct screen_state state;
-    bool ended; /* the fabric has */
+    bool ended; /* the fabric has ended */
 };
-
-static bool read_once(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return ((struct top *)into)->once = true;
-}
 
 static bool read_every(void *into, const char *value, const char **right)
 {
@@ -65,26 +58,15 @@ static bool read_every(void *into, const char *value, const char **right)
     return true;
 }
 
-static bool read_page(void *into, const char *value, const char **right)
-{
-    struct top *top = into;
-
-    *right = "nodes, links, switches or collectives";
-    top->one_page = true;
-    for (int page = 0; page < TELEMETRY_PAGES; page++) {
-        top->board.page = (enum telemetry_page)page;
-        if (strcmp(value, telemetry_page_name(top->board.page)) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const struct options_own own[] = {
-    {"once", NULL, "print all pages once, as plain text", read_once},
+static const struct option_row rows[] = {
+    {"once", NULL, "print all pages once, as plain text", .at = offsetof(struct top, once)},
     {"page", "nodes|links|switches|collectives",
-     "begin with this page; with --once: print only this page", read_page},
-    {"every", "TIME", "time between samples (default 1s)", read_every},
+     "show this page first; with --once: print only this page",
+     .at = offsetof(struct top, board.page), .choice = true,
+     .right = "nodes, links, switches or collectives"},
+    {"every", "TIME", "time between samples (default 1s)", .read = read_every},
 };
+#define PAGE_GIVEN 2u /* bit of --page */
 
 static const struct options_command top_command = {
     .name = "top",
@@ -93,7 +75,7 @@ static const struct options_command top_command = {
              "busiest first. The key ? lists all keys.",
 };
 
-/* --- lines -------------------------------------------------------------------------- */
+/* --- snapshots ---------------------------------------------------------------------- */
 
 static int subscribe(struct top *top, char *error, size_t error_bytes)
 {
@@ -111,12 +93,12 @@ static int subscribe(struct top *top, char *error, size_t error_bytes)
         err = -EPROTO;
     json_object_put(reply);
     if (err)
-        fail(err, error, error_bytes, "fabric '%s' does not tell its counters (%s)", top->name,
+        fail(err, error, error_bytes, "fabric '%s' does not send its counters (%s)", top->name,
              strerror(-err));
     return err;
 }
 
-/* One line of the stream. Errors: as telemetry_view_take(). */
+/* Handle one line from the fabric. Errors: as telemetry_view_take(). */
 static int take(struct top *top, struct json_object *line)
 {
     bool snapshot = strcmp(emu_json_text(line, "event", ""), "telemetry") == 0;
@@ -127,10 +109,7 @@ static int take(struct top *top, struct json_object *line)
     return err < 0 ? err : 0;
 }
 
-/*
- * Take all lines that have arrived. Errors: as take() and conn_next(), or the connection has ended
- * (ended).
- */
+/* Handle all lines that have arrived. Errors: as take() and conn_next(). */
 static int take_all(struct top *top)
 {
     struct json_object *line;
@@ -159,7 +138,7 @@ static int print_page(struct top *top, enum telemetry_page page)
     return 0;
 }
 
-/* Two snapshots, for rates. */
+/* Wait for two snapshots, since rates need two, and print them. */
 static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
@@ -182,7 +161,7 @@ static int once(struct top *top)
     telemetry_view_settings(&top->view, " with ", settings, sizeof settings);
     printf("fabric %s: %s, profile %s%s, clock %s, up %.1f s\n%s\n", top->view.name, top->view.topo,
            top->view.profile, settings, top->view.clock, telemetry_view_s(&top->view), sums);
-    if (top->one_page)
+    if (top->given & PAGE_GIVEN)
         return print_page(top, top->board.page);
     for (int page = 0; !err && page < TELEMETRY_PAGES; page++)
         err = print_page(top, (enum telemetry_page)page);
@@ -215,7 +194,7 @@ static int on_keys(struct top *top)
     return err;
 }
 
-/* Until q, a signal, or the fabric's end. */
+/* Draw until the user quits, a signal comes, or the fabric ends. */
 static int watch(struct top *top, int signals)
 {
     struct pollfd fds[3] = {{STDIN_FILENO, POLLIN, 0},
@@ -229,7 +208,8 @@ static int watch(struct top *top, int signals)
         if (fds[1].revents)
             err = take_all(top);
         if (!err)
-            err = on_keys(top); /* a changed size is one, and interrupts the wait */
+            err =
+                on_keys(top); /* ncurses reports a new size as a key, and its signal ends poll() */
         if (fds[0].revents & (POLLHUP | POLLERR))
             return 0; /* the terminal is gone */
         if (!err && top->view.sample)
@@ -265,7 +245,7 @@ static int interactive(struct top *top)
 
 /* --- the command -------------------------------------------------------------------- */
 
-/* Says what is wrong. Returns an exit status. */
+/* Prints errors. Returns an exit status. */
 static int run(struct top *top)
 {
     char error[512];
@@ -273,12 +253,12 @@ static int run(struct top *top)
 
     if (!top->once && !screen_there()) {
         print_message(
-            "top: this build has no ncurses (install libncurses-dev and build anew); --once prints "
-            "one screen");
+            "top: this build has no ncurses (install libncurses-dev and rebuild); --once prints "
+            "plain text");
         return EXIT_FAILURE;
     }
     if (!top->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
-        print_message("top: this is no terminal; --once prints one screen");
+        print_message("top: this is not a terminal; --once prints plain text");
         return EXIT_USAGE;
     }
     top->conn.fd = -1;
@@ -288,10 +268,11 @@ static int run(struct top *top)
     }
     err = top->once ? once(top) : interactive(top);
     if (err)
-        print_message("top: %s", err == -ENOTTY
-                                     ? "this terminal is not known (TERM); --once prints one screen"
-                                 : err == -EPIPE ? "the fabric has ended"
-                                                 : strerror(-err));
+        print_message("top: %s",
+                      err == -ENOTTY
+                          ? "the type of this terminal (TERM) is unknown; --once prints plain text"
+                      : err == -EPIPE ? "the fabric has ended"
+                                      : strerror(-err));
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -299,15 +280,11 @@ int top_main(int argc, char **argv)
 {
     struct top top = {.every_ms = EVERY_MS, .conn = {.fd = -1}};
     struct options options;
-    int status = options_parse_own(&options, &top_command,
-                                   &(struct options_owns){own, sizeof own / sizeof own[0], &top},
-                                   argc, argv);
+    struct option_table own = {rows, sizeof rows / sizeof rows[0], &top, &top.given};
+    int status = options_parse_name(&options, &top.name, &top_command, &own, argc, argv);
 
     if (status >= 0)
         return status;
-    if (argc - options.operands > 1)
-        return options_usage_error("top", "give one name");
-    top.name = argc > options.operands ? argv[options.operands] : paths_default(options.running);
     status = run(&top);
     conn_close(&top.conn);
     telemetry_board_release(&top.board);

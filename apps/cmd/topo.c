@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * topo.c - `fabemu topo`: what a network consists of, and what it takes.
- */
+/* topo.c - `fabemu topo`: the parts of a network, its routes, and the memory that it needs. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -10,7 +8,6 @@
 
 #include "apps/base/amount.h"
 #include "apps/cmd/options.h"
-#include "apps/cmd/rates.h"
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
@@ -24,43 +21,38 @@ static const struct options_command topo_command = {
     .about = "Print a network: its parts, its longest route, its memory. SPEC is\n"
              "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
              "             each with K ports down and K ports up\n"
-             "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32\n"
-             "             ports; then any of ,links=1|2|4 (of a node, into one router),\n"
-             "             ,apart=router or ,apart=chassis (into several), ,rails=1..4 (the\n"
-             "             network so many times), ,tops=1..128 (top switches; fewer than\n"
-             "             128: oversubscribed)\n"
+             "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128 nodes, routers of\n"
+             "             32 ports; with any of ,links=1|2|4 (links of each node, all to one\n"
+             "             router), ,apart=router or ,apart=chassis (to several), ,rails=1..4\n"
+             "             (parallel networks), ,tops=1..128 (number of top switches; less\n"
+             "             than 128: oversubscribed)\n"
              "  clos:radix=R,levels=L[,over=F]\n"
-             "             a folded Clos of switches with R ports, F ports down to each one up\n"
-             "             next to the nodes\n"
+             "             a folded Clos network of switches with R ports; in the lowest level\n"
+             "             F ports lead down for each one that leads up\n"
              "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-             "             the same with ports down and up by level, lowest first, and\n"
-             "             parallel cables between a switch of level 1, 2.. and each one\n"
-             "             below it\n"
-             "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/',\n"
-             "             or that ends in .topo, .txt or .net\n"
+             "             the same with the numbers of ports down and up for each level,\n"
+             "             lowest first, and of parallel cables from a switch of level 1, 2..\n"
+             "             to each one below it\n"
+             "  FILE       output of ibnetdiscover or of --write: a name with a '/', or that\n"
+             "             ends in .topo, .txt or .net\n"
              "docs/topo.md explains all of them.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
 
-static bool read_write(void *into, const char *value, const char **right)
-{
-    *right = "the name of a file";
-    *(const char **)into = value;
-    return *value != '\0';
-}
-
-static const struct options_own topo_own[] = {
-    {"write", "FILE", "write the network there, in the format of ibnetdiscover", read_write},
+static const struct option_row rows[] = {
+    {"write", "FILE", "write the network to FILE in the format of ibnetdiscover (-: to stdout)",
+     .right = "the name of a file"},
 };
 
 struct figures {
     uint64_t node_cables, switch_cables;
-    uint32_t longest;           /* switches on the longest route */
-    uint64_t least_ps, most_ps; /* zero load, one segment, over 1 and over longest switches */
+    uint32_t longest; /* switches on the longest route */
+    uint64_t least_ps,
+        most_ps; /* latency of a segment at zero load over 1 and `longest` switches */
     struct fabric_bytes bytes;
-    uint32_t workers; /* 0: nobody asked how many */
-    double cables;    /* between switches, on the way of a segment to a node drawn at random, */
-    double others;    /* and of these, to a switch of another worker */
+    uint32_t workers; /* 0: --threads was not given */
+    double cables;    /* mean number of cables between switches on the route to a random node */
+    double others;    /* of these, cables to a switch of another worker */
 };
 
 static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switches)
@@ -69,7 +61,7 @@ static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switche
            (switches + 1) * profile->channel_ps + SEGMENT_BYTES * profile->link_ps_per_byte;
 }
 
-/* What a cable between two workers costs is the host's; how many there are, the network's. */
+/* Count cables between switches of different workers. Their cost depends on the host. */
 static void measure_workers(struct figures *ret, const struct fabric_config *config)
 {
     uint32_t *worker_of = calloc(config->graph->switches, sizeof *worker_of);
@@ -105,7 +97,7 @@ static void measure(struct figures *ret, const struct fabric_config *config)
         measure_workers(ret, config);
 }
 
-/* What Table I of the paper counts, and what a file had that is no part of the network. */
+/* The parts that Table I of the paper counts, and parts of a file that are left out. */
 static void print_parts(const struct topo_graph *graph, const struct figures *figures)
 {
     const struct topo_parts *parts = &graph->parts;
@@ -126,15 +118,15 @@ static void print_parts(const struct topo_graph *graph, const struct figures *fi
 
 static void print_checked(const struct topo_checked *checked)
 {
-    printf("  check          %llu links agree at both ends; %llu routes arrive, whichever way is "
-           "chosen;\n",
+    printf("  check          %llu links agree at both ends; %llu routes arrive with any choice of "
+           "ports;\n",
            (unsigned long long)checked->cables, (unsigned long long)checked->routes);
     if (checked->by_levels)
-        puts("                 all go up and then down, so nothing waits in a ring: no deadlock");
+        puts("                 all go up and then down, so no cycle of waits: no deadlock");
     else
         printf(
             "                 %llu channels, %llu pairs of which one waits for the other (routes, "
-            "multicast,\n                 combining): no ring, no deadlock\n",
+            "multicast,\n                 combining): no cycle, no deadlock\n",
             (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
@@ -173,7 +165,7 @@ static void print_memory(const struct topo_graph *graph, const struct fabric_byt
     find_sizes(graph, &least, &most);
     if (least < most)
         snprintf(size, sizeof size, " (each is emulated with %u ports)", graph->ports);
-    printf("  memory         %s a switch%s, %s an idle node, %s more once attached, %s in all\n",
+    printf("  memory         %s per switch%s, %s per idle node, %s more if attached, %s in all\n",
            amount_of_bytes(bytes->per_switch).text, size,
            amount_of_bytes(bytes->per_idle_node).text,
            amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
@@ -190,7 +182,7 @@ static void print_text(const struct fabric_config *config, const struct figures 
     print_switches(graph);
     printf("  links          %llu to nodes, %llu between switches\n",
            (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
-    if (rates_print(config, rates, sizeof rates))
+    if (options_print_rates(config, rates, sizeof rates))
         printf("  rates          %s\n", rates);
     print_parts(graph, figures);
     if (graph->label)
@@ -201,10 +193,10 @@ static void print_text(const struct fabric_config *config, const struct figures 
            config->profile.name, SEGMENT_BYTES);
     print_memory(graph, &figures->bytes);
     if (figures->workers)
-        printf(
-            "  workers        %u: a segment takes %.2f cables between switches (to nodes drawn at "
-            "random),\n                 %.2f of them to a switch of another worker\n",
-            figures->workers, figures->cables, figures->others);
+        printf("  workers        %u: on the route to a random node are %.2f cables between "
+               "switches on "
+               "average,\n                 %.2f of them to a switch of another worker\n",
+               figures->workers, figures->cables, figures->others);
     if (checked)
         print_checked(checked);
 }
@@ -312,8 +304,7 @@ static void print_json(const struct fabric_config *config, const struct figures 
     json_object_object_add(all, "checked", json_object_new_boolean(checked != NULL));
     if (checked)
         json_object_object_add(all, "check", json_checked(checked));
-    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
-                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
+    options_print_json(all);
     json_object_put(all);
 }
 
@@ -357,9 +348,9 @@ int topo_main(int argc, char **argv)
     struct fabric_config config;
     struct topo_graph *graph;
     const char *write = NULL;
-    struct options_owns owns = {topo_own, sizeof topo_own / sizeof topo_own[0], &write};
+    struct option_table own = OPTION_TABLE(rows, &write);
 
-    int status = options_parse_own(&options, &topo_command, &owns, argc, argv);
+    int status = options_parse(&options, &topo_command, &own, argc, argv);
     if (status >= 0)
         return status;
     int operands = argc - options.operands;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in virtual time.
- */
+/* traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in simulated time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,8 +20,7 @@
 #include "apps/base/message.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
-#include "apps/cmd/traffic_options.h"
-#include "apps/cmd/traffic_report.h"
+#include "apps/cmd/traffic.h"
 #include "apps/traffic/run.h"
 #include "apps/web/web.h"
 #include "emu/util/now.h"
@@ -38,27 +35,27 @@ static const struct options_command traffic_command = {
              "same seed gives the same digest with any number of threads. docs/traffic.md\n"
              "defines every figure.\n\n"
              "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each\n"
-             "node to one other); permutation:N (the same, the Nth that the seed draws);\n"
-             "alltoall (to all others in turn); hotspot:NODE:FRACTION; file:PATH (a\n"
-             "destination a line, or a source and a destination); multicast (to sets of\n"
-             "nodes); md (multicast by 1 node in 16, to 16 on average); reduce, barrier,\n"
-             "allreduce (one operation after the other).\n\n"
-             "Times are of simulated time: 2us, 1ms; a number alone is in ns, but --every\n"
-             "needs a unit. Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
-             "With --cluster on the first host of FILE the same command is started on the\n"
-             "others; the results are those of one host. docs/hosts.md",
+             "node to one other); permutation:N (the same, the Nth random one of the seed);\n"
+             "alltoall (to all others in turn); hotspot:NODE:FRACTION; file:PATH (each line is\n"
+             "a destination, or a source and a destination); multicast (to sets of nodes); md\n"
+             "(multicast by 1 node in 16, to 16 on average); reduce, barrier, allreduce (one\n"
+             "operation after the other).\n\n"
+             "Times are simulated: 2us, 1ms; a number alone is in ns (not for --every).\n"
+             "Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
+             "--cluster on the first host of FILE starts the same command on the other hosts.\n"
+             "The results are the same as on one host (docs/hosts.md).",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
-/* The line that says how far it is, on a terminal only. */
+/* The progress line on a terminal. */
 struct progress {
     bool shown;
     int64_t last_ms;
     uint32_t run, runs;
 };
 
-/* What ends a run, so that it leaves nothing behind; empty: nothing does, or not yet. */
+/* The signals that end a run in order. Empty until interrupt_hold(). */
 static sigset_t interrupts;
 
 static void interrupt_hold_one(int signo)
@@ -70,8 +67,8 @@ static void interrupt_hold_one(int signo)
 }
 
 /*
- * From here on SIGINT waits until a run looks, and with a page whatever else would end it; who
- * ignores one goes on doing so.
+ * Block SIGINT, and with a web page also SIGTERM and SIGHUP, so that a run can end in order.
+ * Signals that are ignored stay so.
  */
 static void interrupt_hold(bool page)
 {
@@ -84,7 +81,7 @@ static void interrupt_hold(bool page)
     sigprocmask(SIG_BLOCK, &interrupts, NULL); /* the workers inherit it */
 }
 
-/* Has there been one? Then the next ends the process. */
+/* Is one of the signals pending? Then unblock them: the next one ends the process. */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
@@ -95,7 +92,7 @@ static bool interrupted(void)
     return true;
 }
 
-/* The same while this host waits for another one, which may never come to a place that looks. */
+/* interrupted() for hosts_handshake(), while this host waits for another one. */
 static bool interrupted_amid(void *ctx)
 {
     (void)ctx;
@@ -111,7 +108,7 @@ static bool progress_tell(void *context, double done)
         return true;
     progress->last_ms = at_ms;
     if (progress->shown) {
-        fprintf(stderr, "\r\033[K%3.0f %% of virtual time", 100 * done);
+        fprintf(stderr, "\r\033[K%3.0f %% of simulated time", 100 * done);
         if (progress->runs > 1)
             fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
     }
@@ -148,19 +145,22 @@ static void print_json(struct json_object *list, const struct traffic_options *o
                                               JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-/* A row of the table. @title: for the head above the first row; NULL for the others. */
-static void print_row(const struct traffic_result *result, const struct traffic_config *config,
-                      const struct traffic_title *title)
+static void print_result(struct traffic_result *result, const struct traffic_config *config,
+                         const struct traffic_title *title, bool first, bool only)
 {
-    if (title)
+    if (only) {
+        traffic_report_text(stdout, result, config, title);
+        return;
+    }
+    if (first)
         traffic_report_head(stdout, config, title);
     traffic_report_row(stdout, result, config);
 }
 
-/* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
+/* Run all loads. After an interrupt it prints the finished ones; JSON of a single load is null. */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    bool tells = !config->hosts || !config->hosts->fabric.self; /* what all hosts know */
+    bool tells = !config->hosts || !config->hosts->fabric.self; /* all hosts have the results */
     struct progress progress = {.shown = tells && isatty(STDERR_FILENO), .runs = own->loads};
     struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
@@ -179,10 +179,8 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             status = EXIT_SUCCESS;
         else if (json)
             json_object_array_add(list, traffic_report_json(&result, config, &title));
-        else if (own->loads == 1)
-            traffic_report_text(stdout, &result, config, &title);
         else
-            print_row(&result, config, i ? NULL : &title);
+            print_result(&result, config, &title, i == 0, own->loads == 1);
         traffic_result_release(&result);
     }
     if (tells && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
@@ -192,7 +190,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     return status;
 }
 
-/* Where --telemetry goes; @path NULL: nowhere. Errors are said. Returns 0 or an exit status. */
+/* Open the file of --telemetry. Prints errors. Returns 0 or an exit status. */
 static int snapshots_open(FILE **ret, struct output *output, const char *path)
 {
     int err, fd;
@@ -205,7 +203,7 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
     }
     err = output_open(output, path, INT64_MAX);
     if (!err) {
-        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* its own to close */
+        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* fclose() closes it */
         *ret = fd < 0 ? NULL : fdopen(fd, "w");
         err = *ret ? 0 : -errno;
     }
@@ -218,22 +216,22 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
 
 static int snapshots_close(FILE *out, struct output *output, int status)
 {
-    if (out && out != stdout && fclose(out) && !status) { /* if it is one, it was said why */
-        print_message("snapshots in %s are not whole: %s", output->path, strerror(errno));
+    if (out && out != stdout && fclose(out) && !status) { /* else the run has printed the error */
+        print_message("the snapshots in %s are incomplete: %s", output->path, strerror(errno));
         status = EXIT_FAILURE;
     }
     output_end(output, status);
     return status;
 }
 
-/* What runs on several hosts has of them. */
+/* Resources of a run on several hosts. */
 struct with_hosts {
     struct hosts_plan plan;
     struct emu_barrier *barrier; /* NULL: one host */
     struct traffic_hosts hosts;
 };
 
-/* The others are started, and met. Errors are said. Returns 0 or an exit status. */
+/* Start the other hosts, and connect to them. Prints errors. Returns 0 or an exit status. */
 static int hosts_begin(struct with_hosts *with, const struct options *options,
                        const struct fabric_config *fabric, char **argv)
 {
@@ -269,17 +267,17 @@ static void hosts_end(struct with_hosts *with, const struct options *options)
     if (!options->cluster)
         return;
     hosts_launched_end();
-    if (with->plan.host_of) /* else it was never made */
+    if (with->plan.host_of) /* else hosts_plan_make() failed */
         hosts_plan_release(&with->plan);
 }
 
-/* A page that shows runs as they go. */
+/* A web page that shows runs in progress. */
 struct with_page {
     struct web web;
-    struct traffic_live *live; /* NULL: there is none */
+    struct traffic_live *live; /* NULL: no page */
 };
 
-/* Errors are said. Returns 0 or an exit status. */
+/* Start the server of --web. Prints errors. Returns 0 or an exit status. */
 static int page_begin(struct with_page *page, const struct options *options,
                       const struct fabric_config *fabric)
 {
@@ -298,7 +296,7 @@ static int page_begin(struct with_page *page, const struct options *options,
     web_fabric_ready(&page->web);
     web_address(&page->web, address);
     print_message("page %s", address);
-    print_message("simulated time begins once it is open");
+    print_message("the simulation starts when a browser has opened the page");
     return 0;
 }
 
@@ -309,8 +307,9 @@ static void page_end(struct with_page *page)
 }
 
 /*
- * The file of --capture. Each of several hosts has one of its own, with its name, for the cables
- * that begin on it: @path, of PATH_MAX bytes. Errors are said. Returns 0 or an exit status.
+ * Open the file of --capture. Each of several hosts has a file of its own, FILE.HOST, for the
+ * cables that begin on it. @path: buffer of PATH_MAX bytes. Prints errors. Returns 0 or an exit
+ * status.
  */
 static int capture_open(struct capture_plan *ret, struct capture_files *files,
                         const struct with_hosts *with, const struct options *options, char *path)
@@ -324,7 +323,7 @@ static int capture_open(struct capture_plan *ret, struct capture_files *files,
     return plan_capture(ret, files, &of_host);
 }
 
-/* All of it, once it is known what to run. Returns the exit status. */
+/* Run @config. Returns the exit status. */
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
                       const struct options *options, char **argv)
 {
@@ -358,7 +357,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 int traffic_main(int argc, char **argv)
 {
     struct traffic_options own;
-    struct options_owns owns;
+    struct option_table table;
     struct options options;
     struct fabric_config fabric;
     struct traffic_config config;
@@ -367,22 +366,19 @@ int traffic_main(int argc, char **argv)
     struct topo_graph *graph;
     char name[32];
 
-    traffic_options_init(&own, &owns);
-    int status = options_parse_own(&options, &traffic_command, &owns, argc, argv);
+    traffic_options_init(&own, &table);
+    int status = options_parse(&options, &traffic_command, &table, argc, argv);
     if (status >= 0)
         return status;
     if (options.operands < argc)
-        return options_usage_error("traffic", "traffic takes no '%.80s'", argv[options.operands]);
-    if (options.cluster && options.faults)
+        return options_usage_error("traffic", "traffic takes no operand '%.80s'",
+                                   argv[options.operands]);
+    const char *local = options.faults ? "faults" : own.telemetry ? "telemetry" : "web";
+    if (options.cluster && (options.faults || own.telemetry || options.web))
         return options_usage_error("traffic",
-                                   "--faults and --cluster exclude each other: in "
-                                   "simulated time faults are for a network on one host");
-    if (options.cluster && own.telemetry)
-        return options_usage_error("traffic", "--telemetry and --cluster exclude each other: "
-                                              "counters of other hosts are not gathered");
-    if (options.cluster && options.web)
-        return options_usage_error("traffic", "--web and --cluster exclude each other: counters "
-                                              "of other hosts are not gathered");
+                                   "--%s and --cluster cannot be used together: --%s needs a "
+                                   "network on one host",
+                                   local, local);
     snprintf(name, sizeof name, "traffic-%d", (int)getpid());
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
     if (status)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * traffic_report.c - the figures of a run.
+ * traffic_report.c - the reports of runs.
  *
- * The JSON's fields are a promise (docs/traffic.md): extend, do not break.
+ * Users rely on the JSON's fields (docs/traffic.md): add fields, do not change them.
  */
-#include "apps/cmd/traffic_report.h"
+#include "apps/cmd/traffic.h"
 
 #include <string.h>
 
@@ -34,7 +34,7 @@ static double load_of(const struct traffic_config *config)
     return (double)config->load / TRAFFIC_LOAD_UNIT;
 }
 
-/* --- for programs ------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------- */
 
 static void add(struct json_object *object, const char *name, double value)
 {
@@ -44,7 +44,7 @@ static void add(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, json_object_new_double_s(value, text));
 }
 
-/* Times to the ps. */
+/* Add a time with three decimals: exact to the ps. */
 static void add_ns(struct json_object *object, const char *name, uint64_t ps)
 {
     char text[32];
@@ -89,7 +89,7 @@ static void add_rates(struct json_object *all, const char *name, const struct tr
     json_object_object_add(all, name, object);
 }
 
-/* "tree:4", as --multicast takes it. */
+/* The value of --multicast, as "tree:4". */
 static const char *multicast_of(const struct traffic_config *config, char *text, size_t bytes)
 {
     if (!config->by_messages)
@@ -143,7 +143,7 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
-/* The share of a hot spot as a fraction of 1, rounded to 9 decimals: as --pattern has it. */
+/* The fraction of a hot spot, rounded to 9 decimals as in --pattern. */
 static double hot_fraction(const struct traffic_pattern *pattern)
 {
     return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
@@ -264,7 +264,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     return json_add_text(all, "digest", digest);
 }
 
-/* --- for people --------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------- */
 
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
@@ -281,7 +281,7 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
             ns(latency->p99_ps), ns(latency->most_ps));
 }
 
-/* By source: bytes of payload, or messages that have none. */
+/* Rates per source: payload bytes, or messages if they carry no payload. */
 static void rates_text(FILE *out, const struct traffic_result *result)
 {
     const struct traffic_rates *from = &result->from;
@@ -289,7 +289,7 @@ static void rates_text(FILE *out, const struct traffic_result *result)
 
     fprintf(
         out,
-        "  a source     %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
+        "  per source   %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
         unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
         unit * from->most, from->mean / 1e6);
 }
@@ -312,7 +312,7 @@ static void open_text(FILE *out, const struct traffic_result *result,
             result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
-            result->saturated ? ": more than the network takes" : "");
+            result->saturated ? ": more than the network can carry" : "");
     rates_text(out, result);
     latency_text(out, "latency", &result->latency);
     if (result->multicast)
@@ -325,7 +325,7 @@ static void open_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->undelivered);
 }
 
-/* A line a window: when it begins, and what a second like it would have. */
+/* One line per window: its start, and its throughput. */
 static void series_text(FILE *out, const struct traffic_series *series)
 {
     if (!series->windows)
@@ -345,7 +345,7 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
             config->fabric.profile.name, (unsigned long long)config->fabric.seed);
 }
 
-/* As parameters_json(), except for multicasts, whose parameters have a line of their own. */
+/* As parameters_json(), but without those of multicasts, which open_text() prints. */
 static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
 {
     if (pattern->kind == TRAFFIC_HOTSPOT)
@@ -365,7 +365,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         open_text(out, result, config);
     } else {
         fprintf(out,
-                "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
+                "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results correct\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
                 result->groups, s(result->groups), result->members);
         if (config->by != TRAFFIC_BY_HARDWARE)
@@ -377,7 +377,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
-            "  emulation    %s of virtual time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
+            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
             "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
             result->threads, s(result->threads), result->hosts, s(result->hosts),
@@ -395,7 +395,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     series_text(out, &result->series);
 }
 
-/* A latency in a table, or that there is none. */
+/* A latency in a table; "-" if there is none. */
 static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
                         uint64_t ps)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.c - `fabemu up`: a fabric that stays, with a supervisor of its own.
+ * up.c - `fabemu up`: a fabric that runs until it is stopped, with a supervisor of its own.
  *
- * In the background the command forks the supervisor, which starts the fabric
- * as `run` does, tells the command over a pipe how that went, and then waits:
- * should the fabric be killed, it removes the socket.
+ * In the background the command forks the supervisor, which starts the fabric like `run`, sends the
+ * result to the command over a pipe, and waits for the fabric: if it is killed, the supervisor
+ * removes the socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/cluster/links.h"
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/host.h"
 #include "apps/cmd/plan.h"
@@ -33,8 +32,8 @@
 static const struct options_command up_command = {
     .name = "up",
     .operands = "[NAME]",
-    .about = "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs\n"
-             "reach it in a shell after: eval \"$(fabemu env NAME)\"",
+    .about = "Start the fabric NAME (default). It runs until 'fabemu down NAME'. Programs use\n"
+             "it after their shell has executed: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
@@ -44,41 +43,30 @@ struct up {
     const struct options *options;
     const struct fabric_config *config;
     struct plan *plan;
-    int tell_fd; /* pipe to the command that waits in the foreground, -1: none */
+    int tell_fd; /* pipe to the command that waits for the start; -1: none */
     struct standstill standstill;
 };
 
-/* One event from the fabric. */
+/* Handle an event of the fabric. Lines are printed only in the foreground. */
 static void on_event(struct up *up, struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
     char node[TOPO_SHOWN_BYTES];
 
     host_event(host, event);
-    if (up->options->foreground && strcmp(what, "node_died") == 0) {
+    if (!up->options->foreground)
+        return;
+    if (strcmp(what, "node_died") == 0)
         print_message("%s (pid %lld, %s) died: %s", json_show_node(event, node),
                       (long long)emu_json_number(event, "pid", 0),
                       emu_json_text(event, "command", "?"), emu_json_text(event, "how", "?"));
-    } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {
+    else if (strcmp(what, "host_lost") == 0)
         print_message("host %s is lost: %s", emu_json_text(event, "name", "?"),
                       emu_json_text(event, "why", "?"));
-    } else if (up->options->foreground && strcmp(what, "host_back") == 0) {
-        print_message("host %s is back", emu_json_text(event, "name", "?"));
-    } else if (up->options->foreground && strcmp(what, "host_refused") == 0) {
-        print_message("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
-                      emu_json_text(event, "why", "?"));
-    } else if (up->options->foreground && strcmp(what, "host_duplicate") == 0) {
-        print_message(LINKS_DUPLICATE, emu_json_text(event, "name", "?"),
-                      emu_json_text(event, "why", "?"));
-    } else if (up->options->foreground && strcmp(what, "outside") == 0) {
-        print_message("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
-    } else if (up->options->foreground && strcmp(what, "refused") == 0) {
-        print_message("%s", emu_json_text(event, "error", ""));
-    } else if (up->options->foreground && strcmp(what, "standstill") == 0) {
+    else if (strcmp(what, "standstill") == 0)
         standstill_event(&up->standstill, event, true);
-    } else if (up->options->foreground && strcmp(what, "disagreement") == 0) {
-        standstill_disagreement(event);
-    }
+    else
+        host_say(event);
 }
 
 /* Handle the events that have been read from the connection. */
@@ -113,14 +101,14 @@ static void wait_for_end(struct up *up, struct host *host, int signal_fd)
     }
 }
 
-/* Say how the start went to whom it concerns: "" is well. */
+/* Report the result of the start to the command: @error, or "" for success. */
 static void tell(const struct up *up, const char *error)
 {
     if (up->tell_fd < 0) {
         if (*error)
             print_message("%s", error);
     } else if (write(up->tell_fd, error, strlen(error) + 1) < 0) {
-        return; /* the command is gone: nobody to tell */
+        return; /* the command has ended */
     }
 }
 
@@ -154,7 +142,7 @@ static int supervise(struct up *up)
     plan.starter_fd = up->tell_fd;
     host_signals(&signals);
     if (up->tell_fd >= 0) {
-        /* in the background: what a shell tells all that it started when it ends */
+        /* in the background: a shell that ends sends SIGHUP to its processes */
         sigdelset(&signals, SIGHUP);
         signal(SIGHUP, SIG_IGN);
     }
@@ -200,9 +188,9 @@ static int supervise(struct up *up)
 }
 
 /*
- * The background process leaves the terminal, but not the session (see host.c, settle_in()): a
- * process group of its own gets none of the terminal's signals, and who gave the terminal up no
- * hang-up of it. Errors go through the pipe.
+ * Leave the terminal, but not the session (see settle_in() in host.c). A process group of its own
+ * gets no signals of the terminal, and a process without a terminal no SIGHUP at its end. Errors go
+ * through the pipe.
  */
 static void leave_terminal(void)
 {
@@ -222,7 +210,7 @@ static void leave_terminal(void)
     close(null);
 }
 
-/* Wait for the supervisor's word. */
+/* Wait for the supervisor's result of the start. Returns the exit status. */
 static int wait_started(const struct up *up, int fd, const char *socket_path)
 {
     char error[1024];
@@ -233,9 +221,7 @@ static int wait_started(const struct up *up, int fd, const char *socket_path)
         return EXIT_SUCCESS;
     }
     if (bytes <= 0)
-        snprintf(error, sizeof error,
-                 "the fabric died while it started; try --foreground to see "
-                 "why");
+        snprintf(error, sizeof error, "the fabric died while it started; --foreground shows why");
     else
         error[bytes] = '\0';
     print_message("%s", error);
@@ -247,7 +233,7 @@ static int in_background(struct up *up, const char *socket_path)
     int pipe_fds[2];
 
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        print_message("no pipe: %s", strerror(errno));
+        print_message("cannot make a pipe: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     fflush(NULL);
@@ -282,7 +268,7 @@ int up_main(int argc, char **argv)
     char path[sizeof((struct paths_socket *)0)->path];
     char error[512];
 
-    int status = options_parse(&options, &up_command, argc, argv);
+    int status = options_parse(&options, &up_command, NULL, argc, argv);
     if (status >= 0)
         return status;
     if (argc - options.operands > 1 || (argc > options.operands && options.name))
@@ -304,7 +290,7 @@ int up_main(int argc, char **argv)
         status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
         status = options.foreground ? supervise(&up) : in_background(&up, path);
-        plan.begun = plan.begun || status == EXIT_SUCCESS; /* in the background */
+        plan.begun = plan.begun || status == EXIT_SUCCESS; /* as the background process knows */
         plan_release(&plan);
     }
     topo_free(graph);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * web.c - `fabemu web`: the page of a fabric that runs already, or of a recording.
- */
+/* web.c - `fabemu web`: show a running fabric or a recording on a web page. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,28 +16,18 @@
 #include "apps/cmd/commands.h"
 #include "apps/web/web.h"
 
-static bool read_port(void *into, const char *value, const char **right)
-{
-    uint64_t port = 0;
-
-    *right = "a number from 1 to 65535";
-    if (!options_count(value, 1, UINT16_MAX, &port))
-        return false;
-    *(uint16_t *)into = (uint16_t)port;
-    return true;
-}
-
-static const struct options_own own[] = {
-    {"port", "PORT", "of the address 127.0.0.1 (default: any that is free)", read_port},
+static const struct option_row rows[] = {
+    {"port", "PORT", "port at the address 127.0.0.1 (default: any free port)",
+     OPTIONS_RANGE(1, 65535)},
 };
 
 static const struct options_command web_command = {
     .name = "web",
     .operands = "[NAME|FILE]",
-    .about = "Serve the page of the running fabric NAME (default), or of the recording FILE\n"
-             "that run, up (--record) or traffic (--telemetry) has written, to this user's\n"
-             "browser, until the fabric ends or this is interrupted. docs/web.md explains what\n"
-             "it shows, and its keys.",
+    .about = "Serve a web page of the running fabric NAME (default) to this user's browser, or\n"
+             "of the recording FILE, which run, up (--record) or traffic (--telemetry) has\n"
+             "written. The command runs until the fabric ends, or until it is interrupted.\n"
+             "docs/web.md explains the page and its keys.",
 };
 
 static void say_address(const struct web *web)
@@ -51,7 +39,7 @@ static void say_address(const struct web *web)
     fflush(stdout);
 }
 
-/* Is @what the name of a running fabric, or else of a file? Errors: neither; one line in @error. */
+/* If @what is not the name of a running fabric, open the file. Errors: one line in @error. */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -102,21 +90,18 @@ static int serve(struct web *web, const char *name)
 
 int web_main(int argc, char **argv)
 {
-    uint16_t port = 0;
+    uint32_t port = 0;
     struct options options;
     struct web web;
     char error[512];
-    int status = options_parse_own(&options, &web_command,
-                                   &(struct options_owns){own, sizeof own / sizeof own[0], &port},
-                                   argc, argv);
+    const char *what;
+    struct option_table own = OPTION_TABLE(rows, &port);
+    int status = options_parse_name(&options, &what, &web_command, &own, argc, argv);
 
     if (status >= 0)
         return status;
-    if (argc - options.operands > 1)
-        return options_usage_error("web", "give one name, or one file");
-    const char *what = argc > options.operands ? argv[options.operands]
-                                               : paths_default(options.running);
-    if (web_open(&web, port, error, sizeof error) || open_what(&web, what, error, sizeof error)) {
+    if (web_open(&web, (uint16_t)port, error, sizeof error) ||
+        open_what(&web, what, error, sizeof error)) {
         print_message("%s", error);
         status = EXIT_FAILURE;
     } else {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounds.h - all bounds on waiting for another party.
+ * bounds.h - all bounds on waiting for another process, thread or host.
  *
- * `fabemu run` and `fabemu up` take them as --bound NAME=TIME|off; docs/manual.md explains each. A
- * process's library receives its bounds when it attaches.
+ * `fabemu run` and `fabemu up` set them: --bound NAME=TIME|off. docs/manual.md explains each bound.
  */
 #ifndef EMU_BOUNDS_H
 #define EMU_BOUNDS_H
@@ -12,41 +11,45 @@
 
 #define EMU_BOUND_OFF UINT64_MAX /* wait without limit */
 
-/* The fabric's. A row is X(field, NAME, default in ms or 0 for the profile's, what it bounds). */
-#define EMU_BOUNDS_FABRIC(X)                                                                 \
-    X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")    \
-    X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped, by a debugger or a signal")  \
-    X(no_link, "no-link", 1000, "no link of a node is in use, and it has something to send") \
-    X(unit, "unit", 2000, "something waits for a combine unit, and it does nothing")         \
-    X(stuck, "stuck", 1000, "a port sends nothing of what it could")                         \
-    X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is sent again")
+/* The fabric's bounds. A row is X(field, NAME, default in ms, help); default 0: the profile's. */
+#define EMU_BOUNDS_FABRIC(X)                                                               \
+    X(cut_off, "cut-off", 5000,                                                            \
+      "a process takes fewer than 64 segments from its full receive ring")                 \
+    X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped by a debugger or a signal") \
+    X(no_link, "no-link", 1000, "a node with something to send has no link in use")        \
+    X(unit, "unit", 2000, "a combine unit has work and does nothing")                      \
+    X(stuck, "stuck", 1000, "a port has a segment and a credit, and sends nothing")        \
+    X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is then sent again")
 
-/* Those of a process's library, sent when it attaches: struct fabemu_bounds. */
+/* The bounds of a process's library, which receives them when it attaches: struct fabemu_bounds. */
 #define EMU_BOUNDS_LIBRARY(X)                                                            \
-    X(silence, "silence", 10000, "a peer that must answer is silent")                    \
-    X(successor, "successor", 1000, "nobody follows a process that has left or died")    \
-    X(leave, "leave", 10000, "a process that detaches has something unconfirmed")        \
-    X(farewell, "farewell", 1000, "one that detaches is not answered, all is confirmed") \
-    X(drain, "drain", 2000, "a libfabric endpoint that is closed has sends under way")   \
-    X(detach, "detach", 2000, "the fabric does not answer to a process that detaches")
+    X(silence, "silence", 10000, "a peer that has to answer is silent")                  \
+    X(successor, "successor", 1000,                                                      \
+      "after a process leaves or dies, no other one attaches at its node")               \
+    X(leave, "leave", 10000, "peers do not confirm the data of a process that detaches") \
+    X(farewell, "farewell", 1000,                                                        \
+      "peers have confirmed its data, but not that the process detaches")                \
+    X(drain, "drain", 2000, "a libfabric endpoint that is closed has sends in flight")   \
+    X(detach, "detach", 2000, "the fabric does not confirm that a process detaches")
 
-/* Those of the command that starts a fabric. */
-#define EMU_BOUNDS_RUN(X)                                                           \
-    X(start, "start", 60000, "a fabric starts")                                     \
-    X(end, "end", 2000, "a run that ends: COMMAND may end by itself, then SIGTERM") \
-    X(term, "term", 1500, "from SIGTERM to all that COMMAND started to SIGKILL")    \
-    X(last, "last", 700, "from SIGTERM to COMMAND itself to SIGKILL")               \
-    X(leftover, "leftover", 300, "what COMMAND left behind may end by itself")      \
-    X(stop, "stop", 10000, "a fabric that was asked to end")
+/* The bounds of the command that starts a fabric. */
+#define EMU_BOUNDS_RUN(X)                                                                        \
+    X(start, "start", 60000, "the fabric starts")                                                \
+    X(end, "end", 2000,                                                                          \
+      "when a run ends COMMAND may end by itself; then its processes get SIGTERM")               \
+    X(term, "term", 1500, "then these may end; then they get SIGKILL, and COMMAND gets SIGTERM") \
+    X(last, "last", 700, "then COMMAND may end; then it gets SIGKILL")                           \
+    X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves")     \
+    X(stop, "stop", 10000, "the fabric was asked to stop, and has not ended")
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)
 
-/* Milliseconds, or EMU_BOUND_OFF. 0 stands for the default: emu_bounds_filled(). */
+/* Values in ms, or EMU_BOUND_OFF. 0: the default, see emu_bounds_filled(). */
 struct emu_bounds {
 #define EMU_BOUND_FIELD(field, name, ms, what) uint64_t field##_ms;
     EMU_BOUNDS(EMU_BOUND_FIELD)
 #undef EMU_BOUND_FIELD
-    uint64_t retries; /* transmissions of a packet before it is given up; 0: the profile's */
+    uint64_t retries; /* transmissions of a packet before it is dropped; 0: the profile's */
 };
 
 /** emu_bounds_filled - replace each 0 by its default. Pure. */
@@ -60,13 +63,13 @@ static inline struct emu_bounds emu_bounds_filled(struct emu_bounds bounds)
     return bounds;
 }
 
-/** emu_bound_ns - in nanoseconds; keeps EMU_BOUND_OFF. Pure. */
+/** emu_bound_ns - convert @ms to nanoseconds; EMU_BOUND_OFF stays. Pure. */
 static inline uint64_t emu_bound_ns(uint64_t ms)
 {
     return ms > UINT64_MAX / 1000000u ? EMU_BOUND_OFF : ms * 1000000u;
 }
 
-/** emu_bound_int_ms - as poll() takes it; EMU_BOUND_OFF becomes 24 days. Pure. */
+/** emu_bound_int_ms - convert @ms to an int for poll(); EMU_BOUND_OFF becomes 24 days. Pure. */
 static inline int emu_bound_int_ms(uint64_t ms)
 {
     return ms > INT32_MAX ? INT32_MAX : (int)ms;

@@ -305,7 +305,7 @@ class CaptureTest(FabemuCase):
                 (("--capture-size", "1MB", "--capture-files", "1"), 2, "from 2 to 100"),
                 (("--capture-size", "1MB", "--capture-files", "101"), 2, "from 2 to 100"),
                 (("--capture-files", "3"), 2,
-                 "--capture-files has no meaning without --capture-size SIZE")):
+                 "--capture-files needs --capture-size SIZE")):
             with self.subTest(words):
                 self.one_line(self.fabemu(*run, *words), code, said)
                 with open(self.path()) as f:
@@ -571,7 +571,7 @@ class CaptureTest(FabemuCase):
                 self.assertFalse(os.path.exists(self.path()))
         for words in (("--capture-filter", "kind=barrier"), ("--snaplen", "240")):
             self.one_line(self.fabemu("run", *words, "--", "true"), 2,
-                          words[0] + " has no meaning without --capture FILE")
+                          words[0] + " needs --capture FILE")
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
         self.one_line(done, 1, "switch")

@@ -110,10 +110,10 @@ class CliTest(FabemuCase):
 
     def test_unused_settings__are_reported_and_the_run_continues(self):
         for options, said in (
-                (("--set", "channels=8"), "channels=8 plays no part here: it is for transport=ack"),
-                (("--credits", "row", "--profile", "qsnet3"), "credit=row plays no part here"),
-                (("--bound", "reply=3s,retries=off"), "--bound retries plays no part here"),
-                (("--bound", "reply=3s"), "--bound reply plays no part here"),
+                (("--set", "channels=8"), "channels=8 has no effect here: it is for transport=ack"),
+                (("--credits", "row", "--profile", "qsnet3"), "credit=row has no effect here"),
+                (("--bound", "reply=3s,retries=off"), "--bound retries has no effect here"),
+                (("--bound", "reply=3s"), "--bound reply has no effect here"),
                 (("--topo", "kary:2,2", "--threads", "5"), "this network has 4 switches")):
             with self.subTest(options=options):
                 done = self.fabemu("run", *options, "--", "true")
@@ -130,8 +130,8 @@ class CliTest(FabemuCase):
         for options, said in (
                 (("--report", "a", "--report", "b"), "--report is given twice"),
                 (("--capture", "a", "--capture", "b"), "--capture is given twice"),
-                (("--bound", "retries=3", "--set", "retry_limit=5"), "exclude each other"),
-                (("--set", "reply_timeout_ps=5", "--bound", "reply=off"), "exclude each other")):
+                (("--bound", "retries=3", "--set", "retry_limit=5"), "cannot be used together"),
+                (("--set", "reply_timeout_ps=5", "--bound", "reply=off"), "cannot be used together")):
             with self.subTest(options=options):
                 self.one_line(self.fabemu("run", *options, "--", "true"), 2, said)
         self.assertFalse(os.path.exists("a"))
@@ -328,7 +328,7 @@ class CliTest(FabemuCase):
                          (256, 256, 4, 7))
         self.assertEqual(got["cables"], {"node": 256, "switch": 768})
         self.assertEqual(got["zero_load_most_ps"], 3594800)  # FACTS A: 3.595 us
-        self.assertIn("KiB an idle node", self.fabemu("topo", "--nodes", "4").stdout)
+        self.assertIn("KiB per idle node", self.fabemu("topo", "--nodes", "4").stdout)
         self.assertNotIn("workers", got)
         got = json.loads(self.fabemu("topo", "kary:4,4", "--threads", "4", "--json").stdout)
         self.assertEqual(got["workers"], 4)

@@ -44,7 +44,7 @@ class ClusterTest(FabemuCase):
         with open(DOCS, encoding="utf-8") as f:
             text = re.search(r"```text\n(fabric.*?)```", f.read(), re.S).group(1)
         said = self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2")
-        self.assertIn("by ports 1 - 0", said)
+        self.assertIn("over ports 1 - 0", said)
         self.assertRegex(said, r"digest [0-9a-f]{64}\n$")
 
     def test_digest__covers_what_hosts_must_agree_on(self):
@@ -106,7 +106,7 @@ class ClusterTest(FabemuCase):
             for option in (("--host", "x"), ("--launch", "x"), ("--launch", "none")):
                 done = self.fabemu(*command, *option, "--", "true")
                 self.assertEqual(done.returncode, 2, (command, option))
-                self.assertIn(option[0] + " has no meaning without --cluster FILE", done.stderr)
+                self.assertIn(option[0] + " needs --cluster FILE", done.stderr)
         done = self.fabemu("cluster", "--check", os.path.join(self.dir, "none"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot read the cluster file", done.stderr)

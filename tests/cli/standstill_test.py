@@ -123,8 +123,8 @@ class StandstillTest(FabemuCase):
     def test_barrier_skipped(self):
         self.find("skip-barrier", self.BARRIER + "ranks 0-2$",
                   "#3 has not entered it: switch 1 waits for it at port 1$",
-                  "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: nothing "
-                  "has come that matches$")
+                  "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: no "
+                  "matching message has arrived$")
 
     def test_barrier_skipped__with_acknowledgments(self):
         self.find("adapters: skip-barrier", self.BARRIER + "ranks 0-2$",
@@ -145,7 +145,7 @@ class StandstillTest(FabemuCase):
                         "4 have arrived, ranks 0-2$",
                         "#3 has not entered it$",
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
-                        "nothing has come that matches$")
+                        "no matching message has arrived$")
         self.assertNotIn("MPI_All", run.err)
 
     def test_cycle(self):
@@ -181,7 +181,7 @@ class StandstillTest(FabemuCase):
         self.find("bcast-roots",
                   r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
                   "arrived, ranks 1-3$",
-                  "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not "
+                  "#0 called a broadcast of 4 bytes from rank 1 instead: the members do not "
                   "agree$")
 
     def test_broadcast__two_send(self):
@@ -190,26 +190,26 @@ class StandstillTest(FabemuCase):
         self.assertEqual(run.status, 0, run.err)
         self.assertRegex(run.err,
                          r"rank \d \(.*\) and rank [03] \(.*\) do not agree on collective 2 of "
-                         r"MPI_COMM_WORLD \(group \d+\): rank \d is in a broadcast from rank \d, "
-                         r"and from rank ([03]) came a broadcast of 4 bytes from rank \1\n")
+                         r"MPI_COMM_WORLD \(group \d+\): rank \d called a broadcast from rank \d, "
+                         r"and rank ([03]) called a broadcast of 4 bytes from rank \1\n")
         self.assertEqual(run.err.count("do not agree"), 1, run.err)
 
     def test_reduce__roots_differ(self):
         self.find("reduce-roots",
                   r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
         self.assertRegex(self.runs["reduce-roots"].err,
-                         r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank "
-                         r"\1 in its place: the members do not agree\n")
+                         r"  rank ([03]) \(.*\) called a reduce of 4 bytes \(sum of int32\) to "
+                         r"rank \1 instead: the members do not agree\n")
 
     def count_differs(self, name):
         self.find(name,
                   r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
         line = re.search(r"the members do not agree: (.*)\n", self.runs[name].err).group(1)
         self.assertRegex(line,
-                         r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum "
+                         r"rank 3 \(node 3, pid \d+, bugs\) called a reduce of 32 bytes \(sum "
                          r"of int32\)")
         self.assertRegex(line,
-                         r"from rank [0-2] \(.*?\) came a reduce of 16 bytes \(sum of int32\)")
+                         r"rank [0-2] \(.*?\) called a reduce of 16 bytes \(sum of int32\)")
 
     def test_reduce__counts_differ(self):
         self.count_differs("reduce-count")
@@ -221,23 +221,23 @@ class StandstillTest(FabemuCase):
         self.find("allreduce-count",
                   r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have arrived, "
                   r"ranks 0-2$",
-                  r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members "
+                  r"#3 called an all-reduce of 32 bytes \(sum of int32\) instead: the members "
                   r"do not agree$")
 
     def test_receive_missing(self):
         self.find("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
-                  "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no receive there "
-                  "matches$")
+                  "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no matching "
+                  "receive is posted$")
 
     def test_send_missing(self):
         self.find("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
-                  "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: nothing "
-                  "has come that matches$")
+                  "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: no "
+                  "matching message has arrived$")
 
     def test_tags_differ(self):
         self.find("wrong-tag",
-                  "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
-                  "message is here that no receive has asked for, the first from rank 0, tag 6, 4 "
+                  "#1 waits in a receive from rank 0, tag 5, .*: no matching message has arrived; "
+                  "1 message has arrived that matches no receive, the first from rank 0, tag 6, 4 "
                   "bytes$")
 
     def test_gather_skipped(self):
@@ -264,18 +264,18 @@ class StandstillTest(FabemuCase):
             self.assertNotIn("broadcast of 4", run.err)
 
     def test_stopped__while_others_send(self):
-        """Its ring is full, and the network backs up: waiting links are reported."""
+        """Its ring is full, and the network backs up: links say what they wait for."""
         self.find("flood", *[f"#{n} waits in a send to rank {FLOODS}, tag 1, 4 bytes, for .* s: it "
-                             "is not on its way: the other takes no more, " for n in range(FLOODS)],
+                             "is not sent: the peer accepts no more, " for n in range(FLOODS)],
                   f"#{FLOODS} is stopped$",
-                  f"the link to #{FLOODS} waits for room: its process does not take its segments, "
-                  "for ",
+                  f"the link to #{FLOODS} waits for space: its process does not receive its "
+                  "segments, for ",
                   r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
 
-    def test_computing__is_the_missing_rank(self):
-        """It is not called dead, and the run continues."""
+    def test_computing__is_who_is_missing(self):
+        """It is not called dead, and the run goes on."""
         run = self.find("one-computes", self.BARRIER + "ranks 0-2$",
-                        "#3 has not entered it: .*; it computes, or waits for something else than "
+                        "#3 has not entered it: .*; it computes, or waits for something outside "
                         "the fabric$")
         self.assertEqual(run.status, 0, run.err)
         self.assertEqual(run.err.count("nothing has moved"), 1, run.err)

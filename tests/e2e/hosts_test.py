@@ -525,7 +525,8 @@ def check_errors(checks, blow, said, output):
         checks.that(re.search(want, text), f"rank {rank} has not ended with {want}: {blow}\n{text}")
     says = {("h1", "fabemu-fabric"): (r"host h1: the fabric was killed by signal 9",),
             ("h0", "fabemu-fabric"): (r"the fabric \(pid \d+\) was killed by signal 9; ending",),
-            ("h0", "fabemu"): (r"the supervisor of fabric '.*' died; ending what its run had",),
+            ("h0", "fabemu"): (r"the supervisor of fabric .* died; ending the processes of its "
+                               "run",),
             None: (r"host h1: the coordinator is lost; ending",)}
     want = says.get(blow.kill, ())
     if not blow.kill or blow.kill[0] == "h1":

@@ -81,7 +81,7 @@ class Program(FabemuCase):
         for words in (("--timeline-bytes", "8"), ("--timeline-limit", "256MiB")):
             done = self.fabemu("run", *words, "--", "true")
             self.assertEqual(done.returncode, 2)
-            self.assertIn(words[0] + " has no meaning without --timeline FILE", done.stderr)
+            self.assertIn(words[0] + " needs --timeline FILE", done.stderr)
 
     def test_report(self):
         done, report = self.run_it()

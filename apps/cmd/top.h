@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * top.h - the parts of `fabemu top`: pages as rows of text (board.c), and the terminal (screen.c).
+ */
+#ifndef APPS_CMD_TOP_H
+#define APPS_CMD_TOP_H
+
+#include "apps/telemetry/view.h"
+
+#define TELEMETRY_ROW_BYTES 256u /* of a row's text; the columns fit in the first 80 */
+
+enum telemetry_page {
+    TELEMETRY_PAGE_NODES,
+    TELEMETRY_PAGE_LINKS,
+    TELEMETRY_PAGE_SWITCHES,
+    TELEMETRY_PAGE_COLLECTIVES,
+    TELEMETRY_PAGES
+};
+
+/* The state that a row shows by its colour. */
+enum telemetry_tone {
+    TELEMETRY_TONE_IDLE,
+    TELEMETRY_TONE_BUSY,
+    TELEMETRY_TONE_WAITING, /* something waits: for a credit, for a peer, or in a queue */
+    TELEMETRY_TONE_WRONG    /* errors, or a link that is not up */
+};
+
+struct telemetry_board_row {
+    uint64_t key;    /* rows are sorted by this, descending, */
+    uint32_t number; /* then by this, ascending */
+    double size;     /* length of its bar, relative to other rows; 0: no bar */
+    enum telemetry_tone tone;
+    char text[TELEMETRY_ROW_BYTES];
+};
+
+/* The user's choices, and the rows. Owned by one thread. */
+struct telemetry_board {
+    enum telemetry_page page;
+    uint32_t sort;   /* index of one of the page's orders */
+    bool busy;       /* omit idle rows */
+    char filter[32]; /* only rows that contain this text; "": all */
+    uint32_t rows;
+    struct telemetry_board_row *row; /* owned by the board */
+    double size_most;                /* the largest size of all rows */
+};
+
+void telemetry_board_release(struct telemetry_board *board);
+
+/** telemetry_board_order - the name of the order of rows. telemetry_board_next() - change it. */
+const char *telemetry_board_order(const struct telemetry_board *board);
+void telemetry_board_next(struct telemetry_board *board);
+
+/** telemetry_page_bar - the unit of the bars, as "segments/s". Pure. */
+const char *telemetry_page_bar(enum telemetry_page page);
+
+/** telemetry_page_name - as "nodes". telemetry_page_columns() - names of the columns. Pure. */
+const char *telemetry_page_name(enum telemetry_page page);
+const char *telemetry_page_columns(enum telemetry_page page);
+
+/**
+ * telemetry_board_fill - make the rows of @now, sorted and filtered. Rates are since @before, an
+ * earlier view of the same fabric; if that is empty, since the start. Errors: -ENOMEM.
+ */
+int telemetry_board_fill(struct telemetry_board *board, const struct telemetry_view *now,
+                         const struct telemetry_view *before);
+
+/** telemetry_board_sums - write a line about the whole fabric to @ret. */
+void telemetry_board_sums(const struct telemetry_view *now, const struct telemetry_view *before,
+                          char *ret, size_t ret_bytes);
+
+struct screen_state {
+    uint32_t first; /* row at the top */
+    bool paused;
+    bool helps;   /* the list of keys is shown */
+    bool filters; /* keys are characters of the filter */
+    bool quits;
+};
+
+/** screen_there - was this build made with ncurses? Without it the other functions do nothing. */
+bool screen_there(void);
+
+/** screen_open - take over the terminal. Returns false if its type is unknown. */
+bool screen_open(void);
+void screen_close(void);
+
+/** screen_keys - handle the keys that were pressed. Never waits. */
+void screen_keys(struct screen_state *state, struct telemetry_board *board);
+
+/** screen_draw - draw the board in the present size of the terminal. */
+void screen_draw(struct screen_state *state, const struct telemetry_board *board,
+                 const struct telemetry_view *view, const struct telemetry_view *before);
+
+#endif

@@ -41,14 +41,14 @@ struct client {
     bool subscribed;                  /* it gets all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;                /* gone because it was stopped for too long */
-    bool frozen;                 /* a fault has stopped the process, and has not resumed it yet */
-    bool captures;               /* it owns the fabric's capture */
-    bool exits;                  /* the process has announced its exit, without detaching */
-    bool outside;                /* its MPI messages use another transport: counted once */
-    struct daemon_query *asks;   /* query that its last request waits for; NULL: none */
+    bool stopped;                  /* gone because it was stopped for too long */
+    bool frozen;                   /* a fault has stopped the process, and has not resumed it yet */
+    bool captures;                 /* it owns the fabric's capture */
+    bool exits;                    /* the process has announced its exit, without detaching */
+    bool outside;                  /* its MPI messages use another transport: counted once */
+    struct daemon_query *asks;     /* query that its last request waits for; NULL: none */
     const struct request *request; /* the row of request.c for that request */
-    uint64_t asked;              /* number of that query */
+    uint64_t asked;                /* number of that query */
 
     /* Only after the process has died (death.c). */
     int64_t died;      /* node that it was attached to; -1: it did not die */

@@ -131,7 +131,8 @@ class CliTest(FabemuCase):
                 (("--report", "a", "--report", "b"), "--report is given twice"),
                 (("--capture", "a", "--capture", "b"), "--capture is given twice"),
                 (("--bound", "retries=3", "--set", "retry_limit=5"), "cannot be used together"),
-                (("--set", "reply_timeout_ps=5", "--bound", "reply=off"), "cannot be used together")):
+                (("--set", "reply_timeout_ps=5", "--bound", "reply=off"),
+                 "cannot be used together")):
             with self.subTest(options=options):
                 self.one_line(self.fabemu("run", *options, "--", "true"), 2, said)
         self.assertFalse(os.path.exists("a"))

@@ -227,7 +227,7 @@ def fabemu_mpirun(fabemu, options, ranks, command, cwd, timeout_s, env=IN_NETWOR
         return result, None
 
 
-def build_check_program(checks, fabemu):
+def check_program(checks, fabemu):
     """tests/mpi/check.c and its parts, which the build compiles with plain mpicc as a user would;
     or None."""
     program = pathlib.Path(fabemu).parent / "tests" / "mpi_check"

@@ -102,7 +102,7 @@ class Hostile(Listener):
         self.answer, self.gone = answer, gone
         super().__init__(path)
 
-    def serve_client(self, conn):
+    def talk(self, conn):
         with contextlib.suppress(OSError, ValueError), conn, conn.makefile("rb") as lines:
             for line in lines:
                 if not self.answer(conn, json.loads(line)["cmd"]):

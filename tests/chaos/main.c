@@ -394,7 +394,7 @@ static bool stands_still(struct chaos *c)
     return (emu_now_ns() - c->moved_ns) / 1000000 > c->patience_ms;
 }
 
-static void say_where(const struct chaos *c)
+static void print_where(const struct chaos *c)
 {
     fprintf(stderr, "chaos_nodes: it stands still\n");
     for (uint32_t n = 0; n < c->plan.nodes; n++)
@@ -425,7 +425,7 @@ static bool watch(struct chaos *c)
         deeds_do(c);
         steps_let(c);
         if (stands_still(c)) {
-            say_where(c);
+            print_where(c);
             wrong(c, 0, "and others stand still for ms:", (int)c->patience_ms);
         }
         nanosleep(&nap, NULL);

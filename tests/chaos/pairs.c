@@ -82,7 +82,7 @@ static void message_send(struct chaos_node *node, struct chaos_task *task)
         chaos_posted(task, err);
 }
 
-static void message_came(struct chaos_node *node, struct chaos_task *task)
+static void message_arrived(struct chaos_node *node, struct chaos_task *task)
 {
     const struct fabemu_req *req = &task->req;
     bool stream = task->op->kind == CHAOS_STREAM;
@@ -170,16 +170,16 @@ static void receive_cancel(struct chaos_node *node, struct chaos_task *task)
     task->late = rounds_of(node, task->op);
 }
 
-static void recall_told(struct chaos_node *node, struct chaos_task *task)
+static void recall_reported(struct chaos_node *node, struct chaos_task *task)
 {
     chaos_over(node, task);
 }
 
 /* Tell the receiver whether the message was sent or recalled. */
-static void recall_tell(struct chaos_node *node, struct chaos_task *task, bool sent)
+static void recall_report(struct chaos_node *node, struct chaos_task *task, bool sent)
 {
     task->word = sent;
-    task->then = recall_told;
+    task->then = recall_reported;
     task->withdrawn = NULL;
     task->rounds = 0;
     chaos_send(node, task, task->peer, chaos_tag(node, CHAOS_SEEN, task->index), &task->word, 8);
@@ -187,13 +187,13 @@ static void recall_tell(struct chaos_node *node, struct chaos_task *task, bool s
 
 static void recall_late(struct chaos_node *node, struct chaos_task *task)
 {
-    recall_tell(node, task, true);
+    recall_report(node, task, true);
 }
 
 static void recalled(struct chaos_node *node, struct chaos_task *task)
 {
     atomic_fetch_add(&node->board->taken_back, 1);
-    recall_tell(node, task, false);
+    recall_report(node, task, false);
 }
 
 static void recall(struct chaos_node *node, struct chaos_task *task)
@@ -259,7 +259,7 @@ static void message(struct chaos_node *node, uint32_t index)
 
     task->peer = mine ? op->to : op->from;
     task->start = mine ? message_send : message_receive;
-    task->then = mine ? message_sent : message_came;
+    task->then = mine ? message_sent : message_arrived;
     if (mine)
         bytes_fill(task->buf, op->bytes, op->random);
     if (stream && mine)
@@ -282,7 +282,7 @@ static void put_answered(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-static void put_told(struct chaos_node *node, struct chaos_task *task)
+static void put_announced(struct chaos_node *node, struct chaos_task *task)
 {
     task->then = put_answered;
     chaos_receive(node, task, task->peer, chaos_tag(node, CHAOS_SEEN, task->index), NULL, 0);
@@ -290,7 +290,7 @@ static void put_told(struct chaos_node *node, struct chaos_task *task)
 
 static void put_there(struct chaos_node *node, struct chaos_task *task)
 {
-    task->then = put_told;
+    task->then = put_announced;
     chaos_send(node, task, task->peer, chaos_tag(node, CHAOS_DONE, task->index), NULL, 0);
 }
 
@@ -353,7 +353,7 @@ static void put(struct chaos_node *node, uint32_t index)
     }
 }
 
-static void get_came(struct chaos_node *node, struct chaos_task *task)
+static void get_arrived(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t words = task->op->random % (CHAOS_BYTES / 8);
 
@@ -379,7 +379,7 @@ static void get(struct chaos_node *node, uint32_t index)
     task = chaos_task(node, index, node->op[index].bytes);
     task->peer = node->op[index].to;
     task->start = get_start;
-    task->then = get_came;
+    task->then = get_arrived;
 }
 
 /* --- atomics ------------------------------------------------------------------------ */

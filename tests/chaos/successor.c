@@ -64,7 +64,7 @@ static void echoed(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-static void visitor_came(struct chaos_node *node, struct chaos_task *task)
+static void visitor_arrived(struct chaos_node *node, struct chaos_task *task)
 {
     size_t bytes = visit_bytes(task);
 
@@ -89,7 +89,7 @@ void chaos_visit(struct chaos_node *node)
     for (uint32_t i = 0; i < MESSAGES; i++) {
         struct chaos_task *task = visit_task(node, visitor, i);
 
-        task->then = visitor_came;
+        task->then = visitor_arrived;
         chaos_receive(node, task, visitor, visit_tag(CHAOS_VISIT, i), task->buf, task->bytes);
     }
 }
@@ -111,7 +111,7 @@ static void got(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-static void echo_came(struct chaos_node *node, struct chaos_task *task)
+static void echo_arrived(struct chaos_node *node, struct chaos_task *task)
 {
     size_t bytes = visit_bytes(task);
 
@@ -125,7 +125,7 @@ static void echo_came(struct chaos_node *node, struct chaos_task *task)
 static void sent(struct chaos_node *node, struct chaos_task *task)
 {
     chaos_poison(task->buf, task->bytes);
-    task->then = echo_came;
+    task->then = echo_arrived;
     chaos_receive(node, task, task->peer, visit_tag(CHAOS_ECHO, task->place), task->buf,
                   task->bytes);
 }

@@ -66,8 +66,8 @@ static void team_make(struct chaos_node *node, struct chaos_member *team, struct
 }
 
 /* Returns false if its creator died before. */
-static bool team_hear(struct chaos_node *node, const struct chaos_member *team,
-                      const struct chaos_made *made)
+static bool team_receive(struct chaos_node *node, const struct chaos_member *team,
+                         const struct chaos_made *made)
 {
     uint32_t maker = (uint32_t)__builtin_ctzll(team->members), rounds = 0;
 
@@ -109,7 +109,7 @@ static void team_join(struct chaos_node *node, uint32_t t)
 
     if ((uint32_t)__builtin_ctzll(team->members) == node->me)
         team_make(node, team, made);
-    team->lost = !team_hear(node, team, made) || made->err;
+    team->lost = !team_receive(node, team, made) || made->err;
     if (team->lost)
         return;
     err = fabemu_group_join(node->fab, made->id, count, &team->group);
@@ -300,7 +300,7 @@ static void barrier_over(struct chaos_node *node, struct chaos_task *task)
     chaos_over(node, task);
 }
 
-static void broadcast_came(struct chaos_node *node, struct chaos_task *task)
+static void broadcast_arrived(struct chaos_node *node, struct chaos_task *task)
 {
     if (!node->team[task->team].lost)
         chaos_check(node, task, task->buf, task->bytes, task->op->random);
@@ -366,15 +366,15 @@ static void cast_over(struct chaos_node *node, struct chaos_task *task)
     cast_check(node, task, there);
     for (uint64_t left = members; left; left &= left - 1) {
         uint32_t m = (uint32_t)__builtin_ctzll(left);
-        struct chaos_task *tell;
+        struct chaos_task *announce;
 
         if (m == node->me || chaos_is_in(node->lost, m))
             continue;
-        tell = chaos_task(node, task->index, 0);
-        tell->peer = m;
-        tell->word = there;
-        tell->then = cast_announced;
-        chaos_send(node, tell, m, chaos_tag(node, CHAOS_DONE, task->index), &tell->word, 8);
+        announce = chaos_task(node, task->index, 0);
+        announce->peer = m;
+        announce->word = there;
+        announce->then = cast_announced;
+        chaos_send(node, announce, m, chaos_tag(node, CHAOS_DONE, task->index), &announce->word, 8);
     }
     chaos_over(node, task);
 }
@@ -428,7 +428,7 @@ static int post(struct chaos_node *node, struct chaos_task *task)
         task->then = barrier_over;
         return fabemu_barrier(group, &task->req);
     case CHAOS_BROADCAST:
-        task->then = broadcast_came;
+        task->then = broadcast_arrived;
         if (op->from == node->me)
             bytes_fill(task->buf, op->bytes, op->random);
         return fabemu_broadcast(group, task->buf, op->bytes, op->from, &task->req);

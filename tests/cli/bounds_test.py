@@ -89,8 +89,8 @@ class BoundsTest(FabemuCase):
         self.assertEqual({bounds[name] for name in ("cut_off_ms", "retries", "reply_ms")}, {None})
         self.assertEqual((bounds["silence_ms"], bounds["stopped_ms"], bounds["leave_ms"]),
                          (1500, 120000, 10000))
-        told = self.client(self.socket_path("u")).attach()["bounds"]
-        self.assertEqual({name: bounds[name] for name in told}, told)
+        printed = self.client(self.socket_path("u")).attach()["bounds"]
+        self.assertEqual({name: bounds[name] for name in printed}, printed)
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
         self.up("v", "--profile", "qsnet3", "--bound", "reply=1ms,retries=7")
         bounds = self.status("v")["bounds"]

@@ -147,7 +147,7 @@ class HostsStandstillTest(FabemuCase):
                                (("--profile", "qsnet3"), "its adapter waits for it")):
             with self.subTest(options=options):
                 run, text = self.stands(*options)
-                far = self.wire.name(1)
+                remote = self.wire.name(1)
                 self.assertRegex(text, r"3 of 4 have arrived, ranks 0-2\n")
                 self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) has not "
                                        rf"entered it: {place}\n")
@@ -185,14 +185,14 @@ class HostsStandstillTest(FabemuCase):
         run = self.start_run("sleep", str(PATIENCE_S))
         path = f"{RUNS}/run-{run.pid}.{self.wire.name(1)}.sock"
         self.assertTrue(until(lambda: os.path.exists(path), PATIENCE_S))
-        far = Client(path)
-        self.clients.append(far)
-        self.assertEqual(far.attach()["node"], 2)
+        remote = Client(path)
+        self.clients.append(remote)
+        self.assertEqual(remote.attach()["node"], 2)
         run.send_signal(signal.SIGINT)
-        while far.next().get("event") != "shutdown":
+        while remote.next().get("event") != "shutdown":
             pass
         time.sleep(HANDLE_END_S)
-        far.close()
+        remote.close()
         run.wait(PATIENCE_S)
         run.reader.join()
         self.assertRegex("".join(run.lines), rf"host {self.wire.name(1)} +up, 2 nodes\n")

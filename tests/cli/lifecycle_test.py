@@ -399,14 +399,14 @@ class LifeTest(FabemuCase):
 
     def test_attach__numbers_the_incarnations_and_names_the_fabric(self):
         path = self.up()
-        seats, ids = [], set()
+        incarnations, ids = [], set()
         for _ in range(3):  # the same node each time
             client = self.client(path)
             reply = client.attach(want=1)
-            seats.append(reply["incarnation"])
+            incarnations.append(reply["incarnation"])
             ids.add(reply["fabric_id"])
             self.assertTrue(client.ask("detach")["ok"])
-        self.assertEqual(seats, [1, 2, 3])
+        self.assertEqual(incarnations, [1, 2, 3])
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
         ids.add(self.client(self.up()).attach()["fabric_id"])
         self.assertEqual(len(ids), 2)
@@ -422,15 +422,16 @@ class LifeTest(FabemuCase):
 
     def test_death__is_reported_to_everybody_with_the_groups_in_common(self):
         path = self.up()
-        clients, seats = self.attached(path, 4)
+        clients, incarnations = self.attached(path, 4)
         reply = clients[0].ask("group_create", nodes=[0, 1, 2])
         self.assertTrue(reply["ok"], reply)
         for client in clients[:2]:
             self.assertTrue(client.ask("group_join", group=reply["group"])["ok"])
         clients[2].close()
         for node, groups in ((0, [reply["group"]]), (1, [reply["group"]]), (3, [])):
-            self.assertEqual(clients[node].next(), {"event": "node_died", "node": 2,
-                                                    "incarnation": seats[2], "groups": groups})
+            died = {"event": "node_died", "node": 2, "incarnation": incarnations[2],
+                    "groups": groups}
+            self.assertEqual(clients[node].next(), died)
         self.assertTrue(clients[0].ask("group_leave", group=reply["group"])["ok"])
         self.assertFalse(clients[0].ask("group_leave", group=reply["group"])["ok"])
         self.assertEqual(self.client(path).attach()["node"], 2)

@@ -34,11 +34,11 @@ def limit(what, most):
     soft, hard = resource.getrlimit(what)
     resource.setrlimit(what, (most, hard))
     return soft
-def tell(err):
+def show(err):
     print(err, lib.fabemu_error().decode() if err else "", flush=True)
 def attach():
     err = lib.fabemu_attach(ctypes.byref(fab), None)
-    tell(err)
+    show(err)
     return err
 exec(sys.argv[2])
 if fab:
@@ -102,7 +102,7 @@ class LimitsTest(FabemuCase):
         nodes = {who["pid"]: who["node"] for who in self.status("u")["attached"]}
         self.env["FABEMU_PEER_TIMEOUT_MS"] = "500"
         leaver = self.program(path, "attach(); queue = ctypes.c_void_p()\n"
-                                    "tell(lib.fabemu_queue_open(fab, 1, ctypes.byref(queue)))\n"
+                                    "show(lib.fabemu_queue_open(fab, 1, ctypes.byref(queue)))\n"
                                     "class Dest(ctypes.Structure):\n"
                                     "    _fields_ = [('node', ctypes.c_uint32),\n"
                                     "                ('queue', ctypes.c_uint16),\n"
@@ -114,7 +114,7 @@ class LimitsTest(FabemuCase):
                                     "    dest = ctypes.byref(Dest(node=node, queue=1))\n"
                                     "    while lib.fabemu_inject(queue, dest, b'x', 1):\n"
                                     "        lib.fabemu_progress(fab)\n"
-                                    "tell(0); sys.stdin.readline()\n"
+                                    "show(0); sys.stdin.readline()\n"
                                     "lib.fabemu_queue_close(queue)\n")
         self.assertEqual([leaver.stdout.readline() for _ in range(3)], ["0 \n"] * 3)
         os.kill(other.pid, signal.SIGSTOP)
@@ -207,7 +207,7 @@ class LimitsTest(FabemuCase):
         path = self.up()
         (maker,) = self.attached(path, 0)
         late = self.program(path, "attach(); sys.stdin.readline(); "
-                                  "[tell(lib.fabemu_group_join(fab, int(g), 2, "
+                                  "[show(lib.fabemu_group_join(fab, int(g), 2, "
                                   "ctypes.byref(group))) for g in sys.stdin.readline().split()]")
         self.assertEqual(late.stdout.readline(), "0 \n")
         groups = [maker.ask("group_create", nodes=[0, 1])["group"] for _ in range(3)]
@@ -228,7 +228,7 @@ class LimitsTest(FabemuCase):
         path = self.up()
         (maker,) = self.attached(path, 0)
         joins = self.program(path, "attach(); "
-                                   "[tell(lib.fabemu_group_join(fab, *map(int, line.split()), "
+                                   "[show(lib.fabemu_group_join(fab, *map(int, line.split()), "
                                    "ctypes.byref(group))) for line in sys.stdin]")
         self.assertEqual(joins.stdout.readline(), "0 \n")
         groups, text = [], ""
@@ -355,8 +355,8 @@ class LimitsTest(FabemuCase):
             fabric.send({**ask, "version": version or ask["version"]})
             reply = fabric.next()
             if hostif_version:
-                with mmap.mmap(fabric.fds[0], 4096) as edge:
-                    edge[8:12] = struct.pack("I", hostif_version)
+                with mmap.mmap(fabric.fds[0], 4096) as hostif:
+                    hostif[8:12] = struct.pack("I", hostif_version)
             socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds)
             client.recv(65536)  # its detach request or end of file
             client.close()

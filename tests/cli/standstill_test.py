@@ -393,9 +393,9 @@ class StandstillTest(FabemuCase):
         those bytes."""
         client = self.client(self.up())
         self.assertTrue(client.attach()["ok"])
-        with mmap.mmap(client.fds[0], 0) as edge:
+        with mmap.mmap(client.fds[0], 0) as hostif:
             for round in range(30):
-                edge[64:16384] = os.urandom(16320) if round % 2 else bytes([round]) * 16320
+                hostif[64:16384] = os.urandom(16320) if round % 2 else bytes([round]) * 16320
                 for args in (("--json",), ()):
                     done = self.fabemu("status", *args, "u")
                     self.assertEqual(done.returncode, 0, done.stderr)

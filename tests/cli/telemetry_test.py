@@ -265,7 +265,7 @@ class Folded(FabemuCase):
             self.assertEqual(shape["names"][part],
                              f"switch {number}" if part < switches else f"node {number}")
         self.assertEqual(opened > 0, bool(folded["open"]))
-        for row, (sw, port, kind, far, far_port, _, count, *at) in enumerate(shape["cables"]):
+        for row, (sw, port, kind, remote, remote_port, _, count, *at) in enumerate(shape["cables"]):
             if count > 1:
                 continue
             i = cables[tuple(at)]
@@ -744,14 +744,15 @@ class Metrics(FabemuCase):
         names = view.shape["names"]
         switches = len(view.shape["switches"])
         ends, received = {}, dict.fromkeys(names[:switches], 0)
-        for c, (sw, port, kind, far, far_port, _) in enumerate(view.shape["cables"]):
-            there = names[far if kind else switches + far]
+        for c, (sw, port, kind, remote, remote_port, _) in enumerate(view.shape["cables"]):
+            there = names[remote if kind else switches + remote]
             to, from_ = (view.links.get(2 * c + way, [0])[0] for way in (0, 1))
             received[names[sw]] += to
             if kind:
                 received[there] += from_
-            ends[names[sw], str(port)] = (there, str(far_port), "SW" if kind else "CA", to, from_)
-            ends[there, str(far_port)] = (names[sw], str(port), "SW", from_, to)
+            device = "SW" if kind else "CA"
+            ends[names[sw], str(port)] = (there, str(remote_port), device, to, from_)
+            ends[there, str(remote_port)] = (names[sw], str(port), "SW", from_, to)
         self.assertGreater(sum(received.values()), 0)
         sums, seen = dict.fromkeys(received, 0), set()
         for of in "switch", "hca":

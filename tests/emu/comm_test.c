@@ -32,7 +32,7 @@ static void size__has_its_class(void)
 static void sample__weights_add_up_to_all(void)
 {
     for (uint32_t bits = 6; bits <= 20; bits++) {
-        uint32_t count = UINT32_C(1) << bits, tells = 0;
+        uint32_t count = UINT32_C(1) << bits, reports = 0;
         double timed = 0, reported = 0;
 
         for (uint32_t n = 0; n < count; n++) {
@@ -44,11 +44,11 @@ static void sample__weights_add_up_to_all(void)
                 continue;
             CU_ASSERT_TRUE(draw.timed);
             reported += 1u << draw.report_bits;
-            tells++;
+            reports++;
         }
         CU_ASSERT_TRUE(timed > 0.95 * count && timed < 1.05 * count);
         CU_ASSERT_TRUE(reported > 0.7 * count && reported < 1.4 * count);
-        CU_ASSERT_TRUE(tells < EMU_COMM_REPORTED + bits * EMU_COMM_REPORTED);
+        CU_ASSERT_TRUE(reports < EMU_COMM_REPORTED + bits * EMU_COMM_REPORTED);
     }
 }
 

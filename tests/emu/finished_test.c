@@ -121,7 +121,7 @@ static void ring__is_consistent_beside_its_writer(void)
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
     struct race race = {.ring = ring, .entries = 200000};
     struct emu_finished got[EMU_FINISHED_SLOTS];
-    uint64_t at = 0, missed = 0, came = 0, last = 0;
+    uint64_t at = 0, missed = 0, arrived = 0, last = 0;
     pthread_t writer;
 
     memset(ring, 0, sizeof *ring);
@@ -131,13 +131,13 @@ static void ring__is_consistent_beside_its_writer(void)
 
         for (uint32_t i = 0; i < count; i++) {
             CU_ASSERT_TRUE(is_whole(&got[i]));
-            CU_ASSERT_TRUE(!came || got[i].first > last);
+            CU_ASSERT_TRUE(!arrived || got[i].first > last);
             last = got[i].first;
-            came++;
+            arrived++;
         }
     }
     pthread_join(writer, NULL);
-    CU_ASSERT_EQUAL(came + missed, race.entries);
+    CU_ASSERT_EQUAL(arrived + missed, race.entries);
     free(ring);
 }
 

@@ -27,7 +27,7 @@ struct pair {
     struct emu_profile profile;
     struct cable cable[KINDS];
     uint32_t credits; /* of each cable */
-    uint32_t sent, came, held;
+    uint32_t sent, arrived, held;
     uint64_t now_ps, paid_ps;
     uint64_t random;
 };
@@ -105,12 +105,12 @@ static bool pair_take(struct pair *p)
     for (unsigned k = 0; k < KINDS; k++) {
         struct emu_rx *rx = &p->cable[k].rx;
 
-        CU_ASSERT_EQUAL(emu_rx_arrived(rx, EMU_NEVER)->note, p->came);
+        CU_ASSERT_EQUAL(emu_rx_arrived(rx, EMU_NEVER)->note, p->arrived);
         emu_rx_skip(rx);
         emu_rx_done(rx, 1);
     }
     p->now_ps = at_ps[PLAIN] > p->now_ps ? at_ps[PLAIN] : p->now_ps;
-    p->came++;
+    p->arrived++;
     p->held++;
     return true;
 }
@@ -167,7 +167,7 @@ static void pair_check(struct pair *p)
         const char *wrong = emu_link_check(&p->cable[k].rx, p->held, p->credits);
 
         CU_ASSERT_PTR_NULL(wrong);
-        CU_ASSERT_EQUAL(emu_link_credits(&p->cable[k].rx) + p->sent - p->came + p->held,
+        CU_ASSERT_EQUAL(emu_link_credits(&p->cable[k].rx) + p->sent - p->arrived + p->held,
                         p->credits);
     }
     CU_ASSERT_EQUAL(emu_tx_has_credit(&p->cable[FUSED].tx), emu_tx_has_credit(&p->cable[PLAIN].tx));
@@ -199,7 +199,7 @@ static void pair_drain(struct pair *p)
     while (p->held)
         pair_pay(p);
     pair_check(p);
-    CU_ASSERT_EQUAL(p->came, p->sent);
+    CU_ASSERT_EQUAL(p->arrived, p->sent);
     CU_ASSERT_EQUAL(emu_link_credits(&p->cable[FUSED].rx), p->credits);
 }
 

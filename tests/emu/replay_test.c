@@ -27,7 +27,7 @@ struct cable {
     struct emu_faults faults;
     struct emu_profile profile;
     uint64_t now_ps;
-    uint32_t sent, came;
+    uint32_t sent, arrived;
 };
 
 static uint32_t step(struct emu_dev *dev, uint64_t until_ps)
@@ -88,8 +88,8 @@ static void remote_passes(struct cable *c)
 
     emu_intake_take(&c->intake, c->now_ps);
     while ((entry = emu_rx_front(&c->rx, c->now_ps))) {
-        CU_ASSERT_EQUAL(entry->hdr.seq, c->came);
-        c->came++;
+        CU_ASSERT_EQUAL(entry->hdr.seq, c->arrived);
+        c->arrived++;
         c->rx.owed++;
         emu_ring_skip(&c->rx.data);
     }
@@ -116,7 +116,7 @@ static void timeout__starts_when_the_segment_is_visible(void)
         near_passes(&c, US); /* the replies arrive */
     }
     CU_ASSERT_EQUAL(c.sent, 20 * CREDITS);
-    CU_ASSERT_EQUAL(c.came, c.sent);
+    CU_ASSERT_EQUAL(c.arrived, c.sent);
     CU_ASSERT_EQUAL(emu_count_read(&c.replay.counts.timeouts), 0);
     CU_ASSERT_EQUAL(again(&c), 0);
     cable_close(&c);
@@ -144,7 +144,7 @@ static void timeout__adapts_to_a_late_remote_end(void)
             if (i == 20)
                 learnt = again(&c);
         }
-        CU_ASSERT_EQUAL(c.came, c.sent);
+        CU_ASSERT_EQUAL(c.arrived, c.sent);
         CU_ASSERT_EQUAL(again(&c), learnt);
         CU_ASSERT_TRUE(learnt < c.sent / 4);
         cable_close(&c);
@@ -162,21 +162,21 @@ static void timeout__expires_after_a_loss(void)
     near_passes(&c, 10 * US);
     remote_passes(&c);
     near_passes(&c, 50 * MS); /* a long round trip */
-    CU_ASSERT_EQUAL(c.came, CREDITS);
+    CU_ASSERT_EQUAL(c.arrived, CREDITS);
     emu_faults_init(&c.faults, &(struct emu_fault_rates){.lost = EMU_FAULT_UNIT}, 1);
     emu_intake_faults(&c.intake, &c.faults);
     near_sends(&c);
     near_passes(&c, 10 * US);
     remote_passes(&c);
-    CU_ASSERT_EQUAL(c.came, CREDITS); /* all later ones are lost */
+    CU_ASSERT_EQUAL(c.arrived, CREDITS); /* all later ones are lost */
     c.faults.rates.lost = 0;
     before = again(&c);
     most_ps = c.now_ps + c.replay.rto.most_ps;
-    while (c.came < c.sent && c.now_ps <= most_ps) {
+    while (c.arrived < c.sent && c.now_ps <= most_ps) {
         near_passes(&c, MS);
         remote_passes(&c);
     }
-    CU_ASSERT_EQUAL(c.came, c.sent);
+    CU_ASSERT_EQUAL(c.arrived, c.sent);
     CU_ASSERT_EQUAL(again(&c), before + CREDITS);
     emu_faults_drop(&c.faults, &c.worker->cache);
     cable_close(&c);
@@ -199,7 +199,7 @@ static void timeout__learns_nothing_from_a_link_that_was_down(void)
     CU_ASSERT_EQUAL(emu_count_read(&c.replay.counts.timeouts), 0);
     remote_passes(&c);
     near_passes(&c, 10 * US);
-    CU_ASSERT_EQUAL(c.came, CREDITS);
+    CU_ASSERT_EQUAL(c.arrived, CREDITS);
     CU_ASSERT_EQUAL(c.replay.rto.first_ps, first_ps);
     CU_ASSERT_EQUAL(c.replay.rto.samples, 0);
     cable_close(&c);

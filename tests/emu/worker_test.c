@@ -58,7 +58,7 @@ static struct emu_worker *worker_with(struct counter *c, enum emu_clock_mode mod
 }
 
 /* Wait until *count is at least @least. */
-static bool comes(_Atomic uint32_t *count, uint32_t least)
+static bool reaches(_Atomic uint32_t *count, uint32_t least)
 {
     uint32_t looks = 0;
 
@@ -78,7 +78,7 @@ static void sleep__timed_device_is_stepped_on_time(void)
 
         emu_dev_signal_remote(&c.dev, EMU_EVENT_DATA, 1);
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread, worker, "worker-test"), 0);
-        CU_ASSERT_TRUE(comes(&c.woke, 20)); /* it does not stay awake until then */
+        CU_ASSERT_TRUE(reaches(&c.woke, 20)); /* it does not stay awake until then */
         emu_thread_stop(thread);
         CU_ASSERT_EQUAL(atomic_load(&c.events), 1);
         CU_ASSERT_EQUAL(atomic_load(&c.early), 0);
@@ -141,9 +141,9 @@ static void sleep__signalled_device_is_stepped(void)
             if (test_random(&random) % 2)
                 usleep((useconds_t)(test_random(&random) % 300));
             else
-                CU_ASSERT_TRUE_FATAL(comes(&worker[0]->asleep, 1));
+                CU_ASSERT_TRUE_FATAL(reaches(&worker[0]->asleep, 1));
             emu_dev_signal_remote(&c[0].dev, EMU_EVENT_DATA, 1);
-            CU_ASSERT_TRUE_FATAL(comes(&c[1].events, n));
+            CU_ASSERT_TRUE_FATAL(reaches(&c[1].events, n));
         }
         for (uint32_t w = 0; w < 2; w++) {
             emu_thread_stop(thread[w]);

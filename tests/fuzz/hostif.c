@@ -319,7 +319,7 @@ static void do_command(struct fuzz_input *in)
 static void check_well_behaved(void)
 {
     static const uint8_t said[] = "this is not what any fuzzer says";
-    uint32_t came[2] = {0}, far[2] = {0, HOSTILE}, nodes[NODES];
+    uint32_t arrived[2] = {0}, remote[2] = {0, HOSTILE}, nodes[NODES];
     struct emu_seg seg = {.hdr = {.kind = EMU_UNICAST, .len = sizeof said}};
 
     for (uint32_t n = 0; n < HOSTILE; n++)
@@ -327,18 +327,19 @@ static void check_well_behaved(void)
     attach(0);
     memcpy(seg.payload, said, sizeof said);
     for (uint32_t i = 0; i < 2; i++) {
-        seg.hdr.dst = far[!i];
-        post(far[i], &seg);
+        seg.hdr.dst = remote[!i];
+        post(remote[i], &seg);
     }
-    for (uint32_t i = 0; i < END_PASSES && !(came[0] && came[1]); i++) {
+    for (uint32_t i = 0; i < END_PASSES && !(arrived[0] && arrived[1]); i++) {
         pass();
         fuzz_now_ns += STEP_NS;
         for (uint32_t k = 0; k < 2; k++)
-            came[k] += take(far[k], far[!k], said, sizeof said);
+            arrived[k] += take(remote[k], remote[!k], said, sizeof said);
         if (i % 1000 == 999)
             fabric_tick(fixture.fabric, nodes, NODES);
     }
-    fuzz_must(came[0] == 1 && came[1] == 1, "well-behaved processes receive one segment each");
+    fuzz_must(arrived[0] == 1 && arrived[1] == 1,
+              "well-behaved processes receive one segment each");
     check_bufs();
 }
 

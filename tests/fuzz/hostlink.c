@@ -121,8 +121,8 @@ static void inject_made(struct fuzz_fixture *fixture, struct fuzz_input *in)
 
 static void restart(struct fuzz_fixture *fixture, uint32_t end)
 {
-    talk_go(&fixture->talk, end);
-    fuzz_must(!talk_come(&fixture->talk, end), "an end");
+    talk_stop(&fixture->talk, end);
+    fuzz_must(!talk_start(&fixture->talk, end), "an end");
     fixture->restarts++;
 }
 
@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         if (how & 2)
             *wire_faults(fixture.talk.wire, i) =
                 (struct wire_faults){.lost = 100000, .twice = 50000, .jitter_ns = 100000};
-        fuzz_must(!talk_come(&fixture.talk, i), "an end");
+        fuzz_must(!talk_start(&fixture.talk, i), "an end");
     }
     while (in.left)
         run(&fixture, &in);

@@ -65,7 +65,7 @@ static void cut_cables(const struct topo_graph *graph)
     struct topo_at cut[1 + TOPO_NODE_LINKS_MAX];
     struct topo_graph *without = NULL;
     uint32_t count = 0;
-    uint64_t parted;
+    uint64_t unreachable;
 
     for (uint32_t i = 0; i < graph->node[0].links; i++)
         cut[count++] = (struct topo_at){graph->node[0].link[i].sw, graph->node[0].link[i].port};
@@ -76,7 +76,7 @@ static void cut_cables(const struct topo_graph *graph)
         cut[count++] = end;
         break;
     }
-    fuzz_must(topo_without(&without, graph, cut, count, &parted) == 0, "cables can be cut");
+    fuzz_must(topo_without(&without, graph, cut, count, &unreachable) == 0, "cables can be cut");
     topo_free(without);
 }
 

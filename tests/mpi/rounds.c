@@ -81,13 +81,13 @@ static int round_add(long round, int rank, int ranks)
     return sum != round * ranks + (long)ranks * (ranks - 1) / 2;
 }
 
-static int round_tell(long round, int rank, int ranks)
+static int round_broadcast(long round, int rank, int ranks)
 {
     int root = (int)(round % ranks);
-    int told = rank == root ? message_bytes(round) : -1;
+    int received = rank == root ? message_bytes(round) : -1;
 
-    survive(MPI_Bcast(&told, 1, MPI_INT, root, MPI_COMM_WORLD), "bcast", rank);
-    return told != message_bytes(round);
+    survive(MPI_Bcast(&received, 1, MPI_INT, root, MPI_COMM_WORLD), "bcast", rank);
+    return received != message_bytes(round);
 }
 
 /* Rank 0's clock decides for all. */
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         }
         wrong += round_send(rounds, rank, ranks);
         wrong += round_add(rounds, rank, ranks);
-        wrong += round_tell(rounds, rank, ranks);
+        wrong += round_broadcast(rounds, rank, ranks);
     } while (++rounds % 8 || rounds < least || !time_is_up(end_s, rank));
     MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (!rank)

@@ -258,7 +258,7 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
     const uint32_t trials = longer(150);
     const uint64_t bulk_ps = wire_ps(bulk_bytes, emu_packet_segments(bulk_bytes));
     uint64_t most_ps = 0;
-    uint32_t came = 0;
+    uint32_t arrived_ps = 0;
     struct vcnet w;
 
     vcnet_open(&w, "kary:4,3", set);
@@ -277,11 +277,11 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
         if (!got->priority)
             continue;
         took_ps = got->whole_ps - w.node[0]->post[post].ready_ps;
-        came++;
+        arrived_ps++;
         CU_ASSERT_TRUE(took_ps >= no_link_ps);
         most_ps = took_ps - no_link_ps > most_ps ? took_ps - no_link_ps : most_ps;
     }
-    CU_ASSERT_EQUAL(came, trials);
+    CU_ASSERT_EQUAL(arrived_ps, trials);
     CU_ASSERT_TRUE(vcnet_holds(&w));
     vcnet_close(&w);
     return most_ps;
@@ -1120,27 +1120,27 @@ static void cut_through__forwards_no_more_than_fit(void)
 /* Late segments follow, and only expected segments are forwarded. */
 static void cut_through__forwards_expected_segments_only(void)
 {
-    for (uint32_t come = 1; come < 5; come++) {
+    for (uint32_t arrived = 1; arrived < 5; arrived++) {
         struct vcnet w;
 
         cut_through_open(&w);
-        cut_through_put(&w, 0, come);
+        cut_through_put(&w, 0, arrived);
         odd_pass(&w);
-        CU_ASSERT_EQUAL(w.node[1]->segments_got, come);
-        cut_through_put(&w, come, 5);
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, arrived);
+        cut_through_put(&w, arrived, 5);
         cut_through_close(&w);
     }
     /* the last segment in the place of another ends the packet */
-    for (uint32_t come = 1; come < 4; come++) {
+    for (uint32_t arrived = 1; arrived < 4; arrived++) {
         struct vcnet w;
 
         cut_through_open(&w);
-        cut_through_put(&w, 0, come);
+        cut_through_put(&w, 0, arrived);
         cut_through_put(&w, 4, 5);
-        cut_through_put(&w, come, 4);
+        cut_through_put(&w, arrived, 4);
         odd_pass(&w);
-        CU_ASSERT_EQUAL(w.node[1]->segments_got, come + 1);
-        CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 4 - come);
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, arrived + 1);
+        CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 4 - arrived);
         CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
         CU_ASSERT_FALSE(w.node[1]->got[0].good);
         vcnet_close(&w);

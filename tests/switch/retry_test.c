@@ -106,7 +106,7 @@ static void retry__costs_no_time_without_faults(void)
 
 /* --- with faults -------------------------------------------------------------------- */
 
-static void mend(enum emu_buffers buffers)
+static void repair(enum emu_buffers buffers)
 {
     uint64_t seed = test_seed() + buffers;
     struct switch_retries all = {0};
@@ -145,17 +145,17 @@ static void mend(enum emu_buffers buffers)
 
 static void retry__repairs_faults_with_crosspoint_buffers(void)
 {
-    mend(EMU_BUFFERS_XPOINT);
+    repair(EMU_BUFFERS_XPOINT);
 }
 
 static void retry__repairs_faults_with_input_and_crosspoint_buffers(void)
 {
-    mend(EMU_BUFFERS_INPUT_XPOINT);
+    repair(EMU_BUFFERS_INPUT_XPOINT);
 }
 
 static void retry__repairs_faults_with_input_buffers(void)
 {
-    mend(EMU_BUFFERS_INPUT);
+    repair(EMU_BUFFERS_INPUT);
 }
 
 /* A run depends only on its seed, not on the workers or on how time is cut into windows. */
@@ -327,7 +327,7 @@ static void raw_flap(struct hostifs *w, bool *down, uint64_t *random)
     fabric_resume(w->fabric);
 }
 
-static void raw_mend(struct hostifs *w, bool *down)
+static void raw_repair(struct hostifs *w, bool *down)
 {
     fabric_pause(w->fabric);
     for (uint32_t i = 0; i < fabric_cable_count(w->fabric); i++)
@@ -377,7 +377,7 @@ static uint32_t raw_run(struct hostifs *w, uint32_t flaps, uint64_t *random)
         if (flaps && i % (all / flaps) == 0)
             raw_flap(w, down, random);
     }
-    raw_mend(w, down);
+    raw_repair(w, down);
     for (uint32_t i = 0; i < HOSTIFS_GIVE_UP && got + retries_of(w->fabric).lost < all; i++) {
         got += raw_drain(w, seen, &wrong);
         hostifs_pause(i);

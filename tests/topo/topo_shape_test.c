@@ -19,12 +19,13 @@ struct net {
     char *text[SWITCHES_MAX];         /* lines of its cables, by switch */
 };
 
-static void net_line(struct net *net, uint32_t sw, const char *far, uint32_t number,
-                     uint32_t far_port)
+static void net_line(struct net *net, uint32_t sw, const char *remote, uint32_t number,
+                     uint32_t remote_port)
 {
     char line[64];
 
-    snprintf(line, sizeof line, "[%u] \"%s%u\"[%u]\n", net->ports[sw] + 1, far, number, far_port);
+    snprintf(line, sizeof line, "[%u] \"%s%u\"[%u]\n", net->ports[sw] + 1, remote, number,
+             remote_port);
     net->text[sw] = realloc(net->text[sw], (net->text[sw] ? strlen(net->text[sw]) : 0) + 64);
     if (!net->ports[sw]++)
         net->text[sw][0] = '\0';
@@ -118,7 +119,7 @@ static void net_random(struct net *net, uint64_t *random)
         }
 }
 
-#define FAR 100000u
+#define UNREACHABLE 100000u
 
 /*
  * The definition of routes, computed by brute force: distances downwards, then shortest distances.
@@ -133,12 +134,12 @@ static uint64_t slow_step(const struct topo_graph *graph, uint32_t s, bool up, c
 {
     uint64_t set = 0;
 
-    *least = FAR;
+    *least = UNREACHABLE;
     for (uint32_t port = 0; port < graph->ports; port++) {
         const struct topo_end *end = &graph->sw[s].end[port];
 
         if (end->kind != TOPO_END_SWITCH || (graph->sw[end->id].level > graph->sw[s].level) != up ||
-            dist[end->id] >= FAR)
+            dist[end->id] >= UNREACHABLE)
             continue;
         if (dist[end->id] + 1 < *least) {
             *least = dist[end->id] + 1;
@@ -153,7 +154,7 @@ static uint64_t slow_step(const struct topo_graph *graph, uint32_t s, bool up, c
 static void slow_distances(struct slow *slow, const struct topo_graph *graph, uint32_t dst)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
-        slow->down[s] = slow->any[s] = FAR;
+        slow->down[s] = slow->any[s] = UNREACHABLE;
     for (uint32_t i = 0; i < graph->node[dst].links; i++)
         if (graph->node[dst].link[i].sw != TOPO_NONE)
             slow->down[graph->node[dst].link[i].sw] = 0;
@@ -165,7 +166,7 @@ static void slow_distances(struct slow *slow, const struct topo_graph *graph, ui
         slow->any[s] = slow->down[s];
     for (uint32_t round = 0; round < graph->levels; round++)
         for (uint32_t s = 0; s < graph->switches; s++)
-            if (slow->down[s] == FAR)
+            if (slow->down[s] == UNREACHABLE)
                 slow_step(graph, s, true, slow->any, &slow->any[s]);
 }
 
@@ -180,21 +181,21 @@ static uint64_t slow_ports(const struct slow *slow, const struct topo_graph *gra
             own |= UINT64_C(1) << graph->node[dst].link[i].port;
     if (own)
         return own;
-    return slow_step(graph, s, slow->down[s] == FAR, slow->down[s] == FAR ? slow->any : slow->down,
-                     &least);
+    return slow_step(graph, s, slow->down[s] == UNREACHABLE,
+                     slow->down[s] == UNREACHABLE ? slow->any : slow->down, &least);
 }
 
 /*
  * Returns the route tables that differ from the definition, and in *parted the pairs without a
  * route.
  */
-static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
+static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *unreachable)
 {
     uint32_t wrong = 0, longest = 0;
     struct slow slow;
     bool has_nodes[SWITCHES_MAX * 8] = {false};
 
-    *parted = 0;
+    *unreachable = 0;
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t port = 0; port < graph->ports; port++)
             has_nodes[s] = has_nodes[s] || graph->sw[s].end[port].kind == TOPO_END_NODE;
@@ -202,11 +203,11 @@ static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
         slow_distances(&slow, graph, dst);
         for (uint32_t s = 0; s < graph->switches; s++) {
             wrong += topo_route_ports(&graph->sw[s].route, dst) != slow_ports(&slow, graph, s, dst);
-            wrong += topo_below(graph, s, dst) != (slow.down[s] != FAR);
-            if (slow.down[s] != FAR)
+            wrong += topo_below(graph, s, dst) != (slow.down[s] != UNREACHABLE);
+            if (slow.down[s] != UNREACHABLE)
                 wrong += dst < graph->sw[s].low || dst > graph->sw[s].high;
-            if (has_nodes[s] && slow.any[s] == FAR)
-                ++*parted;
+            if (has_nodes[s] && slow.any[s] == UNREACHABLE)
+                ++*unreachable;
             else if (has_nodes[s] && slow.any[s] + 1 > longest)
                 longest = slow.any[s] + 1;
         }
@@ -216,15 +217,15 @@ static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
 
 static void topo_route_ports__agrees_with_the_definition(void)
 {
-    uint64_t random = test_seed(), parted;
+    uint64_t random = test_seed(), unreachable;
 
     for (uint32_t round = 0; round < 150; round++) {
         struct net net;
 
         net_random(&net, &random);
         struct topo_graph *graph = net_graph(&net, NULL);
-        CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
-        CU_ASSERT_EQUAL(parted, 0);
+        CU_ASSERT_EQUAL(wrong_tables(graph, &unreachable), 0);
+        CU_ASSERT_EQUAL(unreachable, 0);
         CU_ASSERT(graph_passes(graph));
         net_free(&net);
         topo_free(graph);
@@ -243,10 +244,10 @@ static void topo_route_ports__file_and_generator_agree(void)
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct topo_graph *graph = graph_of(specs[i]), *other = NULL;
         struct topo_at none = {0, 0};
-        uint64_t parted;
+        uint64_t unreachable;
         uint32_t bad = 0;
 
-        CU_ASSERT_EQUAL_FATAL(topo_without(&other, graph, &none, 0, &parted), 0);
+        CU_ASSERT_EQUAL_FATAL(topo_without(&other, graph, &none, 0, &unreachable), 0);
         CU_ASSERT(other->levels == graph->levels && other->longest == graph->longest);
         for (uint32_t s = 0; s < graph->switches; s++) {
             const struct topo_route *a = &graph->sw[s].route, *b = &other->sw[s].route;
@@ -322,13 +323,13 @@ static struct net net_torus(uint32_t side)
 
 static void topo_find_levels__routes_rings_and_tori(void)
 {
-    uint64_t parted;
+    uint64_t unreachable;
 
     for (uint32_t size = 3; size < 9; size++) {
         struct net net = net_ring(size);
         struct topo_graph *graph = net_graph(&net, NULL);
 
-        CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
+        CU_ASSERT_EQUAL(wrong_tables(graph, &unreachable), 0);
         CU_ASSERT(graph->longest <= size);
         net_free(&net);
         topo_free(graph);
@@ -337,7 +338,7 @@ static void topo_find_levels__routes_rings_and_tori(void)
         struct net net = net_torus(side);
         struct topo_graph *graph = net_graph(&net, NULL);
 
-        CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
+        CU_ASSERT_EQUAL(wrong_tables(graph, &unreachable), 0);
         net_free(&net);
         topo_free(graph);
     }
@@ -384,7 +385,7 @@ static void topo_find_levels__nodes_on_cores_reach_each_other(void)
     char error[1280], *text;
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
-    uint64_t parted;
+    uint64_t unreachable;
 
     for (uint32_t s = 0; s < tree->switches; s++) {
         fprintf(to, "Switch 6 \"S%u\"\n", s);
@@ -406,7 +407,7 @@ static void topo_find_levels__nodes_on_cores_reach_each_other(void)
     fclose(to);
     CU_ASSERT_EQUAL_FATAL(topo_read(&graph, "net", text, bytes, error, sizeof error), 0);
     CU_ASSERT_EQUAL(graph->longest, 5);
-    CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
+    CU_ASSERT_EQUAL(wrong_tables(graph, &unreachable), 0);
     for (uint32_t src = 0; src < 27; src++)
         for (uint32_t dst = 0; dst < 27; dst++)
             CU_ASSERT_EQUAL(topo_hops(graph, src, dst), topo_hops(tree, src, dst));
@@ -566,7 +567,7 @@ static void topo_check__shortens_long_cycles(void)
 
 /* Cut random cables, between switches and to nodes with several links. */
 static struct topo_graph *damaged(const struct topo_graph *graph, uint32_t count, uint64_t *random,
-                                  uint64_t *parted)
+                                  uint64_t *unreachable)
 {
     struct topo_at *cut = calloc(count, sizeof *cut);
     uint8_t *gone = calloc((size_t)graph->switches * graph->ports, 1);
@@ -585,7 +586,7 @@ static struct topo_graph *damaged(const struct topo_graph *graph, uint32_t count
         if (end->kind == TOPO_END_SWITCH)
             gone[end->id * graph->ports + end->port] = 1;
     }
-    CU_ASSERT_EQUAL_FATAL(topo_without(&ret, graph, cut, count, parted), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_without(&ret, graph, cut, count, unreachable), 0);
     free(gone);
     free(cut);
     return ret;
@@ -625,16 +626,16 @@ static void topo_without__keeps_the_remaining_routes(void)
         struct topo_graph *whole = graph_of(damage_specs[i]);
 
         for (uint32_t round = 0; round < 4; round++) {
-            uint64_t parted, want_unreachable;
+            uint64_t unreachable, want_unreachable;
             struct topo_graph *graph =
-                damaged(whole, 1 + (uint32_t)(test_random(&random) % 20), &random, &parted);
+                damaged(whole, 1 + (uint32_t)(test_random(&random) % 20), &random, &unreachable);
             char error[1280];
 
             CU_ASSERT_EQUAL(wrong_tables(graph, &want_unreachable), 0);
-            CU_ASSERT_EQUAL(parted, want_unreachable);
+            CU_ASSERT_EQUAL(unreachable, want_unreachable);
             int err = topo_check(graph, NULL, error, sizeof error);
-            CU_ASSERT_EQUAL(err, parted ? -EINVAL : 0);
-            if (parted)
+            CU_ASSERT_EQUAL(err, unreachable ? -EINVAL : 0);
+            if (unreachable)
                 CU_ASSERT_PTR_NOT_NULL(strstr(error, "has no route to"));
             topo_free(graph);
         }
@@ -647,10 +648,10 @@ static void topo_without__may_leave_no_link(void)
 {
     struct topo_graph *whole = graph_of("kary:2,1"), *graph = NULL;
     const struct topo_at all[] = {{0, 0}, {0, 1}};
-    uint64_t parted;
+    uint64_t unreachable;
 
-    CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, all, 2, &parted), 0);
-    CU_ASSERT_EQUAL(parted, 0); /* of a switch with nodes: there is none */
+    CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, all, 2, &unreachable), 0);
+    CU_ASSERT_EQUAL(unreachable, 0); /* of a switch with nodes: there is none */
     for (uint32_t node = 0; node < 2; node++)
         CU_ASSERT_EQUAL(topo_route_ports(&graph->sw[0].route, node), 0);
     topo_free(graph);
@@ -660,13 +661,13 @@ static void topo_without__may_leave_no_link(void)
 static void topo_without__refuses_cables_that_do_not_exist(void)
 {
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
-    uint64_t parted;
+    uint64_t unreachable;
 
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){8, 0}, 1, &parted), -EINVAL);
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){0, 8}, 1, &parted), -EINVAL);
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){7, 4}, 1, &parted), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){8, 0}, 1, &unreachable), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){0, 8}, 1, &unreachable), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){7, 4}, 1, &unreachable), -EINVAL);
     struct topo_at twice[] = {{0, 4}, {0, 4}};
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, twice, 2, &parted), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, twice, 2, &unreachable), -EINVAL);
     CU_ASSERT_PTR_NULL(graph);
     topo_free(whole);
 }
@@ -681,9 +682,9 @@ static void topo_tree_build__works_in_damaged_networks(void)
         struct topo_graph *whole = graph_of(damage_specs[i]);
 
         for (uint32_t round = 0; round < 30; round++) {
-            uint64_t parted;
+            uint64_t unreachable;
             struct topo_graph *graph =
-                damaged(whole, 1 + (uint32_t)(test_random(&random) % 40), &random, &parted);
+                damaged(whole, 1 + (uint32_t)(test_random(&random) % 40), &random, &unreachable);
             uint32_t *load = calloc(graph->switches, sizeof *load);
             uint32_t count = 2 + (uint32_t)(test_random(&random) % 12);
             uint32_t *members = graph_members(graph, count, &random);

@@ -385,12 +385,12 @@ static void topo_tree_build__refuses_the_unreachable(void)
     static const struct topo_at cut[] = {{0, 4}, {0, 5}, {0, 6}, {0, 7}};
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
     uint32_t *load = calloc(whole->switches, sizeof *load);
-    uint64_t parted = 0;
+    uint64_t unreachable = 0;
     struct topo_tree tree;
 
-    CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, cut, 4, &parted), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, cut, 4, &unreachable), 0);
     /* nodes that switch 0 cannot reach, and its own nodes from the others */
-    CU_ASSERT_EQUAL(parted, 12 + 3 * 4);
+    CU_ASSERT_EQUAL(unreachable, 12 + 3 * 4);
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 9}, 2, load), -EHOSTUNREACH);
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 1}, 2, load), 0);
     topo_tree_release(&tree);

@@ -508,7 +508,7 @@ class Live(InBrowser):
         self.browser.click_at(edge["x0"] * 0.9 + edge["x1"] * 0.1,
                               edge["y0"] * 0.9 + edge["y1"] * 0.1)
         self.assertEqual(self.browser.run("return fabemu.selected"), edge["id"])
-        sw, port, _, far, far_port, _ = subscriber.view.shape["cables"][cable]
+        sw, port, _, remote, far_port, _ = subscriber.view.shape["cables"][cable]
         self.assertEqual(self.browser.text("#selection h2"),
                          f"switch {sw} port {port} – switch {far} port {far_port}")
         self.browser.until("return document.getElementById('text').value === arguments[0]",
@@ -1207,11 +1207,11 @@ class Large(InBrowser):
                  in enumerate(folded["switches"])}
         of_switch = [group[level, low // self.BLOCK, high // self.BLOCK]
                      for level, _, low, high in shape["switches"]]
-        trunk = {(sw, kind, far): i for i, (sw, _, kind, far, *_)
+        trunk = {(sw, kind, remote): i for i, (sw, _, kind, remote, *_)
                  in enumerate(folded["cables"])}
         sums, count = [0] * len(trunk), [0] * len(trunk)
-        for i, (sw, _, kind, far, _, _) in enumerate(shape["cables"]):
-            near, other = of_switch[sw], of_switch[far] if kind else far // self.BLOCK
+        for i, (sw, _, kind, remote, _, _) in enumerate(shape["cables"]):
+            near, other = of_switch[sw], of_switch[remote] if kind else remote // self.BLOCK
             at = trunk.get((near, kind, other), trunk.get((other, kind, near)))
             sums[at] += segments[2 * i] + segments[2 * i + 1]
             count[at] += 1
@@ -1353,8 +1353,8 @@ class Opened(InBrowser):
         at = {(kind, part): i for i, item in enumerate(said["items"])
               for kind in ("nodes", "switches") for part in item[kind]}
         drawn = {c: {edge["id"]} for edge in said["edges"] for c in edge["cables"]}
-        for c, (sw, _, kind, far, *_) in enumerate(said["cables"]):
-            ends = {at["switches", sw], at["switches" if kind else "nodes", far]}
+        for c, (sw, _, kind, remote, *_) in enumerate(said["cables"]):
+            ends = {at["switches", sw], at["switches" if kind else "nodes", remote]}
             ids = "|".join(said["items"][i]["id"] for i in
                            sorted(ends, key=lambda i: said["items"][i]["level"]))
             self.assertEqual(drawn.get(c, set()), {f"edge {ids}"} if len(ends) == 2 else set())

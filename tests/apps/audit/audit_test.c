@@ -75,7 +75,7 @@ static void count_treeless(void *ctx, uint32_t group)
 }
 
 /* Take a cable out of service, or return it, and recompute tables and trees. */
-static void set_link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *parted,
+static void set_link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *unreachable,
                          uint32_t *treeless)
 {
     bool routed[64];
@@ -87,8 +87,8 @@ static void set_link_out(struct fabric *fabric, uint32_t cable, bool out, uint64
     fabric_pause(fabric);
     CU_ASSERT_EQUAL(fabric_link_set(fabric, cable, !out, 0, fabric_now_ps(fabric), &hit), 0);
     fabric_resume(fabric);
-    CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, fabric_now_ps(fabric), parted, count_treeless,
-                                   treeless),
+    CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, fabric_now_ps(fabric), unreachable,
+                                   count_treeless, treeless),
                     0);
 }
 
@@ -187,7 +187,7 @@ static void load_regroup(struct hostifs *w, uint64_t *random, uint32_t *group)
 static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
 {
     uint32_t cable = *out, treeless = 0;
-    uint64_t parted = 0;
+    uint64_t unreachable = 0;
     bool quiet;
 
     if (!w->fabric->config.faults)
@@ -197,7 +197,7 @@ static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
         if (fabric_cable(w->fabric, cable)->kind != TOPO_END_SWITCH)
             return;
         *out = cable;
-        set_link_out(w->fabric, cable, true, &parted, &treeless);
+        set_link_out(w->fabric, cable, true, &unreachable, &treeless);
     } else {
         fabric_pause(w->fabric);
         quiet = fabric_link_quiet(w->fabric, cable);
@@ -205,9 +205,9 @@ static void load_flap(struct hostifs *w, uint64_t *random, uint32_t *out)
         if (!quiet)
             return;
         *out = TOPO_NONE;
-        set_link_out(w->fabric, cable, false, &parted, &treeless);
+        set_link_out(w->fabric, cable, false, &unreachable, &treeless);
     }
-    CU_ASSERT_EQUAL(parted + treeless, 0);
+    CU_ASSERT_EQUAL(unreachable + treeless, 0);
 }
 
 static uint64_t load_taken(const struct load load[LOAD_THREADS])
@@ -343,13 +343,13 @@ static void credits__lost_and_forged_are_found(void)
     struct emu_rx *hostif;
     char where[64];
     uint32_t port;
-    const struct topo_end *far;
+    const struct topo_end *remote;
 
     damage_open(&d, &crosspoints);
-    far = first_cable(&d, 0, &port);
+    remote = first_cable(&d, 0, &port);
     tx = switch_tx(d.fabric->sw[0], port);
-    snprintf(where, sizeof where, "switch %u port %u (cable to switch 0 port %u)", far->id,
-             far->port, port);
+    snprintf(where, sizeof where, "switch %u port %u (cable to switch 0 port %u)", remote->id,
+             remote->port, port);
     add_credits(&d, &tx->credits, -1u);
     expect_finding(&d, where, "credits were lost");
     CU_ASSERT_EQUAL(d.audit.found, 1);
@@ -496,21 +496,21 @@ static void channels__open_at_one_end_are_found(void)
     struct damage d;
     struct switch_channels *ch;
     struct engine_link *link;
-    const struct topo_end *far;
+    const struct topo_end *remote;
     struct emu_vcs *vcs;
     char where[64];
     uint32_t port;
 
     damage_open(&d, &channels);
-    far = first_cable(&d, 0, &port);
-    snprintf(where, sizeof where, "switch 0 port %u (cable to switch %u port %u)", port, far->id,
-             far->port);
+    remote = first_cable(&d, 0, &port);
+    snprintf(where, sizeof where, "switch 0 port %u (cable to switch %u port %u)", port, remote->id,
+             remote->port);
     ch = (struct switch_channels *)(void *)d.fabric->sw[0];
     ch->in[port * EMU_VCS + 3].state = CHANNEL_OPEN;
     expect_finding(&d, where, "a channel is open at the receiving end only");
     ch->in[port * EMU_VCS + 3].state = CHANNEL_CLOSED;
 
-    vcs = &((struct switch_channels *)(void *)d.fabric->sw[far->id])->port[far->port].vcs;
+    vcs = &((struct switch_channels *)(void *)d.fabric->sw[remote->id])->port[remote->port].vcs;
     vcs->used[2]++;
     vcs->occupied |= 1u << 2;
     expect_finding(&d, where, "credits were lost");
@@ -568,14 +568,14 @@ static void links__out_are_taken_into_account(void)
 {
     struct damage d;
     const struct topo_route *right;
-    uint64_t parted = 0;
+    uint64_t unreachable = 0;
     uint32_t port, inside, treeless = 0;
 
     damage_open(&d, &channels);
     first_cable(&d, 0, &port);
     inside = fabric_cable_at(d.fabric, 0, port);
     right = switch_route_now(d.fabric->sw[0]);
-    set_link_out(d.fabric, inside, true, &parted, &treeless);
+    set_link_out(d.fabric, inside, true, &unreachable, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
     CU_ASSERT_EQUAL(d.audit.partitioned, 0);
     CU_ASSERT_EQUAL(treeless, 0);
@@ -583,14 +583,14 @@ static void links__out_are_taken_into_account(void)
     switch_reroute(d.fabric->sw[0], right);
     expect_finding(&d, "switch 0 port", "uses a port without a cable in use");
     switch_reroute(d.fabric->sw[0], now);
-    set_link_out(d.fabric, inside, false, &parted, &treeless);
+    set_link_out(d.fabric, inside, false, &unreachable, &treeless);
 
-    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &parted, &treeless);
+    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &unreachable, &treeless);
     CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
     CU_ASSERT_TRUE(d.audit.partitioned > 0);
-    CU_ASSERT_EQUAL(d.audit.partitioned, parted);
+    CU_ASSERT_EQUAL(d.audit.partitioned, unreachable);
     CU_ASSERT_EQUAL(d.audit.treeless, 1);
-    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &parted, &treeless);
+    set_link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &unreachable, &treeless);
     damage_close(&d);
 }
 

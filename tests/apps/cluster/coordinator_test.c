@@ -413,7 +413,7 @@ static void host__flooding_before_its_answer_is_lost(void)
 
 static const char *answer_text; /* the other host's answer without "reply" and "errno" */
 
-static void tells(struct conn *conn, struct json_object *call)
+static void reports(struct conn *conn, struct json_object *call)
 {
     replies(conn, call, json_tokener_parse(answer_text), 0);
 }
@@ -431,7 +431,7 @@ static void report__of_links_is_validated(void)
         "{\"links\":[{\"host\":\"red\",\"cables\":\"3\"}]}",
         "{\"links\":[{\"host\":\"red\",\"cables\":{}}]}",
     };
-    const struct fabric_mirror *mirror = stage_open("totals", tells);
+    const struct fabric_mirror *mirror = stage_open("totals", reports);
     struct fabric_totals sum = {0};
     struct json_object *links;
 
@@ -469,7 +469,7 @@ static double factor_with(const struct fabric_mirror *mirror, const char *factor
 
 static void totals__ignore_an_impossible_factor(void)
 {
-    const struct fabric_mirror *mirror = stage_open("totals", tells);
+    const struct fabric_mirror *mirror = stage_open("totals", reports);
 
     CU_ASSERT_EQUAL(factor_with(mirror, "0.25"), 0.25);
     CU_ASSERT_EQUAL(factor_with(mirror, "-0.5"), 1);
@@ -482,7 +482,7 @@ static void totals__ignore_an_impossible_factor(void)
 /* Findings of a host are added to the others' findings, and cannot cancel them. */
 static void audit__of_a_host_adds_to_those_of_others(void)
 {
-    const struct fabric_mirror *mirror = stage_open("audit", tells);
+    const struct fabric_mirror *mirror = stage_open("audit", reports);
     struct fabric_audit sum = {.found = 1, .line = {"own"}};
 
     answer_text = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
@@ -517,7 +517,7 @@ static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char 
 
 static void arrivals__at_unknown_ports_are_skipped(void)
 {
-    const struct fabric_mirror *mirror = stage_open("arrived", tells);
+    const struct fabric_mirror *mirror = stage_open("arrived", reports);
 
     CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
     CU_ASSERT_EQUAL(arrived_switches(mirror,
@@ -561,7 +561,7 @@ static uint32_t hits_with(size_t at, uint8_t to)
 
 static void hit__of_an_unknown_device_is_skipped(void)
 {
-    stage_open("hits", tells);
+    stage_open("hits", reports);
     CU_ASSERT_EQUAL(hits_with(0, 0), 1);
     CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, what), EMU_FAULT_SEE + 1), 0);
     CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, link_down), 2), 0);
@@ -692,7 +692,7 @@ static void host_takes(struct conn *conn, size_t bytes)
     conn_drain(conn, PATIENCE_MS);
 }
 
-static void hears_line(struct conn *conn, struct json_object *message)
+static void receives_line(struct conn *conn, struct json_object *message)
 {
     struct json_object *text = json_object_object_get(message, "text");
     size_t bytes = text ? (size_t)json_object_get_string_len(text) : 0;
@@ -727,7 +727,7 @@ static char *line_of(const char *event, size_t bytes)
  * Send as much of it as is accepted while everybody is served; *said: bytes so far. Returns true on
  * progress.
  */
-static bool daemon_says(const char *line, size_t bytes, size_t *said)
+static bool daemon_sends(const char *line, size_t bytes, size_t *said)
 {
     ssize_t sent = send(stage.client_fd, line + *said, bytes - *said, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -745,7 +745,7 @@ static void client_connects(bool takes)
 
     memset(&heard, 0, sizeof heard);
     atomic_store(&heard.takes, takes);
-    stage_open("", hears_line); /* these lines are not calls */
+    stage_open("", receives_line); /* these lines are not calls */
     stage.lets_in = true;
     CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, enters, strlen(enters), MSG_NOSIGNAL),
                     strlen(enters));
@@ -796,7 +796,7 @@ static void line__long_is_sent_in_pieces(void)
                                       {stage.client_fd, POLLOUT, 0}};
 
             CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
-            daemon_says(line, sizes[i] + 1, &said);
+            daemon_sends(line, sizes[i] + 1, &said);
             if (!asked && said > sizes[i] / 2) /* the call is answered at once */
                 coordinator_mirror(stage.hosts)
                     ->totals(coordinator_mirror(stage.hosts)->ctx, &totals);
@@ -825,7 +825,7 @@ static void line__unread_waits_at_the_daemon(void)
 
     client_connects(false);
     while (quiet < 50 && said < bytes) {
-        quiet = daemon_says(line, bytes + 1, &said) ? 0 : quiet + 1;
+        quiet = daemon_sends(line, bytes + 1, &said) ? 0 : quiet + 1;
         if (quiet)
             poll(NULL, 0, 1);
     }
@@ -839,7 +839,7 @@ static void line__unread_waits_at_the_daemon(void)
                                   {stage.client_fd, POLLOUT, 0}};
 
         CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
-        daemon_says(line, bytes + 1, &said);
+        daemon_sends(line, bytes + 1, &said);
     }
     client_reads(1);
     CU_ASSERT_EQUAL(heard.bytes, bytes);
@@ -1031,7 +1031,7 @@ static void comm__beyond_the_limit_is_counted(void)
 
 /* --- links lost and rejoined ------------------------------------------------------------------ */
 
-static int mends(void *links, uint32_t host)
+static int rejoins(void *links, uint32_t host)
 {
     (void)links;
     CU_ASSERT_EQUAL(host, 1);
@@ -1051,7 +1051,7 @@ static void link__lost_repeatedly_is_repaired(void)
     char error[256];
 
     stage_set("rejoin", carries_again);
-    stage.config.links_rejoin = mends;
+    stage.config.links_rejoin = rejoins;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     while (!stage.rejoined && emu_now_ms() < end_ms) {
         CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, line, sizeof line - 1, MSG_NOSIGNAL),
@@ -1167,7 +1167,7 @@ static void end__of_a_failed_start_gives_the_reason(void)
 
 /* --- slow calls ----------------------------------------------------------------------------- */
 
-static void says_nothing(struct conn *conn, struct json_object *call)
+static void sends_nothing(struct conn *conn, struct json_object *call)
 {
     (void)conn;
     (void)call;
@@ -1183,7 +1183,7 @@ static void audit__unanswered_ends(void)
     const struct fabric_mirror *mirror;
     char error[256] = "";
 
-    stage_set("audit", says_nothing);
+    stage_set("audit", sends_nothing);
     stage.config.call_ms = 100;
     stage.config.start_ms = 300;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);

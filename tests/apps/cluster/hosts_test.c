@@ -979,7 +979,7 @@ static void stopped_host__delays_only_its_clients(void)
 {
     static const char *const questions[] = {"check", "status", "report", "faults", "check"};
     enum { ASKERS = sizeof questions / sizeof questions[0] };
-    struct conn asker[ASKERS], other, gone;
+    struct conn asker[ASKERS], other, detached;
     struct json_object *reply;
 
     fixture_start();
@@ -989,9 +989,9 @@ static void stopped_host__delays_only_its_clients(void)
         connects(&asker[i], i % 2);
         puts_request(&asker[i], command(questions[i]));
     }
-    connects(&gone, 0);
-    puts_request(&gone, command("check"));
-    conn_close(&gone);
+    connects(&detached, 0);
+    puts_request(&detached, command("check"));
+    conn_close(&detached);
     for (uint32_t i = 0; i < 3; i++) { /* a request after the others, which host 1 forwards */
         reply = query(&other, command(i ? "subscribe" : "nonsense"));
         CU_ASSERT_EQUAL(emu_json_true(reply, "ok"), i > 0);
@@ -1851,7 +1851,7 @@ static void host_back__dies_while_it_joins(void)
     fixture_free();
 }
 
-static void says(uint32_t h, const char *line)
+static void send_line(uint32_t h, const char *line)
 {
     CU_ASSERT_EQUAL(send(fixture.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
 }
@@ -1861,11 +1861,11 @@ static void host__reports_its_own_devices_only(void)
     struct json_object *event;
 
     fixture_start();
-    says(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
-    says(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
-    says(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
-    says(1, "{\"link_lost\":{\"host\":2,\"number\":1,\"of\":1}}\n");
-    says(1, "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":0}}\n{\"cut_off\":3}\n");
+    send_line(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
+    send_line(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
+    send_line(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
+    send_line(1, "{\"link_lost\":{\"host\":2,\"number\":1,\"of\":1}}\n");
+    send_line(1, "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":0}}\n{\"cut_off\":3}\n");
     event = next_event(&fixture.host[0].owner, "cut_off");
     CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), 3);
     json_object_put(event);
@@ -2546,7 +2546,7 @@ static int64_t replied(struct conn *conn, int64_t number)
     return err;
 }
 
-static void says_as_coordinator(const struct conn *conn, const char *line)
+static void send_as_coordinator(const struct conn *conn, const char *line)
 {
     CU_ASSERT_EQUAL(send(conn->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
 }
@@ -2563,7 +2563,7 @@ static void fault__is_reverted_as_applied(void)
     emu_ports stuck = EMU_NO_PORTS;
 
     start_agent_alone(&conn);
-    says_as_coordinator(&conn, calls);
+    send_as_coordinator(&conn, calls);
     replied(&conn, 3);
     shutdown(conn.fd, SHUT_RDWR);
     host_join(&fixture.host[1]);
@@ -2587,7 +2587,7 @@ static void fault__impossible_is_refused(void)
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         start_agent_alone_as(&conn, lies[i].profile);
-        says_as_coordinator(&conn, lies[i].calls);
+        send_as_coordinator(&conn, lies[i].calls);
         CU_ASSERT(replied(&conn, 1) > 0);
         shutdown(conn.fd, SHUT_RDWR);
         alone_free(&conn);
@@ -2621,11 +2621,11 @@ static void link__down_is_refused_where_unsupported(void)
 
             snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"link\",\"cable\":%u}\n", (int)call,
                      cable);
-            says_as_coordinator(&conn, line);
+            send_as_coordinator(&conn, line);
             CU_ASSERT_EQUAL(replied(&conn, call++), fails ? ENOTSUP : 0);
         }
         snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"reroute_in_flight\"}\n", (int)call);
-        says_as_coordinator(&conn, line);
+        send_as_coordinator(&conn, line);
         CU_ASSERT_EQUAL(replied(&conn, call), 0);
         shutdown(conn.fd, SHUT_RDWR);
         alone_free(&conn);
@@ -2653,12 +2653,12 @@ static void coordinator__may_send_any_json_to_a_process(void)
         client = emu_json_number(message, "client", -1);
         for (size_t i = 0; client >= 0 && i < sizeof lines / sizeof lines[0]; i++) {
             snprintf(line, sizeof line, "{\"client\":%d,\"line\":%s}\n", (int)client, lines[i]);
-            says_as_coordinator(&coordinator, line);
+            send_as_coordinator(&coordinator, line);
             snprintf(line, sizeof line, "{\"client\":%d,\"text\":%s}\n", (int)client, lines[i]);
-            says_as_coordinator(&coordinator, line);
+            send_as_coordinator(&coordinator, line);
         }
     }
-    says_as_coordinator(&coordinator, "{\"call\":9,\"do\":\"answer\"}\n");
+    send_as_coordinator(&coordinator, "{\"call\":9,\"do\":\"answer\"}\n");
     replied(&coordinator, 9);
     shutdown(coordinator.fd, SHUT_RDWR);
     alone_free(&coordinator);
@@ -2740,7 +2740,7 @@ static void add_a_group(struct json_drawn *drawn, struct json_object *with)
     json_object_object_add(with, "groups", list);
 }
 
-static void asks_for_anything(const char *profile, const char *set, enum emu_clock_mode clock)
+static void random_calls(const char *profile, const char *set, enum emu_clock_mode clock)
 {
     static const size_t lengths[] = {sizeof(uint64_t)};
     struct json_drawn drawn = {.random = test_seed(),
@@ -2772,13 +2772,13 @@ static void asks_for_anything(const char *profile, const char *set, enum emu_clo
 /* Whatever calls the coordinator sends, the host runs until the control channel ends. */
 static void coordinator__random_calls_are_answered(void)
 {
-    asks_for_anything("oq2004", NULL, EMU_CLOCK_RAW);
-    asks_for_anything("oq2004", "combine_order=port", EMU_CLOCK_RAW);
-    asks_for_anything("oq2004", "buffers=input", EMU_CLOCK_REAL);
-    asks_for_anything("oq2004", "link_retry=go_back_n", EMU_CLOCK_RAW);
-    asks_for_anything("oq2004", "link_retry=go_back_n", EMU_CLOCK_REAL);
-    asks_for_anything("qsnet3", NULL, EMU_CLOCK_RAW);
-    asks_for_anything("qsnet3", "combining=switch", EMU_CLOCK_REAL);
+    random_calls("oq2004", NULL, EMU_CLOCK_RAW);
+    random_calls("oq2004", "combine_order=port", EMU_CLOCK_RAW);
+    random_calls("oq2004", "buffers=input", EMU_CLOCK_REAL);
+    random_calls("oq2004", "link_retry=go_back_n", EMU_CLOCK_RAW);
+    random_calls("oq2004", "link_retry=go_back_n", EMU_CLOCK_REAL);
+    random_calls("qsnet3", NULL, EMU_CLOCK_RAW);
+    random_calls("qsnet3", "combining=switch", EMU_CLOCK_REAL);
 }
 
 /* --- telemetry --------------------------------------------------------------------------- */

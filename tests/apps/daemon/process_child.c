@@ -53,7 +53,7 @@ static void must(bool ok, const char *what)
     _exit(9);
 }
 
-static void say(const struct process *p, const struct process_word *word)
+static void report(const struct process *p, const struct process_word *word)
 {
     must(send(p->orders, word, sizeof *word, MSG_NOSIGNAL) == sizeof *word, "say");
 }
@@ -78,16 +78,16 @@ static bool filled(const uint8_t *buf, uint32_t bytes, uint64_t id)
 static void report_arrival(const struct process *p, const struct fabemu_req *req, uint32_t queue,
                            const uint8_t *buf, uint64_t nth)
 {
-    say(p, &(struct process_word){.what = PROCESS_ARRIVED,
-                                  .node = req->src_node,
-                                  .incarnation = req->src_incarnation,
-                                  .queue = queue,
-                                  .bytes = (uint32_t)req->bytes,
-                                  .id = req->tag,
-                                  .nth = nth,
-                                  .status = req->status,
-                                  .intact = req->status ||
-                                            filled(buf, (uint32_t)req->bytes, req->tag)});
+    report(p, &(struct process_word){.what = PROCESS_ARRIVED,
+                                     .node = req->src_node,
+                                     .incarnation = req->src_incarnation,
+                                     .queue = queue,
+                                     .bytes = (uint32_t)req->bytes,
+                                     .id = req->tag,
+                                     .nth = nth,
+                                     .status = req->status,
+                                     .intact = req->status ||
+                                               filled(buf, (uint32_t)req->bytes, req->tag)});
 }
 
 static void post_any(struct process *p, struct any *any)
@@ -105,11 +105,11 @@ static void report_ordered(const struct process *p, const struct ordered *o)
 {
     if (o->what == PROCESS_RECV && !o->req.status)
         report_arrival(p, &o->req, PROCESS_NAMED_QUEUE, o->buf, 0);
-    say(p, &(struct process_word){.what = o->what == PROCESS_SEND  ? PROCESS_SENT
-                                          : o->what == PROCESS_ADD ? PROCESS_ADDED
-                                                                   : PROCESS_ENDED,
-                                  .id = o->id,
-                                  .status = o->req.status});
+    report(p, &(struct process_word){.what = o->what == PROCESS_SEND  ? PROCESS_SENT
+                                             : o->what == PROCESS_ADD ? PROCESS_ADDED
+                                                                      : PROCESS_ENDED,
+                                     .id = o->id,
+                                     .status = o->req.status});
 }
 
 static void report_all(struct process *p, bool gone)
@@ -132,8 +132,8 @@ static void report_all(struct process *p, bool gone)
         free(o->buf);
         free(o);
     }
-    say(p, &(struct process_word){.what = PROCESS_END,
-                                  .key = __atomic_load_n(&p->word, __ATOMIC_ACQUIRE)});
+    report(p, &(struct process_word){.what = PROCESS_END,
+                                     .key = __atomic_load_n(&p->word, __ATOMIC_ACQUIRE)});
 }
 
 /* --- commands ----------------------------------------------------------------------- */
@@ -180,15 +180,15 @@ static void ordered_begin(struct process *p, const struct process_order *order)
 /* Sends nothing before it has detached: the conductor waits for the whole report. */
 static _Noreturn void leave(struct process *p)
 {
-    bool came[ANY_RECEIVES];
+    bool arrived[ANY_RECEIVES];
 
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
-        came[i] = fabemu_req_status(&p->any[i].req) != FABEMU_PENDING;
+        arrived[i] = fabemu_req_status(&p->any[i].req) != FABEMU_PENDING;
     fabemu_queue_close(p->queue[PROCESS_ANY_QUEUE]);
     fabemu_queue_close(p->queue[PROCESS_NAMED_QUEUE]);
     fabemu_detach(p->fab); /* pending operations end */
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
-        if (came[i])
+        if (arrived[i])
             report_arrival(p, &p->any[i].req, PROCESS_ANY_QUEUE, p->any[i].buf, p->any[i].nth);
     report_all(p, true);
     _exit(0);
@@ -223,9 +223,9 @@ static void be_born(struct process *p, uint32_t node)
     must(!fabemu_register(p->fab, &p->word, sizeof p->word, FABEMU_REMOTE_ATOMIC, &p->key), "key");
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
         post_any(p, &p->any[i]);
-    say(p, &(struct process_word){.what = PROCESS_STARTED,
-                                  .incarnation = fabemu_info(p->fab)->incarnation,
-                                  .key = p->key});
+    report(p, &(struct process_word){.what = PROCESS_STARTED,
+                                     .incarnation = fabemu_info(p->fab)->incarnation,
+                                     .key = p->key});
 }
 
 _Noreturn void process_child(int orders, uint32_t node)

@@ -166,7 +166,7 @@ static struct message *message_of(struct model *m, uint64_t id)
     return NULL;
 }
 
-static void hear_end(struct model *m, uint32_t who, const struct process_word *word)
+static void read_end(struct model *m, uint32_t who, const struct process_word *word)
 {
     struct message *x = message_of(m, word->id);
 
@@ -208,7 +208,7 @@ static void check_order(struct model *m, uint64_t id)
     }
 }
 
-static void hear_came(struct model *m, uint32_t who, const struct process_word *word)
+static void read_arrived(struct model *m, uint32_t who, const struct process_word *word)
 {
     struct message *x;
 
@@ -281,7 +281,7 @@ int64_t model_receives_short(const struct model *m, uint32_t to)
     return -1;
 }
 
-static void hear_ended(struct model *m, uint32_t who, const struct process_word *word)
+static void read_ended(struct model *m, uint32_t who, const struct process_word *word)
 {
     struct receive *r = word->id < m->receives ? &m->receive[word->id] : NULL;
 
@@ -308,11 +308,11 @@ void model_reported(struct model *m, uint32_t who, const struct process_word *wo
     struct proc *proc = &m->proc[who];
 
     if (word->what == PROCESS_SENT || word->what == PROCESS_ADDED)
-        hear_end(m, who, word);
+        read_end(m, who, word);
     else if (word->what == PROCESS_ARRIVED)
-        hear_came(m, who, word);
+        read_arrived(m, who, word);
     else if (word->what == PROCESS_ENDED)
-        hear_ended(m, who, word);
+        read_ended(m, who, word);
     else if (word->what == PROCESS_END &&
              (word->key < proc->added || word->key > proc->added + proc->maybe_added))
         wrong(m, "process %u (node %u) was added %llu, for certain %llu and perhaps %llu more", who,

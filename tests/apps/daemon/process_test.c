@@ -118,7 +118,7 @@ static bool read_word(struct conductor *c, uint32_t who, struct process_word *wo
     return false;
 }
 
-static void hear_all(struct conductor *c, uint32_t who)
+static void read_all(struct conductor *c, uint32_t who)
 {
     struct process_word word = {0};
 
@@ -126,7 +126,7 @@ static void hear_all(struct conductor *c, uint32_t who)
         model_reported(&c->model, who, &word);
 }
 
-static void tell(struct conductor *c, uint32_t who, const struct process_order *order)
+static void send_command(struct conductor *c, uint32_t who, const struct process_order *order)
 {
     if (send(c->model.proc[who].fd, order, sizeof *order, MSG_NOSIGNAL) != sizeof *order)
         broken(c, "a process ended by itself");
@@ -134,8 +134,8 @@ static void tell(struct conductor *c, uint32_t who, const struct process_order *
 
 static void order(struct conductor *c, uint32_t who, const struct process_order *order)
 {
-    tell(c, who, order);
-    hear_all(c, who);
+    send_command(c, who, order);
+    read_all(c, who);
 }
 
 static void look(struct conductor *c, uint32_t who)
@@ -235,7 +235,7 @@ static void read_leaving(struct conductor *c, bool wait)
         fd.fd = c->model.proc[who].fd;
         if (!wait && poll(&fd, 1, 0) != 1)
             continue;
-        hear_all(c, (uint32_t)who);
+        read_all(c, (uint32_t)who);
         retire(c, (uint32_t)who, false);
     }
 }
@@ -257,10 +257,10 @@ static void end_process(struct conductor *c, uint32_t who)
         kill(proc->pid, SIGKILL);
         retire_dead(c, who);
     } else if (how == 2 && proc->state == PROC_HERE) {
-        tell(c, who, &(struct process_order){.what = PROCESS_EXIT});
+        send_command(c, who, &(struct process_order){.what = PROCESS_EXIT});
         retire_dead(c, who);
     } else if (proc->state == PROC_HERE) {
-        tell(c, who, &(struct process_order){.what = PROCESS_LEAVE});
+        send_command(c, who, &(struct process_order){.what = PROCESS_LEAVE});
         proc->state = PROC_LEAVING;
         read_leaving(c, !anybody_stopped(c) && draw(c, 2));
     }
@@ -400,7 +400,7 @@ static void end_all(struct conductor *c)
             retire(c, (uint32_t)who, true);
             continue;
         }
-        tell(c, (uint32_t)who, &(struct process_order){.what = PROCESS_LEAVE});
+        send_command(c, (uint32_t)who, &(struct process_order){.what = PROCESS_LEAVE});
         c->model.proc[who].state = PROC_LEAVING;
     }
     read_leaving(c, true);

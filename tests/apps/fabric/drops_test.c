@@ -559,7 +559,8 @@ static void segment__of_a_group_fails_the_group(void)
  */
 static void segment__is_reported_with_its_processes(void)
 {
-    static const uint8_t says[] = {3, 2, 0, 4}; /* the last two processes never existed */
+    static const uint8_t incarnation_bytes[] = {3, 2, 0,
+                                                4}; /* the last two processes never existed */
     struct fixture r;
     struct emu_hdr hdr = {.dst = 2, .kind = EMU_UNICAST, .len = 8, .op = 1};
     uint64_t payload = 0;
@@ -572,7 +573,7 @@ static void segment__is_reported_with_its_processes(void)
         hostifs_attach(&r.w, 0);
     }
     for (uint32_t i = 0; i < FLOOD; i++) {
-        hdr.type = says[i % 4];
+        hdr.type = incarnation_bytes[i % 4];
         hostifs_post(&r.w, 0, &hdr, &payload);
         fixture_fabric_pass(r.w.fabric);
     }
@@ -663,7 +664,7 @@ static void drops__of_a_group_come_first(void)
 {
     struct fixture r;
     struct fabric_drop loss;
-    uint32_t told = 0;
+    uint32_t reported = 0;
 
     fixture_open(&r, "oq2004", NULL);
     for (uint64_t i = 1; i <= FABRIC_DROPS_MOST + 10; i++) {
@@ -679,8 +680,8 @@ static void drops__of_a_group_come_first(void)
         CU_ASSERT_TRUE(loss.what == FABRIC_LOST_OF_GROUP && loss.from_incarnation == i);
     }
     while (fabric_drop_take(r.w.fabric, &loss))
-        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_SEGMENT && loss.from_incarnation == ++told);
-    CU_ASSERT_TRUE(told > FABRIC_DROPS_MOST - 100 && told <= FABRIC_DROPS_MOST);
+        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_SEGMENT && loss.from_incarnation == ++reported);
+    CU_ASSERT_TRUE(reported > FABRIC_DROPS_MOST - 100 && reported <= FABRIC_DROPS_MOST);
     fixture_close(&r);
 }
 

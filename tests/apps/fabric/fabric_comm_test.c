@@ -109,8 +109,8 @@ struct part {
     uint64_t began, ended;
 };
 
-static void tell(struct hostifs *e, uint8_t kind, uint64_t first, uint64_t at_ns,
-                 uint8_t report_bits, const struct part *part)
+static void report(struct hostifs *e, uint8_t kind, uint64_t first, uint64_t at_ns,
+                   uint8_t report_bits, const struct part *part)
 {
     const struct emu_finished one = {.first = first,
                                      .began_ns = at_ns + part->began,
@@ -133,22 +133,22 @@ static void check_split(uint8_t kind, const struct part part[MEMBERS], uint64_t 
                         uint64_t wait_most_ns, uint64_t network_ns, uint64_t network_most_ns)
 {
     uint64_t at_ns = emu_now_ns() - 1000000;
-    const struct fabric_comm_sum *told;
+    const struct fabric_comm_sum *reported;
     struct fabric_comm comm;
     struct hostifs e;
 
     open_stopped(&e);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        tell(&e, kind, 1, at_ns, 1, &part[i]);
-    tell(&e, kind, 2, at_ns, 0, &part[0]); /* not all members have finished that one */
+        report(&e, kind, 1, at_ns, 1, &part[i]);
+    report(&e, kind, 2, at_ns, 0, &part[0]); /* not all members have finished that one */
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
-    told = &comm.sampled[kind - EMU_MULTICAST][emu_comm_size(kind == EMU_BARRIER ? 0 : 8)];
-    CU_ASSERT_EQUAL(told->calls, MEMBERS);
-    CU_ASSERT_EQUAL((uint64_t)told->weight, 2 * MEMBERS);
-    CU_ASSERT_EQUAL((uint64_t)told->wait_ns, 2 * wait_ns);
-    CU_ASSERT_EQUAL((uint64_t)told->network_ns, 2 * network_ns);
-    CU_ASSERT_EQUAL(told->wait_most_ns, wait_most_ns);
-    CU_ASSERT_EQUAL(told->network_most_ns, network_most_ns);
+    reported = &comm.sampled[kind - EMU_MULTICAST][emu_comm_size(kind == EMU_BARRIER ? 0 : 8)];
+    CU_ASSERT_EQUAL(reported->calls, MEMBERS);
+    CU_ASSERT_EQUAL((uint64_t)reported->weight, 2 * MEMBERS);
+    CU_ASSERT_EQUAL((uint64_t)reported->wait_ns, 2 * wait_ns);
+    CU_ASSERT_EQUAL((uint64_t)reported->network_ns, 2 * network_ns);
+    CU_ASSERT_EQUAL(reported->wait_most_ns, wait_most_ns);
+    CU_ASSERT_EQUAL(reported->network_most_ns, network_most_ns);
     CU_ASSERT_EQUAL(comm.unreported, 1);
     fabric_comm_free(&comm);
     hostifs_close(&e);
@@ -182,23 +182,23 @@ static void reported__waits_for_all_members(void)
 {
     static const struct part part[MEMBERS] = {{0, 0, 30}, {1, 10, 20}, {2, 5, 40}};
     uint64_t at_ns = emu_now_ns() - 1000000;
-    const struct fabric_comm_sum *told;
+    const struct fabric_comm_sum *reported;
     struct fabric_comm comm;
     struct hostifs e;
 
     open_stopped(&e);
-    told = &comm.sampled[EMU_BARRIER - EMU_MULTICAST][0];
-    tell(&e, EMU_BARRIER, 1, at_ns - 500, 0, &part[0]); /* an earlier group with this address */
-    tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[0]);
+    reported = &comm.sampled[EMU_BARRIER - EMU_MULTICAST][0];
+    report(&e, EMU_BARRIER, 1, at_ns - 500, 0, &part[0]); /* an earlier group with this address */
+    report(&e, EMU_BARRIER, 1, at_ns, 0, &part[0]);
     hostifs_detach(&e, 0);
-    tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[1]);
+    report(&e, EMU_BARRIER, 1, at_ns, 0, &part[1]);
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
-    CU_ASSERT_EQUAL(told->calls, 0);
+    CU_ASSERT_EQUAL(reported->calls, 0);
     fabric_comm_free(&comm);
-    tell(&e, EMU_BARRIER, 1, at_ns, 0, &part[2]);
+    report(&e, EMU_BARRIER, 1, at_ns, 0, &part[2]);
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
-    CU_ASSERT_EQUAL(told->calls, MEMBERS);
-    CU_ASSERT_EQUAL((uint64_t)told->wait_ns, 10 + 5);
+    CU_ASSERT_EQUAL(reported->calls, MEMBERS);
+    CU_ASSERT_EQUAL((uint64_t)reported->wait_ns, 10 + 5);
     CU_ASSERT_EQUAL(comm.unreported, 1);
     fabric_comm_free(&comm);
     hostifs_close(&e);
@@ -218,7 +218,7 @@ static void tick__reads_in_time(void)
             const struct part part = {node, 0, 30};
 
             for (uint32_t i = 0; i < EACH; i++)
-                tell(&e, EMU_BARRIER, round * EACH + i, at_ns, 0, &part);
+                report(&e, EMU_BARRIER, round * EACH + i, at_ns, 0, &part);
             emu_count(node ? &e.fabric->hostif[node]->delivered : &e.fabric->hostif[node]->sent, 1);
         }
         fabric_comm_tick(e.fabric);
@@ -233,23 +233,23 @@ static void tick__reads_in_time(void)
 /* Reports that no other member completes are bounded, and counted. */
 static void reported__is_bounded(void)
 {
-    struct comm_samples told = {0};
+    struct comm_samples reported = {0};
     struct emu_finished one = {.group = GROUP, .members = 2, .kind = EMU_BARRIER};
     uint64_t count;
 
-    comm_samples_open(&told, 2);
-    count = 3 * (uint64_t)told.most;
+    comm_samples_open(&reported, 2);
+    count = 3 * (uint64_t)reported.most;
     for (uint64_t n = 0; n < count; n++) {
         one.first = n;
-        comm_samples_add(&told, 0, &one);
+        comm_samples_add(&reported, 0, &one);
     }
-    CU_ASSERT_TRUE(told.capacity <= 2 * told.most);
-    CU_ASSERT_EQUAL(told.unreported + told.count, count);
+    CU_ASSERT_TRUE(reported.capacity <= 2 * reported.most);
+    CU_ASSERT_EQUAL(reported.unreported + reported.count, count);
     for (uint32_t node = 0; node < 2; node++) /* it still works */
-        comm_samples_add(&told, node, &one);
-    comm_samples_settle(&told);
-    CU_ASSERT_EQUAL(told.sum[EMU_BARRIER - EMU_MULTICAST][0].calls, 2);
-    comm_samples_free(&told);
+        comm_samples_add(&reported, node, &one);
+    comm_samples_settle(&reported);
+    CU_ASSERT_EQUAL(reported.sum[EMU_BARRIER - EMU_MULTICAST][0].calls, 2);
+    comm_samples_free(&reported);
 }
 
 static const struct test_case cases[] = {

@@ -197,7 +197,7 @@ static void results__are_stored_once(void)
  */
 static void results__skip_detached_members(void)
 {
-    for (uint32_t heir = 0; heir < 2; heir++) {
+    for (uint32_t successor = 0; successor < 2; successor++) {
         struct emu_seg seg;
         uint32_t group;
         struct fixture r;
@@ -213,14 +213,14 @@ static void results__skip_detached_members(void)
             contribute(&r, group, n, 4, 4);
         settle(&r);
         hostifs_detach(&r.w, 1);
-        if (heir)
+        if (successor)
             hostifs_attach(&r.w, 1);
         contribute(&r, group, NODES - 1, 4, 4);
         settle(&r);
         has_sums(&r, 0, 4, 4);
         has_sums(&r, 2, 4, 4);
         has_sums(&r, 3, 4, 4);
-        if (!heir)
+        if (!successor)
             hostifs_attach(&r.w, 1);
         while (hostifs_take(&r.w, 1, &seg)) /* complete results of its predecessor are possible */
             CU_ASSERT_EQUAL(seg.hdr.dst, group);

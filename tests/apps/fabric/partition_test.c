@@ -860,7 +860,7 @@ static void ignore(void *ctx, uint32_t group)
 static void cables_set(struct fixture *w, const uint32_t *cables, uint32_t count, bool up)
 {
     bool routed[512];
-    uint64_t parted;
+    uint64_t unreachable;
     uint32_t hit;
 
     CU_ASSERT_FATAL(fabric_cable_count(w->part[0]->fabric) <= 512);
@@ -873,7 +873,7 @@ static void cables_set(struct fixture *w, const uint32_t *cables, uint32_t count
 
         for (uint32_t i = 0; i < count; i++)
             CU_ASSERT_EQUAL(fabric_link_set(fabric, cables[i], up, 0, 0, &hit), 0);
-        CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, 0, &parted, ignore, NULL), 0);
+        CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, 0, &unreachable, ignore, NULL), 0);
     }
 }
 

@@ -60,9 +60,9 @@ static void set_signal(struct fixture *r, uint32_t cable, bool on)
 
 static void reroute(struct fixture *r)
 {
-    uint64_t parted;
+    uint64_t unreachable;
 
-    CU_ASSERT_EQUAL(fabric_reroute(r->w.fabric, r->routed, fabric_now_ps(r->w.fabric), &parted,
+    CU_ASSERT_EQUAL(fabric_reroute(r->w.fabric, r->routed, fabric_now_ps(r->w.fabric), &unreachable,
                                    treeless, NULL),
                     0);
 }
@@ -77,7 +77,7 @@ static void post_and_leave(struct fixture *r)
     CU_ASSERT_EQUAL(fabric_group_leave(r->w.fabric, r->group, LEAVER), 0);
 }
 
-static bool comes(struct fixture *r, uint32_t node)
+static bool is_taken(struct fixture *r, uint32_t node)
 {
     struct emu_seg seg;
 
@@ -92,8 +92,8 @@ static bool comes(struct fixture *r, uint32_t node)
 
 static void others_get_it(struct fixture *r)
 {
-    CU_ASSERT_TRUE(comes(r, 1));
-    CU_ASSERT_TRUE(comes(r, 3));
+    CU_ASSERT_TRUE(is_taken(r, 1));
+    CU_ASSERT_TRUE(is_taken(r, 3));
 }
 
 /* A cable between switches in the group's tree. */

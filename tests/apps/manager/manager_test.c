@@ -38,7 +38,7 @@ struct cable_events {
     struct topo_at peer;
 };
 
-static void hear(void *ctx, const struct manager_event *event)
+static void on_event(void *ctx, const struct manager_event *event)
 {
     struct cable_events *w = ctx;
 
@@ -68,7 +68,7 @@ static void weather_open(struct cable_events *w, struct fabric *fabric, uint64_t
     w->fabric = fabric;
     w->began_ps = now_ps;
     w->calm_ps = now_ps + w->set.no_link_ps / 4;
-    w->set.event = hear;
+    w->set.event = on_event;
     w->set.ctx = w;
     CU_ASSERT_FATAL(fabric_cable_count(fabric) <= CABLES_MAX);
     CU_ASSERT_EQUAL_FATAL(manager_create(&w->manager, fabric, &w->set), 0);

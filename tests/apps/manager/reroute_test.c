@@ -25,7 +25,7 @@ struct heard {
     uint64_t partitioned;
 };
 
-static void hear(void *ctx, const struct manager_event *event)
+static void on_event(void *ctx, const struct manager_event *event)
 {
     struct heard *heard = ctx;
 
@@ -55,7 +55,7 @@ static struct manager *manager_within(struct fabric *fabric, struct heard *heard
     config.scan_ps = 5000000;
     config.stuck_ps = 20000000;
     config.no_link_ps = no_link_ps;
-    config.event = hear;
+    config.event = on_event;
     config.ctx = heard;
     CU_ASSERT_EQUAL_FATAL(manager_create(&manager, fabric, &config), 0);
     return manager;

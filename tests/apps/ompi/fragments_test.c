@@ -29,7 +29,7 @@ static int below_start(size_t count, ompi_request_t **reqs)
     return OMPI_SUCCESS;
 }
 
-static int below_came(ompi_request_t *req)
+static int below_called(ompi_request_t *req)
 {
     receive_of(req)->taken++;
     return OMPI_SUCCESS;
@@ -72,7 +72,7 @@ static void window_make(struct receive receives[RECEIVES])
         ompi_request_t *req = &receives[i].req;
 
         receives[i] = (struct receive){.req.req_free = below_free};
-        req->req_complete_cb = below_came;
+        req->req_complete_cb = below_called;
         (void)mca_pml.pml_start(1, &req);
         CU_ASSERT_EQUAL(receives[i].started, 1);
     }

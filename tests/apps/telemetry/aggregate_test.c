@@ -199,9 +199,9 @@ static void expand(const uint32_t *of, uint32_t count, const struct telemetry_gr
     }
 }
 
-static bool joins(struct json_object *row, uint32_t near, bool is_node, uint32_t far)
+static bool joins(struct json_object *row, uint32_t near, bool is_node, uint32_t remote)
 {
-    return at(row, 0) == near && at(row, 2) == !is_node && at(row, 3) == far;
+    return at(row, 0) == near && at(row, 2) == !is_node && at(row, 3) == remote;
 }
 
 static void find_row(struct net *net, struct parts *parts, uint32_t i)
@@ -209,14 +209,14 @@ static void find_row(struct net *net, struct parts *parts, uint32_t i)
     const struct fabric_cable *cable = fabric_cable(net->fabric, i);
     bool is_node = cable->kind == TOPO_END_NODE;
     uint32_t near = parts->of_sw[cable->at.sw];
-    uint32_t far = is_node ? parts->of_node[cable->node] : parts->of_sw[cable->peer.sw];
+    uint32_t remote = is_node ? parts->of_node[cable->node] : parts->of_sw[cable->peer.sw];
     size_t rows = json_object_array_length(parts->cables), found = 0;
 
     for (size_t k = 0; k < rows; k++) {
         struct json_object *row = json_object_array_get_idx(parts->cables, k);
-        bool same = joins(row, near, is_node, far);
+        bool same = joins(row, near, is_node, remote);
 
-        if (!same && (is_node || !joins(row, far, false, near)))
+        if (!same && (is_node || !joins(row, remote, false, near)))
             continue;
         found++;
         parts->of_cable[i] = (uint32_t)k;
@@ -285,7 +285,7 @@ static void check_numbers(struct net *net, struct parts *parts, const bool *is_o
 }
 
 static void check_sum(int64_t (*whole)[MOST], uint32_t count, const uint32_t *of, uint32_t columns,
-                      int64_t (*told)[MOST], uint32_t parts)
+                      int64_t (*reported)[MOST], uint32_t parts)
 {
     int64_t(*sum)[MOST] = calloc(parts + 1u, sizeof *sum);
 
@@ -293,22 +293,22 @@ static void check_sum(int64_t (*whole)[MOST], uint32_t count, const uint32_t *of
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t c = 0; c < columns; c++)
             sum[of[i]][c] += whole[i][c];
-    CU_ASSERT_EQUAL(memcmp(sum, told, parts * sizeof *sum), 0);
+    CU_ASSERT_EQUAL(memcmp(sum, reported, parts * sizeof *sum), 0);
     free(sum);
 }
 
 static void check_ways(struct net *net, const struct parts *parts, const struct held *whole,
-                       const struct held *told)
+                       const struct held *reported)
 {
     uint32_t *of = calloc(whole->directions, sizeof *of);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(of);
     for (uint32_t i = 0; i < whole->directions; i++)
         of[i] = 2 * parts->of_cable[i / 2] + (i % 2 ^ parts->turned[i / 2]);
-    check_sum(whole->direction, whole->directions, of, DIRECTION, told->direction,
-              told->directions);
+    check_sum(whole->direction, whole->directions, of, DIRECTION, reported->direction,
+              reported->directions);
     free(of);
-    for (uint32_t k = 0; k < told->cables; k++) {
+    for (uint32_t k = 0; k < reported->cables; k++) {
         int64_t state = 0, outs = 0, wrong = 0, count = 0;
 
         for (uint32_t i = 0; i < net->cables; i++) {
@@ -319,9 +319,9 @@ static void check_ways(struct net *net, const struct parts *parts, const struct 
             wrong += whole->state[i][0] != TELEMETRY_UP;
             count++;
         }
-        CU_ASSERT_EQUAL(told->state[k][0], state);
-        CU_ASSERT_EQUAL(told->state[k][1], outs);
-        CU_ASSERT_EQUAL(told->state[k][2], wrong);
+        CU_ASSERT_EQUAL(reported->state[k][0], state);
+        CU_ASSERT_EQUAL(reported->state[k][1], outs);
+        CU_ASSERT_EQUAL(reported->state[k][2], wrong);
         CU_ASSERT_EQUAL(at(json_object_array_get_idx(parts->cables, k), 6), count);
     }
 }
@@ -342,7 +342,7 @@ static uint32_t draw_blocks(struct net *net, uint32_t *block, bool *is_open)
 /* A reader with open blocks, which misses some samples, beside a reader of the full telemetry. */
 static void check_reader(struct net *net, struct telemetry_aggregate *open, const bool *is_open)
 {
-    struct held whole, told;
+    struct held whole, reported;
     struct parts parts;
     uint64_t seen = 0;
 
@@ -350,7 +350,7 @@ static void check_reader(struct net *net, struct telemetry_aggregate *open, cons
     parts_open(&parts, net, is_open);
     check_numbers(net, &parts, is_open);
     held_open(&whole, net->cables, net->graph->switches, net->graph->nodes);
-    held_open(&told, (uint32_t)json_object_array_length(parts.cables),
+    held_open(&reported, (uint32_t)json_object_array_length(parts.cables),
               (uint32_t)json_object_array_length(json_object_object_get(parts.shape, "switches")),
               (uint32_t)emu_json_number(parts.shape, "nodes", 0));
     for (uint32_t i = 0; i < 4; i++) {
@@ -359,14 +359,14 @@ static void check_reader(struct net *net, struct telemetry_aggregate *open, cons
         telemetry_line(net->t, seen, 0, &net->text);
         held_take(&whole, &net->text);
         telemetry_aggregate_put_line(net->t, open, seen, 0, &net->text);
-        held_take(&told, &net->text);
+        held_take(&reported, &net->text);
         seen = telemetry_samples(net->t);
-        check_ways(net, &parts, &whole, &told);
-        check_sum(whole.sw, whole.switches, parts.of_sw, SWITCH, told.sw, told.switches);
-        check_sum(whole.node, whole.nodes, parts.of_node, NODE, told.node, told.nodes);
+        check_ways(net, &parts, &whole, &reported);
+        check_sum(whole.sw, whole.switches, parts.of_sw, SWITCH, reported.sw, reported.switches);
+        check_sum(whole.node, whole.nodes, parts.of_node, NODE, reported.node, reported.nodes);
     }
     held_close(&whole);
-    held_close(&told);
+    held_close(&reported);
     parts_close(&parts);
 }
 
@@ -415,18 +415,18 @@ static void aggregate__reports_processes_at_open_nodes(void)
     telemetry_aggregate_put_line(net.t, open, 0, 0, &net.text);
     line = parsed(&net.text);
     struct json_object *list = json_object_object_get(line, "processes");
-    uint32_t told = 0, singles = 0;
+    uint32_t reported = 0, singles = 0;
     for (size_t i = 0; i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
         int64_t part = emu_json_number(one, "node", -1);
 
         CU_ASSERT_TRUE_FATAL(part >= 0 && part < open->nodes);
         CU_ASSERT_EQUAL(emu_json_number(one, "pid", 0), open->node_group[part].number + 1);
-        told++;
+        reported++;
     }
     for (uint32_t g = 0; g < open->nodes; g++)
         singles += open->node_group[g].number != TELEMETRY_MANY;
-    CU_ASSERT_EQUAL(told, singles);
+    CU_ASSERT_EQUAL(reported, singles);
     CU_ASSERT_EQUAL(json_object_array_length(json_object_object_get(line, "waits")), singles);
     json_object_put(line);
     telemetry_aggregate_destroy(open);
@@ -490,13 +490,13 @@ static void open__of_unknown_blocks_is_refused(void)
 
 /* --- filters ------------------------------------------------------------------------ */
 
-static int wish_of(const char *text, struct telemetry_filter *wish, const char **why)
+static int filter_of(const char *text, struct telemetry_filter *filter_words, const char **why)
 {
     struct json_object *request = json_tokener_parse(text);
     int err;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(request);
-    err = telemetry_filter_read(wish, request, why);
+    err = telemetry_filter_read(filter_words, request, why);
     json_object_put(request);
     return err;
 }
@@ -535,16 +535,16 @@ static void filter__is_parsed_or_refused_with_a_reason(void)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct telemetry_filter wish;
+        struct telemetry_filter filter_words;
         const char *why = NULL;
 
-        CU_ASSERT_EQUAL(wish_of(rows[i].text, &wish, &why), rows[i].err);
+        CU_ASSERT_EQUAL(filter_of(rows[i].text, &filter_words, &why), rows[i].err);
         CU_ASSERT_EQUAL(why != NULL, rows[i].err != 0);
         if (rows[i].err)
             continue;
-        CU_ASSERT_EQUAL(wish.aggregates, rows[i].aggregates);
-        CU_ASSERT_EQUAL(wish.count, rows[i].count);
-        telemetry_filter_free(&wish);
+        CU_ASSERT_EQUAL(filter_words.aggregates, rows[i].aggregates);
+        CU_ASSERT_EQUAL(filter_words.count, rows[i].count);
+        telemetry_filter_free(&filter_words);
     }
 }
 

@@ -806,7 +806,7 @@ static void never_ends_a_superstep(struct traffic_hosts *hosts, uint64_t *next_p
     *next_ps = EMU_NEVER;
 }
 
-static bool asks_twice(void *ctx)
+static bool requests_twice(void *ctx)
 {
     struct node_host *host = ctx;
 
@@ -816,7 +816,7 @@ static bool asks_twice(void *ctx)
 static void red_can_be_stopped(struct node_host *host)
 {
     if (host->self == 0)
-        host->stops = asks_twice;
+        host->stops = requests_twice;
 }
 
 static void traffic_run__waiting_for_another_host_can_be_ended(void)

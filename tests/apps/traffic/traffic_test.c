@@ -211,11 +211,11 @@ static void traffic_run__ends_on_request(void)
         struct traffic_config config = draw_config_of("kary:4,2", patterns[i]);
         struct traffic_result result;
         char error[640];
-        int told = 0;
+        int reported = 0;
         config.progress = stop_at_once;
-        config.context = &told;
+        config.context = &reported;
         CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINTR);
-        CU_ASSERT_EQUAL(told, 1);
+        CU_ASSERT_EQUAL(reported, 1);
     }
 }
 

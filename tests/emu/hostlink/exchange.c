@@ -77,7 +77,7 @@ static void frame_head(const struct end *end, struct emu_hostframe *frame, enum 
  * Send a greeting or an acknowledgment. Acknowledgments are cumulative, so one that cannot be sent
  * is dropped.
  */
-static void say(struct end *end, enum kind kind)
+static void send_control(struct end *end, enum kind kind)
 {
     struct emu_hostframe *frame = end->port->ops->take(end->port);
 
@@ -136,7 +136,8 @@ static void send_again(struct end *end, uint64_t now)
     end->sent_ns = now;
 }
 
-static void data_came(struct end *end, const struct emu_hostframe *frame, const struct head *head)
+static void data_received(struct end *end, const struct emu_hostframe *frame,
+                          const struct head *head)
 {
     end->to_acknowledge = true;
     end->of = head->of;
@@ -151,7 +152,7 @@ static void data_came(struct end *end, const struct emu_hostframe *frame, const 
     end->expected++;
 }
 
-static void frame_came(struct end *end, const struct emu_hostframe *frame, uint64_t now)
+static void frame_received(struct end *end, const struct emu_hostframe *frame, uint64_t now)
 {
     struct head head;
 
@@ -171,7 +172,7 @@ static void frame_came(struct end *end, const struct emu_hostframe *frame, uint6
     while (end->acknowledged < head.acknowledged && end->acknowledged < end->next)
         end->port->ops->drop(end->port, end->kept[end->acknowledged++ % WINDOW]);
     if (head.kind == DATA)
-        data_came(end, frame, &head);
+        data_received(end, frame, &head);
 }
 
 static uint32_t receive(struct end *end, uint64_t now)
@@ -180,12 +181,12 @@ static uint32_t receive(struct end *end, uint64_t now)
     uint32_t count = end->port->ops->receive(end->port, frames, EMU_HOSTLINK_BURST);
 
     for (uint32_t i = 0; i < count; i++) {
-        frame_came(end, frames[i], now);
+        frame_received(end, frames[i], now);
         end->port->ops->drop(end->port, frames[i]);
     }
     if (end->to_acknowledge && count < EMU_HOSTLINK_BURST) {
         end->to_acknowledge = false;
-        say(end, ACK);
+        send_control(end, ACK);
     }
     return count;
 }
@@ -221,7 +222,7 @@ static bool exchange(struct end *end, int epoll)
             return false;
         if (!end->heard && now - said > AGAIN_NS) {
             memset(end->peer, 0xff, sizeof end->peer);
-            say(end, HELLO);
+            send_control(end, HELLO);
             said = now;
         }
         uint32_t moved = receive(end, now);
@@ -234,7 +235,7 @@ static bool exchange(struct end *end, int epoll)
         now = emu_now_ns();
     }
     for (int i = 0; i < 3; i++) /* the peer may be waiting for this last acknowledgment */
-        say(end, ACK);
+        send_control(end, ACK);
     return true;
 }
 

@@ -80,7 +80,7 @@ class Base(unittest.TestCase):
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.05)
 
-    def meet(self, run):
+    def connect(self, run):
         """Wait until both hosts have heard each other. Returns the namespace that is the wire."""
         lines = ""
         while lines.count(": up\n") < 2:
@@ -153,7 +153,7 @@ class Exchange(Base):
 
     def test_cable_pulled__exchange_resumes(self):
         run = self.start(command=[self.exchange, "{device}", "60000"])
-        wire = self.meet(run)
+        wire = self.connect(run)
         for state in ("down", "up"):
             subprocess.run(["ip", "-n", wire, "link", "set", "h1e1", state], check=True)
             time.sleep(1)
@@ -161,7 +161,7 @@ class Exchange(Base):
 
     def test_interface_down__exchange_resumes(self):
         run = self.start(command=[self.exchange, "{device}", "60000"])
-        host = self.meet(run).replace("wire", "h0")
+        host = self.connect(run).replace("wire", "h0")
         for state in ("down", "up"):
             subprocess.run(["ip", "-n", host, "link", "set", "eth1", state], check=True)
             time.sleep(1)

@@ -24,7 +24,7 @@ static void begin(struct talk *talk, const struct talk_config *config, uint64_t 
 {
     talk_create(talk, config, seed);
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL_FATAL(talk_come(talk, i), 0);
+        CU_ASSERT_EQUAL_FATAL(talk_start(talk, i), 0);
 }
 
 static void limit(struct talk *talk, uint64_t records)
@@ -190,7 +190,7 @@ static void numbers__wrap(void)
             talk.end[i].config.first_seq = UINT32_MAX - (uint32_t)test_draw(&state, 0, 200);
             wire_faults(talk.wire, i)->lost = 50000;
             wire_faults(talk.wire, i)->jitter_ns = 100000;
-            CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+            CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
         }
         limit(&talk, 3000);
         expect_done(&talk, 1);
@@ -208,7 +208,7 @@ static void packets__last_number_ends_the_incarnation(void)
     talk_create(&talk, &config, test_seed());
     talk.end[0].config.first_packet = UINT64_MAX - 3000;
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
     limit(&talk, UINT64_MAX);
     while (emu_session_incarnation(talk.end[0].session) < 4 && talk.now_ns < 40 * S)
         talk_step(&talk);
@@ -230,13 +230,13 @@ static void start__late_host_connects_at_once(void)
     for (uint32_t first = 0; first < 2; first++) {
         talk_create(&talk, &config, test_seed() + first);
         limit(&talk, 10);
-        CU_ASSERT_EQUAL(talk_come(&talk, first), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, first), 0);
         talk_for(&talk, 3210 * MS);
         CU_ASSERT_EQUAL(emu_session_state(talk.end[first].session), EMU_SESSION_CONNECTING);
         CU_ASSERT_PTR_NULL(emu_session_room(talk.end[first].session, 1));
         emu_session_why(talk.end[first].session, why, sizeof why);
         CU_ASSERT_STRING_EQUAL(why, "nothing was heard of the other host");
-        CU_ASSERT_EQUAL(talk_come(&talk, !first), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, !first), 0);
         CU_ASSERT(talk_until_done(&talk, MS));
         CU_ASSERT(all_arrived(&talk));
         talk_destroy(&talk);
@@ -264,7 +264,7 @@ static void suspended(uint64_t silent_ns)
         CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_UP);
         expect_incarnation(&talk, i, 1);
     }
-    talk_go(&talk, 1);
+    talk_stop(&talk, 1);
     for (; emu_session_state(talk.end[0].session) == EMU_SESSION_UP && steps < 100; steps++) {
         talk.now_ns += silent_ns * 2 / 5;
         emu_session_step(talk.end[0].session, talk.now_ns);
@@ -301,10 +301,10 @@ static void restart__ends_the_old_incarnation(void)
                 wire_faults(talk.wire, i)->jitter_ns = 200000;
             }
             talk_for(&talk, test_draw(&state, 0, 3 * MS));
-            talk_go(&talk, 1);
+            talk_stop(&talk, 1);
             if (test_draw(&state, 0, 1))
                 talk_for(&talk, test_draw(&state, 0, MS));
-            CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+            CU_ASSERT_EQUAL(talk_start(&talk, 1), 0);
         }
         wire_faults(talk.wire, 0)->lost = wire_faults(talk.wire, 1)->lost = 0;
         limit(&talk, 0);
@@ -340,8 +340,8 @@ static void restart__both_at_random_times_connect(void)
             uint32_t end = (uint32_t)test_draw(&state, 0, 1);
 
             talk_for(&talk, test_draw(&state, 0, 60 * MS));
-            talk_go(&talk, end);
-            CU_ASSERT_EQUAL(talk_come(&talk, end), 0);
+            talk_stop(&talk, end);
+            CU_ASSERT_EQUAL(talk_start(&talk, end), 0);
         }
         for (uint32_t i = 0; i < 2; i++)
             *wire_faults(talk.wire, i) = (struct wire_faults){.delay_ns = 1000};
@@ -475,7 +475,7 @@ static void sizes__are_the_smaller_of_both(void)
     talk.end[1].config.window = 64;
     for (uint32_t i = 0; i < 2; i++) {
         wire_faults(talk.wire, i)->lost = 20000;
-        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
     }
     limit(&talk, 3000);
     expect_done(&talk, 1);
@@ -530,19 +530,19 @@ static void config__invalid_is_refused(void)
     talk_create(&talk, &config, test_seed());
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         wrong->window = windows[i];
-        CU_ASSERT_EQUAL(talk_come(&talk, 0), -EINVAL);
+        CU_ASSERT_EQUAL(talk_start(&talk, 0), -EINVAL);
     }
     wrong->window = 64;
     wrong->silent_ns = 0;
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), -EINVAL);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), -EINVAL);
     wrong->silent_ns = UINT64_MAX;
     wrong->port->frame_bytes = 511;
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), -EINVAL);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), -EINVAL);
     wrong->port->frame_bytes = 65536;
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), -EINVAL);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), -EINVAL);
     wrong->port->frame_bytes = 512;
     wrong->peer = wrong->host;
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), -EINVAL);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), -EINVAL);
     CU_ASSERT_PTR_NULL(talk.end[0].session);
     talk_destroy(&talk);
 }

@@ -28,7 +28,7 @@ static void begin(struct talk *talk, bool keyed, uint64_t seed)
     talk->end[0].limit = talk->end[1].limit = 2000;
     for (uint32_t i = 0; i < 2; i++) {
         wire_faults(talk->wire, i)->each_ns = 1000;
-        CU_ASSERT_EQUAL_FATAL(talk_come(talk, i), 0);
+        CU_ASSERT_EQUAL_FATAL(talk_start(talk, i), 0);
     }
 }
 
@@ -110,9 +110,9 @@ static void digest__mismatch_is_refused(void)
             break;
         begin(&talk, run, test_seed());
         expect_done(&talk, 1);
-        talk_go(&talk, 1); /* an old incarnation, which ends by the silence limit */
+        talk_stop(&talk, 1); /* an old incarnation, which ends by the silence limit */
         talk.end[1].config.digest[31] ^= 1;
-        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, 1), 0);
         talk_for(&talk, 100 * MS);
         CU_ASSERT_EQUAL(emu_session_state(talk.end[1].session), EMU_SESSION_REFUSED);
         expect_why(&talk, 1, "another cluster file");
@@ -125,9 +125,9 @@ static void digest__mismatch_is_refused(void)
         }
         talk_for(&talk, 5 * S);
         CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[1].session), 0);
-        talk_go(&talk, 1);
+        talk_stop(&talk, 1);
         talk.end[1].config.digest[31] ^= 1;
-        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, 1), 0);
         CU_ASSERT(talk_until_done(&talk, S));
         expect_why(&talk, 0, "up");
         CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
@@ -195,7 +195,7 @@ static void third__refused_ends_no_session(void)
         talk_create(&talk, &config, test_seed() + run);
         talk.end[0].limit = talk.end[1].limit = 2000;
         for (uint32_t i = 0; i < 2; i++)
-            CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
+            CU_ASSERT_EQUAL_FATAL(talk_start(&talk, i), 0);
         talk_for(&talk, 10 * MS);
         CU_ASSERT(!emu_session_impostor(talk.end[!end].session, why, sizeof why));
         third = third_create(&talk, end);
@@ -212,11 +212,11 @@ static void third__refused_ends_no_session(void)
          * refusal.
          */
         emu_session_destroy(third);
-        talk_go(&talk, end);
+        talk_stop(&talk, end);
         talk_for(&talk, 2 * S);
         CU_ASSERT(!emu_session_is_refused(talk.end[!end].session));
         expect_why(&talk, !end, "said nothing for too long");
-        CU_ASSERT_EQUAL(talk_come(&talk, end), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, end), 0);
         CU_ASSERT(talk_until_done(&talk, S));
         CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[!end].session), 2);
         talk_destroy(&talk);
@@ -241,9 +241,9 @@ static void third__refused_does_not_prevent_a_session(void)
         for (uint32_t i = 0; i < 3; i++)
             wire_faults(talk.wire, i)->delay_ns = test_draw(&state, 1, 2 * MS);
         third = third_create(&talk, end);
-        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, !end), 0);
+        CU_ASSERT_EQUAL_FATAL(talk_start(&talk, !end), 0);
         third_for(&talk, third, test_draw(&state, 0, 30 * MS));
-        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, end), 0);
+        CU_ASSERT_EQUAL_FATAL(talk_start(&talk, end), 0);
         third_for(&talk, third, 3 * S);
         CU_ASSERT(talk_is_up(&talk));
         CU_ASSERT_EQUAL(emu_session_state(third), EMU_SESSION_REFUSED);
@@ -268,12 +268,12 @@ static void third__replayed_is_ignored(void)
     talk.end[0].limit = talk.end[1].limit = 10;
     wire_tap(talk.wire, TAPS);
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
+        CU_ASSERT_EQUAL_FATAL(talk_start(&talk, i), 0);
     talk_for(&talk, 10 * MS);
     third = third_create(&talk, 1);
     third_for(&talk, third, 100 * MS);
     emu_session_destroy(third);
-    talk_go(&talk, 1);
+    talk_stop(&talk, 1);
     talk_for(&talk, 2 * S);
     for (uint32_t i = 0; wire_tapped(talk.wire, i); i++)
         if (wire_tapped(talk.wire, i)->from == 2) {
@@ -284,7 +284,7 @@ static void third__replayed_is_ignored(void)
     talk_for(&talk, 10 * MS);
     CU_ASSERT(said > 1);
     CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_CONNECTING);
-    CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+    CU_ASSERT_EQUAL(talk_start(&talk, 1), 0);
     CU_ASSERT(talk_until_done(&talk, S));
     CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
     talk_destroy(&talk);
@@ -303,7 +303,7 @@ static void key__mismatch_prevents_a_session(void)
     talk_create(&talk, &config, test_seed());
     talk.end[1].config.key = key;
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
     expect_not_connected(&talk);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT(emu_count_read(&talk_counts(&talk, i)->forged) > 0);
@@ -322,7 +322,7 @@ static void key__at_one_end_prevents_a_session(void)
     talk_create(&talk, &config, test_seed());
     talk.end[1].config.key = NULL;
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+        CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
     expect_not_connected(&talk);
     expect_why(&talk, 0, "the other host has no key");
     expect_why(&talk, 1, "the other host has a key");
@@ -336,7 +336,7 @@ static void key__is_refused_without_a_library(void)
     struct talk talk;
 
     talk_create(&talk, &config, test_seed());
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), emu_auth_missing() ? -ENOTSUP : 0);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), emu_auth_missing() ? -ENOTSUP : 0);
     talk_destroy(&talk);
 }
 
@@ -357,7 +357,7 @@ static void check__is_the_best_of_both(void)
         for (uint32_t i = 0; i < 2; i++) {
             if (run & 1u << i)
                 talk.end[i].config.checks = (uint32_t)emu_bit(EMU_AUTH_CHACHA);
-            CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+            CU_ASSERT_EQUAL(talk_start(&talk, i), 0);
         }
         expect_done(&talk, 1);
         for (uint32_t i = 0; wire_tapped(talk.wire, i); i++) {
@@ -516,7 +516,7 @@ static void frames__replayed_have_no_effect(void)
         expect_done(&talk, 1);
         CU_ASSERT(SUM(&talk, doubles) > 100);
         /* The peer is gone and its frames are replayed: the session still ends. */
-        talk_go(&talk, 1);
+        talk_stop(&talk, 1);
         for (uint32_t round = 0; round < 30; round++) {
             talk_for(&talk, 100 * MS);
             for (uint32_t i = 0; wire_tapped(talk.wire, i) && i < 500; i++)
@@ -544,8 +544,8 @@ static void frames__of_an_earlier_incarnation_have_no_effect(void)
         expect_done(&talk, 1);
         while (wire_tapped(talk.wire, old))
             old++;
-        talk_go(&talk, 1);
-        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        talk_stop(&talk, 1);
+        CU_ASSERT_EQUAL(talk_start(&talk, 1), 0);
         CU_ASSERT(talk_until_done(&talk, S));
         CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[0].session), 2);
         talk.end[0].limit = talk.end[1].limit = 3000;
@@ -664,7 +664,7 @@ static void version__mismatch_is_refused(void)
 
     talk_create(&talk, &config, test_seed());
     wire_tap(talk.wire, TAPS);
-    CU_ASSERT_EQUAL(talk_come(&talk, 0), 0);
+    CU_ASSERT_EQUAL(talk_start(&talk, 0), 0);
     talk_for(&talk, MS);
     frame.data = (uint8_t *)wire_tapped(talk.wire, 0)->data;
     frame.bytes = wire_tapped(talk.wire, 0)->bytes;

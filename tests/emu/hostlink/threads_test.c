@@ -24,7 +24,7 @@ static uint64_t seen(const struct duo *h)
     return sum;
 }
 
-static bool comes_up(const struct duo *h)
+static bool is_up(const struct duo *h)
 {
     for (uint32_t looks = 0; looks < HANG_CHECKS; looks++) {
         if (emu_hostlink_phase(h->host[0].link, 0) == EMU_HOSTLINK_UP &&
@@ -39,7 +39,7 @@ static void threads_start(struct duo *h, struct emu_thread **thread)
 {
     for (uint32_t host = 0; host < 2; host++)
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[host], h->host[host].worker, "host"), 0);
-    CU_ASSERT_TRUE_FATAL(comes_up(h));
+    CU_ASSERT_TRUE_FATAL(is_up(h));
 }
 
 static void threads_stop(struct duo *h, struct emu_thread **thread)
@@ -140,7 +140,7 @@ static void threads__sleep_while_idle(void)
 {
     const struct emu_hostlink_port_counts *counts;
     const struct emu_session_counts *session;
-    uint64_t came, wakes, receives;
+    uint64_t arrived, wakes, receives;
     struct emu_thread *thread[2];
     struct duo h;
 
@@ -148,14 +148,14 @@ static void threads__sleep_while_idle(void)
     threads_start(&h, thread);
     counts = emu_hostlink_port_counts(h.host[0].link);
     session = emu_session_counts(emu_hostlink_session(h.host[0].link, 0));
-    came = emu_count_read(&counts->frames);
-    for (uint32_t looks = 0; looks < HANG_CHECKS && emu_count_read(&counts->frames) < came + 5;
+    arrived = emu_count_read(&counts->frames);
+    for (uint32_t looks = 0; looks < HANG_CHECKS && emu_count_read(&counts->frames) < arrived + 5;
          looks++)
         usleep(100);
     threads_stop(&h, thread);
     wakes = emu_count_read(&counts->frames) + emu_count_read(&session->frames_sent) + 10;
     receives = lane_receives(h.lane, 0);
-    CU_ASSERT_TRUE(emu_count_read(&counts->frames) >= came + 5);
+    CU_ASSERT_TRUE(emu_count_read(&counts->frames) >= arrived + 5);
     CU_ASSERT_TRUE(receives <= wakes * 4 * (EMU_WAIT_SPINS + EMU_WAIT_YIELDS));
     duo_close(&h);
 }

@@ -225,24 +225,24 @@ static void port_order__gives_the_same_bits(void)
 
 /* --- words and conditionals --------------------------------------------------------- */
 
-static void say_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
-                     const struct emu_word *word, uint64_t at_ps)
+static void send_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
+                      const struct emu_word *word, uint64_t at_ps)
 {
     struct emu_hdr hdr = {.dst = group, .seq = seq, .kind = kind, .len = sizeof *word};
 
     trees_send(w, node, &hdr, word, at_ps);
 }
 
-static void say_set(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value,
-                    uint64_t at_ps)
+static void send_set(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value,
+                     uint64_t at_ps)
 {
-    say_word(w, node, EMU_SET, group, 0, &(struct emu_word){.value = value, .word = word}, at_ps);
+    send_word(w, node, EMU_SET, group, 0, &(struct emu_word){.value = value, .word = word}, at_ps);
 }
 
 static void set_all(struct trees *w, uint32_t group, uint32_t word, uint64_t value)
 {
     for (uint32_t n = 0; n < w->hosts; n++)
-        say_set(w, n, group, word, value, 0);
+        send_set(w, n, group, word, value, 0);
     trees_run(w, w->now_ps + 5000000);
 }
 
@@ -252,7 +252,7 @@ static int answer_of(struct trees *w, uint32_t node, uint32_t group, const struc
     static uint32_t seq;
     struct tree_line line;
 
-    say_word(w, node, EMU_TEST, group, ++seq, word, 0);
+    send_word(w, node, EMU_TEST, group, ++seq, word, 0);
     trees_run(w, TREES_LIMIT_PS);
     if (trees_received(w->host[node], EMU_TEST, group, seq, &line) != 1 || line.hdr.len ||
         line.hdr.src != node || line.hdr.op > EMU_TEST_TRUE)
@@ -290,7 +290,7 @@ static void conditionals__report_whether_all_agree(void)
         CU_ASSERT_EQUAL(equal_of(&w, 2, group, words[i], 41), EMU_TEST_TRUE);
         CU_ASSERT_EQUAL(equal_of(&w, 2, group, words[i], 42), EMU_TEST_FALSE);
         for (uint32_t odd = 0; odd < w.hosts; odd++) {
-            say_set(&w, odd, group, words[i], 42, 0);
+            send_set(&w, odd, group, words[i], 42, 0);
             CU_ASSERT_EQUAL(equal_of(&w, 2, group, words[i], 41), EMU_TEST_FALSE);
             CU_ASSERT_EQUAL(reached_of(&w, 2, group, words[i], 41), EMU_TEST_TRUE);
             CU_ASSERT_EQUAL(reached_of(&w, 2, group, words[i], 42), odd + 1 == w.hosts);
@@ -327,9 +327,9 @@ static void conditionals__wait_until_all_agree(void)
         group = trees_group_of_all(&w);
         for (uint32_t n = 0; n < w.hosts; n++) {
             for (uint32_t i = 0; i < 4; i++)
-                say_word(&w, n, EMU_TEST, group, i, &until, 1000000);
-            say_set(&w, n, group, 2, 7 + n % 3, 2000000);
-            say_set(&w, n, group, 2, 10, n == 4 ? last_ps : 200000000);
+                send_word(&w, n, EMU_TEST, group, i, &until, 1000000);
+            send_set(&w, n, group, 2, 7 + n % 3, 2000000);
+            send_set(&w, n, group, 2, 10, n == 4 ? last_ps : 200000000);
         }
         trees_run(&w, TREES_LIMIT_PS);
         for (uint32_t n = 0; n < w.hosts; n++)
@@ -399,7 +399,7 @@ static void invalid__returns_as_failed(void)
     }
     CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are broadcasts, which have no state */
     CU_ASSERT_EQUAL(COUNT(&w, not_in_group), 4 * 5);
-    say_set(&w, 0, group, EMU_WORDS, 1, 0); /* no answer, no effect */
+    send_set(&w, 0, group, EMU_WORDS, 1, 0); /* no answer, no effect */
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
     fixture_group_end(w.fabric, group);
@@ -410,7 +410,7 @@ static void invalid__returns_as_failed(void)
 
 /* --- invalid operations ------------------------------------------------------------- */
 
-static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
+static void send(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
 {
     trees_send(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
 }
@@ -429,12 +429,12 @@ static void dropped__returns_once(void)
     trees_open(&w, &set);
     group = trees_group_of_all(&w);
     for (uint32_t n = 0; n < w.hosts; n++) {
-        say(&w, n, EMU_UNICAST | EMU_NOTIFY, (n + 1) % w.hosts, 1);
-        say(&w, n, EMU_MULTICAST | EMU_NOTIFY, group, 2);
-        say(&w, n, EMU_MULTICAST, group, 3);
-        say(&w, n, EMU_BARRIER, group, 4);
-        say_word(&w, n, EMU_TEST, group, 5, &(struct emu_word){0}, 0);
-        say_word(&w, n, EMU_TEST, group, 6, &until, 0);
+        send(&w, n, EMU_UNICAST | EMU_NOTIFY, (n + 1) % w.hosts, 1);
+        send(&w, n, EMU_MULTICAST | EMU_NOTIFY, group, 2);
+        send(&w, n, EMU_MULTICAST, group, 3);
+        send(&w, n, EMU_BARRIER, group, 4);
+        send_word(&w, n, EMU_TEST, group, 5, &(struct emu_word){0}, 0);
+        send_word(&w, n, EMU_TEST, group, 6, &until, 0);
     }
     trees_run(&w, w.now_ps + 50000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
@@ -492,7 +492,7 @@ static void result_dropped__returns_to_the_root(void)
     other = fixture_group(w.fabric, nodes, 2);
     deafen(&w, 3);
     for (uint32_t n = 0; n < w.hosts; n++)
-        say(&w, n, EMU_BARRIER, group, 1);
+        send(&w, n, EMU_BARRIER, group, 1);
     trees_run(&w, w.now_ps + 100000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
         CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, 1, NULL), n != 3);
@@ -500,14 +500,14 @@ static void result_dropped__returns_to_the_root(void)
                         n == 0 || n == 3);
     }
     for (uint32_t n = 0; n < w.hosts; n++)
-        say(&w, n, EMU_BARRIER, group, 2);
+        send(&w, n, EMU_BARRIER, group, 2);
     trees_run(&w, w.now_ps + 3000000);
     fixture_group_end(w.fabric, group);
     trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's result is still retried */
     CU_ASSERT_TRUE(engine_idle(fabric_engine(w.fabric, 0)));
     for (uint32_t i = 0; i < 2000; i++) { /* many windows */
-        say(&w, 0, EMU_BARRIER, other, i);
-        say(&w, 1, EMU_BARRIER, other, i);
+        send(&w, 0, EMU_BARRIER, other, i);
+        send(&w, 1, EMU_BARRIER, other, i);
         trees_run(&w, w.now_ps + 20000000);
     }
     CU_ASSERT_TRUE(host_heard_of(w.host[1], other) > 1990); /* cables lose one entry in a million */
@@ -547,7 +547,7 @@ static void links__do_not_block_each_other(void)
         group[0] = group_by_link(&w, 0);
         group[1] = group_by_link(&w, 1);
         for (uint32_t m = 0; m < 120; m++)
-            say(&w, 0, EMU_MULTICAST, group[m / 60], m);
+            send(&w, 0, EMU_MULTICAST, group[m / 60], m);
         trees_run(&w, TREES_LIMIT_PS);
         CU_ASSERT_EQUAL(w.host[1]->heard, 120);
         CU_ASSERT_EQUAL(trees_other(&w), (w.hosts - 1) * 120);
@@ -572,10 +572,10 @@ static void flow__opens_when_its_oldest_was_delivered(void)
     group = trees_group_of_all(&w);
     w.host[0]->nap_ps = 1000000000;
     for (uint32_t i = 0; i < ENGINE_LOCAL_CREDITS + 1; i++)
-        say(&w, 0, EMU_UNICAST | EMU_NOTIFY, 1, i);
+        send(&w, 0, EMU_UNICAST | EMU_NOTIFY, 1, i);
     trees_run(&w, w.now_ps + 100000000);
     for (uint32_t i = 0; i < broadcasts; i++)
-        say(&w, 0, i ? EMU_MULTICAST : EMU_MULTICAST | EMU_NOTIFY, group, i);
+        send(&w, 0, i ? EMU_MULTICAST : EMU_MULTICAST | EMU_NOTIFY, group, i);
     trees_run(&w, w.host[0]->nap_ps - 1);
     CU_ASSERT_EQUAL(w.host[2]->heard, ENGINE_WINDOW);
     trees_run(&w, TREES_LIMIT_PS);
@@ -662,7 +662,7 @@ static void group__with_waiting_results_is_freed_later(void)
         group[g] = trees_group_of_all(&w);
         for (uint32_t n = 0; n < w.hosts; n++)
             for (uint32_t i = 0; i < 120; i++)
-                say(&w, n, EMU_BARRIER, group[g], i);
+                send(&w, n, EMU_BARRIER, group[g], i);
     }
     trees_run(&w, 4000000000);
     CU_ASSERT_EQUAL(w.host[0]->heard, 0);
@@ -764,7 +764,7 @@ static void numbers__restart_with_a_group(void)
 
         for (uint32_t b = 0; b < 2; b++) {
             for (uint32_t n = 0; n < w.hosts; n++)
-                say(&w, n, EMU_BARRIER, group, b);
+                send(&w, n, EMU_BARRIER, group, b);
             trees_run(&w, w.now_ps + 100000000);
             for (uint32_t n = 0; n < w.hosts; n++)
                 CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, b, NULL), 1);
@@ -869,7 +869,7 @@ static void raw__threads_and_manager_at_once(void)
 
 /* --- processes ---------------------------------------------------------------------- */
 
-#define SEATS 4u
+#define PROCESSES 4u
 
 /* A fabric on clock raw, stepped by the test. */
 static void processes_open(struct hostifs *s, const char *set)
@@ -883,21 +883,21 @@ static void processes_open(struct hostifs *s, const char *set)
     hostifs_open(s, "kary:2,2", &config);
 }
 
-static void seats_close(struct hostifs *s)
+static void processes_close(struct hostifs *s)
 {
-    for (uint32_t n = 0; n < SEATS; n++)
+    for (uint32_t n = 0; n < PROCESSES; n++)
         hostifs_detach(s, n);
     hostifs_close(s);
 }
 
-static void seats_step(struct hostifs *s)
+static void processes_step(struct hostifs *s)
 {
     for (uint32_t i = 0; i < 300; i++)
         fixture_fabric_pass(s->fabric);
 }
 
-static void seat_says(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
-                      uint64_t value)
+static void process_sends(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t dst,
+                          uint32_t seq, uint64_t value)
 {
     bool bare = (kind & ~EMU_NOTIFY) == EMU_BARRIER;
     struct emu_hdr hdr = {.dst = dst,
@@ -908,7 +908,7 @@ static void seat_says(struct hostifs *s, uint32_t node, uint8_t kind, uint32_t d
                           .len = bare ? 0 : sizeof value};
 
     CU_ASSERT_TRUE_FATAL(hostifs_post(s, node, &hdr, &value));
-    seats_step(s);
+    processes_step(s);
 }
 
 /* Check the next segment that @node receives. */
@@ -924,16 +924,16 @@ static bool process_receives(struct hostifs *s, uint32_t node, uint8_t kind, uin
            (!seg.hdr.len || !memcmp(seg.payload, &value, sizeof value));
 }
 
-static void seats_group_end(struct hostifs *s, uint32_t group)
+static void processes_group_end(struct hostifs *s, uint32_t group)
 {
-    for (uint32_t n = 0; n < SEATS; n++)
+    for (uint32_t n = 0; n < PROCESSES; n++)
         fabric_group_leave(s->fabric, group, n);
 }
 
-static bool seats_quiet(struct hostifs *s)
+static bool processes_quiet(struct hostifs *s)
 {
-    seats_step(s);
-    for (uint32_t n = 0; n < SEATS; n++)
+    processes_step(s);
+    for (uint32_t n = 0; n < PROCESSES; n++)
         if (emu_hostif_nic_peek(&s->nic[n], 0))
             return false;
     return true;
@@ -951,28 +951,28 @@ static void process__outside_is_refused(void)
 
     processes_open(&s, "barrier=conditional");
     group = old = fixture_group_of_first(s.fabric, 3);
-    seat_says(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 77);
+    process_sends(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 77);
     CU_ASSERT_TRUE(process_receives(&s, 0, EMU_MULTICAST, group, 5, 77));
     CU_ASSERT_TRUE(process_receives(&s, 2, EMU_MULTICAST, group, 5, 77));
     CU_ASSERT_TRUE(process_receives(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 0));
     for (uint32_t k = 0; k < 3; k++) {
-        seat_says(&s, 3, kinds[k], group, k, 78);
+        process_sends(&s, 3, kinds[k], group, k, 78);
         CU_ASSERT_TRUE(process_receives(&s, 3, kinds[k] | EMU_FAILED, group, k, 78));
     }
-    seats_group_end(&s, group);
+    processes_group_end(&s, group);
     for (i = 0; i < 2 * 1024; i++) { /* until the group's slot is reused */
-        group = fixture_group_of_first(s.fabric, SEATS);
+        group = fixture_group_of_first(s.fabric, PROCESSES);
         if (group % FABRIC_GROUPS_MAX == old % FABRIC_GROUPS_MAX)
             break;
-        seats_group_end(&s, group);
+        processes_group_end(&s, group);
     }
     CU_ASSERT_TRUE(i < 2 * 1024 && group != old);
     for (uint32_t k = 0; k < 3; k++) {
-        seat_says(&s, k, kinds[k], old, k, 79);
+        process_sends(&s, k, kinds[k], old, k, 79);
         CU_ASSERT_TRUE(process_receives(&s, k, kinds[k] | EMU_FAILED, old, k, 79));
     }
-    CU_ASSERT_TRUE(seats_quiet(&s));
-    seats_close(&s);
+    CU_ASSERT_TRUE(processes_quiet(&s));
+    processes_close(&s);
 }
 
 /*
@@ -985,29 +985,29 @@ static void process__may_leave_and_be_replaced(void)
                                        "tree_width=8"};
 
     for (uint32_t i = 0; i < 3; i++) {
-        uint32_t group, gone = 3 - i; /* a leaf, a node with a child, any node */
+        uint32_t group, detached = 3 - i; /* a leaf, a node with a child, any node */
         struct hostifs s;
 
         processes_open(&s, sets[i]);
-        group = fixture_group_of_first(s.fabric, SEATS);
-        seat_says(&s, gone, EMU_ALLREDUCE, group, 0, 1000);
-        hostifs_detach(&s, gone);
-        hostifs_attach(&s, gone);
-        for (uint32_t n = 0; n < SEATS; n++)
-            if (n != gone)
-                seat_says(&s, n, EMU_ALLREDUCE, group, 0, n + 1);
-        for (uint32_t n = 0; n < SEATS; n++)
-            CU_ASSERT_TRUE(process_receives(&s, n, EMU_ALLREDUCE, group, 0, 1010 - (gone + 1)));
-        seats_group_end(&s, group);
-        seat_says(&s, gone, EMU_ALLREDUCE, group, 1, 5);
-        CU_ASSERT_TRUE(process_receives(&s, gone, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
-        group = fixture_group_of_first(s.fabric, SEATS);
-        for (uint32_t n = 0; n < SEATS; n++)
-            seat_says(&s, n, EMU_BARRIER, group, 0, 0);
-        for (uint32_t n = 0; n < SEATS; n++)
+        group = fixture_group_of_first(s.fabric, PROCESSES);
+        process_sends(&s, detached, EMU_ALLREDUCE, group, 0, 1000);
+        hostifs_detach(&s, detached);
+        hostifs_attach(&s, detached);
+        for (uint32_t n = 0; n < PROCESSES; n++)
+            if (n != detached)
+                process_sends(&s, n, EMU_ALLREDUCE, group, 0, n + 1);
+        for (uint32_t n = 0; n < PROCESSES; n++)
+            CU_ASSERT_TRUE(process_receives(&s, n, EMU_ALLREDUCE, group, 0, 1010 - (detached + 1)));
+        processes_group_end(&s, group);
+        process_sends(&s, detached, EMU_ALLREDUCE, group, 1, 5);
+        CU_ASSERT_TRUE(process_receives(&s, detached, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
+        group = fixture_group_of_first(s.fabric, PROCESSES);
+        for (uint32_t n = 0; n < PROCESSES; n++)
+            process_sends(&s, n, EMU_BARRIER, group, 0, 0);
+        for (uint32_t n = 0; n < PROCESSES; n++)
             CU_ASSERT_TRUE(process_receives(&s, n, EMU_BARRIER, group, 0, 0));
-        CU_ASSERT_TRUE(seats_quiet(&s));
-        seats_close(&s);
+        CU_ASSERT_TRUE(processes_quiet(&s));
+        processes_close(&s);
     }
 }
 
@@ -1042,7 +1042,7 @@ static struct emu_hdr stream_hdr(struct stream *t, uint32_t i, uint64_t *random)
         t->notices++;
         break;
     case 4:
-        hdr.dst = SEATS;
+        hdr.dst = PROCESSES;
         t->wrong++;
         return hdr;
     case 5:
@@ -1103,20 +1103,20 @@ static void stream__arrives_unchanged(void)
         CU_ASSERT_TRUE_FATAL(hostifs_post(&s, 0, &t.sent[i], payload));
         if (test_random(&random) % 64)
             continue;
-        for (uint32_t node = 0; node < SEATS; node++)
+        for (uint32_t node = 0; node < PROCESSES; node++)
             stream_take(&s, node, &t);
-        seats_step(&s);
+        processes_step(&s);
     }
-    seats_step(&s);
-    for (uint32_t node = 0; node < SEATS; node++)
+    processes_step(&s);
+    for (uint32_t node = 0; node < PROCESSES; node++)
         stream_take(&s, node, &t);
     for (uint32_t i = 0; i < STREAM; i++)
         CU_ASSERT_EQUAL(t.comes[i], 0);
     fabric_totals_read(s.fabric, &totals);
     CU_ASSERT_EQUAL(totals.dropped_malformed, t.wrong);
     CU_ASSERT_EQUAL(t.notices, 0);
-    CU_ASSERT_TRUE(seats_quiet(&s));
-    seats_close(&s);
+    CU_ASSERT_TRUE(processes_quiet(&s));
+    processes_close(&s);
 }
 
 int main(void)

@@ -69,7 +69,7 @@ struct member {
     uint32_t left[KINDS];         /* operations left to start */
     uint32_t sent[NODES_MAX];     /* messages, by destination */
     uint8_t *arrivals[NODES_MAX]; /* by source: how often each of its messages arrived */
-    uint32_t came_all, sent_all;
+    uint32_t arrived_all, sent_all;
     struct fabemu_group *group;
     struct fabemu_req together_req;
     uint32_t together; /* collectives started so far */
@@ -523,7 +523,7 @@ static void finish_recv(struct fixture *w, uint32_t n, struct action *a)
     uint32_t src = req->src_node, number = (uint32_t)req->tag;
 
     w->done++;
-    m->came_all++;
+    m->arrived_all++;
     if (req->status || src >= w->nodes || number >= w->member[src].sent[n] ||
         req->data != ((uint64_t)src << 32 | req->bytes))
         wrong(w, "not a message that was sent", n, src, number);
@@ -683,7 +683,7 @@ static bool run(struct fixture *w)
         for (uint32_t n = 0; n < w->nodes; n++) {
             left += member_step(w, n);
             sent += w->member[n].sent_all;
-            arrivals += w->member[n].came_all;
+            arrivals += w->member[n].arrived_all;
         }
         left += sent - arrivals;
         if (w->done != done) {

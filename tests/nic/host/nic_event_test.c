@@ -381,7 +381,7 @@ struct tree {
     struct fabemu_event up[TREE], down[TREE];
     uint64_t arrivals[TREE], done[TREE]; /* words that peers write */
     uint64_t up_key[TREE], down_key[TREE];
-    struct fabemu_req tell[TREE][EPOCHS], release[TREE][EPOCHS];
+    struct fabemu_req notify[TREE][EPOCHS], release[TREE][EPOCHS];
 };
 
 static uint32_t tree_children(uint32_t i)
@@ -396,21 +396,21 @@ static uint32_t tree_children(uint32_t i)
 static void tree_arm(struct tree *t, uint32_t i, uint64_t epoch)
 {
     static const uint64_t one = 1;
-    struct fabemu_req *tell = &t->tell[i][epoch - 1], *release = &t->release[i][epoch - 1];
+    struct fabemu_req *notify = &t->notify[i][epoch - 1], *release = &t->release[i][epoch - 1];
     uint32_t parent = (i - 1) / TREE_WIDTH;
 
-    tell->after = &t->up[i];
-    tell->threshold = epoch * (1 + tree_children(i));
+    notify->after = &t->up[i];
+    notify->threshold = epoch * (1 + tree_children(i));
     if (i) {
         struct fabemu_atomic add = {.node = parent,
                                     .key = t->up_key[parent],
                                     .type = FABEMU_U64,
                                     .operand = &one};
 
-        CU_ASSERT_EQUAL(fabemu_atomic(t->w.fab[i], &add, tell), 0);
+        CU_ASSERT_EQUAL(fabemu_atomic(t->w.fab[i], &add, notify), 0);
     } else {
-        tell->event = &t->down[0];
-        CU_ASSERT_EQUAL(fabemu_event_when(&t->up[0], tell->threshold, tell), 0);
+        notify->event = &t->down[0];
+        CU_ASSERT_EQUAL(fabemu_event_when(&t->up[0], notify->threshold, notify), 0);
     }
     for (uint32_t k = 0; k < tree_children(i); k++) { /* one request per child, by index */
         uint32_t child = TREE_WIDTH * i + 1 + k;
@@ -462,7 +462,7 @@ static void events__form_a_barrier_tree(void)
         CU_ASSERT_EQUAL(req.status, 0);
     }
     for (uint32_t i = 0; i < TREE; i++) {
-        CU_ASSERT_TRUE(fake_finish(t->w.fake, t->tell[i], EPOCHS));
+        CU_ASSERT_TRUE(fake_finish(t->w.fake, t->notify[i], EPOCHS));
         CU_ASSERT_TRUE(!i || fake_finish(t->w.fake, t->release[i], EPOCHS));
     }
     for (uint32_t i = 0; i < TREE; i++) {

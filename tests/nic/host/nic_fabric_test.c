@@ -235,24 +235,24 @@ static void set_node_cut(struct cluster *w, uint32_t node, bool cut)
     fabric_faults(w->fabric, cable, true)->rates.lost = lost;
 }
 
-/* Node 0 sends to @far, whose cable works again, until a message arrives. */
-static void reconnect(struct cluster *w, uint32_t far)
+/* Node 0 sends to @remote, whose cable works again, until a message arrives. */
+static void reconnect(struct cluster *w, uint32_t remote)
 {
     static uint8_t out[8], in[8]; /* short ones wait for no receive */
     struct fabemu_iov from = {.base = out, .bytes = 8}, into = {.base = in, .bytes = 8};
-    struct fabemu_dest dest = {.node = far, .queue = 1};
+    struct fabemu_dest dest = {.node = remote, .queue = 1};
 
     for (bool met = false; !met;) {
         struct fabemu_req recv = {0}, send = {0};
 
-        fabemu_recv(w->queue[far], 0, 0, 0, &into, 1, &recv);
+        fabemu_recv(w->queue[remote], 0, 0, 0, &into, 1, &recv);
         fabemu_send(w->queue[0], &dest, &from, 1, &send);
         CU_ASSERT_TRUE_FATAL(cluster_finish(w, &send, 1));
         if (!send.status) {
             CU_ASSERT_TRUE_FATAL(cluster_finish(w, &recv, 1));
         }
         met = !send.status && !recv.status;
-        fabemu_abort(w->fab[far], &recv);
+        fabemu_abort(w->fab[remote], &recv);
     }
 }
 
@@ -267,13 +267,13 @@ static void one_is_cut_off(const char *topo)
     struct cluster w;
 
     cluster_open(&w, &set);
-    uint32_t far = w.nodes - 1;
-    fabemu_register(w.fab[far], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC,
+    uint32_t remote = w.nodes - 1;
+    fabemu_register(w.fab[remote], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC,
                     &key);
     cluster_messages(&w); /* they are connected */
-    set_node_cut(&w, far, true);
+    set_node_cut(&w, remote, true);
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t me = i ? far : 0, other = i ? 0 : far;
+        uint32_t me = i ? remote : 0, other = i ? 0 : remote;
         struct fabemu_iov into = {.base = in[i], .bytes = CLUSTER_BYTES};
 
         dest.node = other;
@@ -281,8 +281,8 @@ static void one_is_cut_off(const char *topo)
         if (!i) /* node far only waits: none of its own operations can fail */
             fabemu_send(w.queue[me], &dest, &iov, 1, &send[i]);
     }
-    struct fabemu_atomic what = {.node = far, .key = key, .type = FABEMU_U64, .operand = &one};
-    fabemu_get(w.fab[0], far, key, 0, in[2], 1000, &get);
+    struct fabemu_atomic what = {.node = remote, .key = key, .type = FABEMU_U64, .operand = &one};
+    fabemu_get(w.fab[0], remote, key, 0, in[2], 1000, &get);
     fabemu_atomic(w.fab[0], &what, &add);
     CU_ASSERT_TRUE_FATAL(cluster_finish(&w, recv, 2) && cluster_finish(&w, send, 1) &&
                          cluster_finish(&w, &get, 1) && cluster_finish(&w, &add, 1));
@@ -299,12 +299,12 @@ static void one_is_cut_off(const char *topo)
     dest.tag = 5;
     fabemu_send(w.queue[0], &dest, &iov, 1, &fine[1]);
     CU_ASSERT_TRUE(cluster_finish(&w, fine, 2) && adapters_all_are(fine, 2, 0));
-    dest = (struct fabemu_dest){.node = far, .queue = 1};
+    dest = (struct fabemu_dest){.node = remote, .queue = 1};
     memset(send, 0, sizeof send);
     fabemu_send(w.queue[0], &dest, &iov, 1, &send[0]);
     CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && send[0].status == -EHOSTUNREACH);
-    set_node_cut(&w, far, false);
-    reconnect(&w, far);
+    set_node_cut(&w, remote, false);
+    reconnect(&w, remote);
     cluster_close(&w);
 }
 
@@ -417,7 +417,7 @@ static void group__breaks_when_a_member_is_cut_off(void)
         struct fabemu_req req[CLUSTER_NODES] = {{0}}, symmetric[CLUSTER_NODES] = {{0}};
         struct fabemu_req later[CLUSTER_NODES] = {{0}};
         uint64_t v[CLUSTER_NODES] = {0}, key[CLUSTER_NODES];
-        uint32_t far = kind % 2 ? 3 : 0;
+        uint32_t remote = kind % 2 ? 3 : 0;
         struct cluster w;
 
         cluster_open(&w, &set);
@@ -426,7 +426,7 @@ static void group__breaks_when_a_member_is_cut_off(void)
                                       &symmetric[n]);
         CU_ASSERT_TRUE_FATAL(cluster_finish(&w, symmetric, w.nodes) &&
                              adapters_all_are(symmetric, w.nodes, 0));
-        set_node_cut(&w, far, true);
+        set_node_cut(&w, remote, true);
         for (uint32_t n = 0; n < w.nodes; n++) {
             if (kind == 0)
                 fabemu_allreduce(w.group[n], &v[n], &v[n], 1, FABEMU_SUM, FABEMU_U64, &req[n]);
@@ -444,7 +444,7 @@ static void group__breaks_when_a_member_is_cut_off(void)
         CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, w.nodes) &&
                              cluster_finish(&w, later, w.nodes));
         CU_ASSERT_TRUE(adapters_all_are(later, w.nodes, -EPIPE));
-        set_node_cut(&w, far, false);
+        set_node_cut(&w, remote, false);
         cluster_messages(&w); /* a broken group does not break pairs */
         cluster_close(&w);
     }
@@ -508,7 +508,7 @@ static void waiting__does_not_block_its_dependencies(void)
     }
 }
 
-static uint32_t asks_used(const struct cluster *w, uint32_t node)
+static uint32_t queries_used(const struct cluster *w, uint32_t node)
 {
     const struct engine_queries *asks = &fabric_engine(w->fabric, node)->queries;
     uint32_t used = 0;
@@ -523,7 +523,7 @@ static bool has_no_conditionals(struct cluster *w, uint32_t node)
 {
     uint64_t end = emu_now_ns() + UINT64_C(20000000000);
 
-    while (asks_used(w, node)) {
+    while (queries_used(w, node)) {
         cluster_pump(w);
         if (emu_now_ns() > end)
             return false;
@@ -562,7 +562,7 @@ static void waiting__accounts_for_its_buffers(void)
         held = held && bufs_are_held(&w);
     }
     CU_ASSERT_TRUE(held);
-    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_QUERIES);
+    CU_ASSERT_EQUAL(queries_used(&w, 0), ENGINE_QUERIES);
     CU_ASSERT_TRUE(fabric_engine(w.fabric, 0)->queries.backing_off > 0);
     for (uint32_t n = 0; n < w.nodes; n++)
         for (uint32_t word = 0; word < FABEMU_WORDS; word++)
@@ -580,7 +580,7 @@ static void waiting__can_be_aborted(void)
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2"});
     post_waiters(&w, 0, true, req);
-    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_QUERIES);
+    CU_ASSERT_EQUAL(queries_used(&w, 0), ENGINE_QUERIES);
     for (uint32_t i = 0; i < WAITERS; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
             nic_lock(w.fab[0]); /* fabemu_abort() would wait for a fabric that this thread steps */

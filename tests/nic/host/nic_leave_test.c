@@ -67,7 +67,7 @@ static void hasty_open(struct peers *w, uint32_t nodes, bool shuffle, bool ackno
     unsetenv("FABEMU_PEER_TIMEOUT_MS");
 }
 
-static void meet(struct peers *w, uint32_t a, uint32_t b)
+static void connect_peers(struct peers *w, uint32_t a, uint32_t b)
 {
     peers_inject(w, a, b, 999, "x", 1);
     peers_inject(w, b, a, 999, "x", 1);
@@ -83,7 +83,7 @@ static void leave__next_messages_go_to_the_successor(void)
         uint32_t v[2] = {1001, 1002}, got[2] = {0};
 
         peers_open_on(&w, 2, kind & 1, kind & 2);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         CU_ASSERT_TRUE_FATAL(leave(&w, 1));
         fake_detach(w.fake, 1);
         come(&w, 1);
@@ -107,7 +107,7 @@ static void leave__without_a_successor_is_unreachable(void)
     int err;
 
     hasty_open(&w, 2, false, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     fake_detach(w.fake, 1);
     peers_send(&w, 0, 1, 1, &v, 4, &req[0]);
@@ -132,7 +132,7 @@ static void leave__waits_for_completed_messages(void)
         struct fabemu_req recv[3], send[3];
 
         peers_open_on(&w, 2, kind & 1, kind & 2);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         for (uint32_t i = 0; i < 3; i++) {
             memset(in[i], 0, LONG);
             peers_recv(&w, 1, 0, i, 0, in[i], LONG, &recv[i]);
@@ -161,7 +161,7 @@ static void leave__receives_earlier_messages(void)
         uint32_t v = 3, before;
 
         peers_open_on(&w, 2, kind & 1, kind & 2);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         leave_begin(&w, 1);
         leave_step(&w, 1);
         for (uint32_t i = 0; i < 40; i++)
@@ -201,7 +201,7 @@ static void leave__ends_operations_in_progress(void)
     uint64_t key;
 
     peers_open(&w, 2, true);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     fabemu_register(w.fab[1], memory, LONG, FABEMU_REMOTE_READ, &key);
     peers_recv(&w, 0, 1, 1, 0, in, 8, &req[0]);               /* never sent */
     peers_send(&w, 0, 1, 2, out, LONG, &req[1]);              /* never received */
@@ -230,7 +230,7 @@ static void leave__keeps_the_position_of_lost_messages(void)
     struct peers w;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_send(&w, 1, 0, 4, out, LONG, &offer);
     fake_quiet(w.fake);
     fake_detach(w.fake, 1);
@@ -363,7 +363,7 @@ static void leave__receives_segments_overtaken_by_the_answer(void)
     uint32_t v = 3;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     leave_begin(&w, 1);
     leave_step(&w, 1);
     fake_step(w.fake); /* the query is in the ring of node 0 */
@@ -387,7 +387,7 @@ static void leave__receives_confirmations_overtaken_by_the_answer(void)
     struct peers w;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     bytes_fill(out, sizeof out, 7);
     peers_recv(&w, 0, 1, 1, 0, in, sizeof in, &recv);
     peers_send(&w, 1, 0, 1, out, sizeof out, &send);
@@ -417,7 +417,7 @@ static void leave__receives_the_answer_to_its_last_query(void)
     uint32_t sent;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     sent = w.fab[0]->peers[1].tx_seq;
     leave_begin(&w, 1);
     for (uint32_t i = 0; i < 2; i++) {
@@ -445,7 +445,7 @@ static void leave__does_not_wait_without_a_route(void)
         struct nic_peer *peer;
 
         peers_open(&w, 2, false);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         peer = nic_peer(w.fab[1], 0);
         leave_begin(&w, 1);
         for (uint32_t i = 0; i < 2; i++) {
@@ -478,7 +478,7 @@ static void leave__ignores_segments_of_a_predecessor(void)
     uint64_t stranger;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peer = nic_peer(w.fab[0], 1);
     leave_begin(&w, 1);
     leave_step(&w, 1);
@@ -536,7 +536,7 @@ static void leave__waits_for_a_stopped_process(void)
 
         peers_open_on(&w, 4, kind & 1, kind & 2);
         for (uint32_t n = 1; n < 4; n++)
-            meet(&w, 0, n);
+            connect_peers(&w, 0, n);
         memset(in, 0, sizeof in);
         for (uint32_t i = 0; i < FLOOD; i++)
             for (uint32_t n = 0; n < 2; n++)
@@ -610,8 +610,8 @@ static void leave__names_silent_processes(void)
     uint32_t v = 3;
 
     peers_open(&w, 3, false);
-    meet(&w, 0, 1);
-    meet(&w, 0, 2);
+    connect_peers(&w, 0, 1);
+    connect_peers(&w, 0, 2);
     /* nobody steps it: the message stays in the ring */
     peers_inject(&w, 0, 1, 1, &v, 4);
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* its peer has confirmed everything */
@@ -747,7 +747,7 @@ static void incarnation__identifies_one_process(void)
     uint64_t key, one = 1, old;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     old = fabemu_info(w.fab[1])->incarnation;
     fake_detach(w.fake, 1);
     come(&w, 1);
@@ -796,7 +796,7 @@ static void incarnation__first_operation_after_a_death_continues(void)
                                 .operand = &(uint64_t){7}};
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     fake_detach(w.fake, 1);
     come(&w, 1);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC, &add.key);
@@ -816,7 +816,7 @@ static void incarnation__named_receive_survives_an_older_death(void)
     uint32_t got = 0, other = 0;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_recv(&w, 0, 1, 5, 0, &other, 4, &any); /* matches the first one */
     fake_detach(w.fake, 1);
     come(&w, 1);
@@ -847,7 +847,7 @@ static void incarnation__of_the_sender_stays_with_the_message(void)
     uint32_t got = 0;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     first = fabemu_info(w.fab[1])->incarnation;
     for (uint32_t v = 1; v <= 2; v++)
         peers_inject(&w, 1, 0, 4, &v, 4);
@@ -878,7 +878,7 @@ static void incarnation__transfer_does_not_pass_to_the_successor(void)
     uint64_t key;
 
     peers_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     fabemu_register(w.fab[1], memory, 5000, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
     w.fab[1]->served = NIC_SERVED_MAX; /* it will be asked again */
     fabemu_get(w.fab[0], 1, key, 0, mine, 5000, &req[0]);

@@ -32,7 +32,7 @@ static void cut(struct peers *w, uint32_t a, uint32_t b, bool to, bool back)
     fake_cut(w->fake, b, a, back);
 }
 
-static void meet(struct peers *w, uint32_t a, uint32_t b)
+static void connect_peers(struct peers *w, uint32_t a, uint32_t b)
 {
     struct fabemu_req req[2];
     char byte[2];
@@ -114,7 +114,7 @@ static void dropped__ends_all_operations_on_both_sides(void)
         uint64_t key[2];
 
         hasty_open(&w, 2, true);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         for (uint32_t i = 0; i < 2; i++) {
             fabemu_register(w.fab[i], memory[i], BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
                             &key[i]);
@@ -167,7 +167,7 @@ static void dropped__one_segment_breaks_the_pair(void)
 
     for (unsigned shuffle = 0; shuffle < 2; shuffle++) {
         peers_open_on(&w, 2, shuffle, true);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         epoch = w.fab[0]->peers[1].epoch;
         for (uint32_t i = 0; i < 2; i++)
             peers_recv(&w, 1, 0, i, 0, &got[i], 4, &recv[i]);
@@ -212,7 +212,7 @@ static void dropped__is_reported_by_the_next_operation(void)
         uint32_t me = !(kind % 2), v = 3;
 
         peers_open_on(&w, 2, false, true);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         fake_cut(w.fake, 0, 1, true);
         peers_inject(&w, 0, 1, 1, &v, 4);
         fake_step(w.fake);
@@ -245,7 +245,7 @@ static void dropped__on_both_sides_ends_in_one_epoch(void)
 
         peers_open_on(&w, 2, true, true);
         w.random += round;
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         for (uint32_t k = 0; k < times; k++) {
             uint32_t from = (uint32_t)(test_random(&w.random) % 3);
 
@@ -332,7 +332,7 @@ static void dropped__and_then_a_successor(void)
     for (uint32_t gone = 0; gone < 2; gone++) {
         peers_open_on(&w, 2, true, true);
         for (uint32_t round = 0; round < 5; round++) {
-            meet(&w, 0, 1);
+            connect_peers(&w, 0, 1);
             fake_cut(w.fake, 0, 1, true);
             peers_inject(&w, 0, 1, 1, &v, 4);
             fake_step(w.fake);
@@ -410,7 +410,7 @@ static void receive__rejects_impossible_notices(void)
 
     for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
         peers_open_on(&w, 2, false, acknowledged);
-        meet(&w, 0, 1);
+        connect_peers(&w, 0, 1);
         peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
         epoch = w.fab[0]->peers[1].epoch;
         for (uint32_t i = 0; i < 20000; i++) {
@@ -441,7 +441,7 @@ static void dropped__is_reported_when_the_route_is_restored(void)
     uint32_t v = 3;
 
     hasty_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     cut(&w, 0, 1, true, true);
     peers_inject(&w, 0, 1, 1, &v, 4);
     while (!w.fab[0]->peers[1].must_notify || emu_listed(&w.fab[0]->peers[1].connect))
@@ -465,7 +465,7 @@ static void peer__silent_reconnects(void)
     static uint8_t out[BIG];
 
     hasty_open(&w, 2, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_send(&w, 0, 1, 1, out, BIG, &req);
     while (fabemu_req_status(&req) == FABEMU_PENDING) { /* node 1 is stopped */
         fake_step(w.fake);
@@ -491,7 +491,7 @@ static void peer__sending_data_is_not_silent(void)
 
     peers_open(&w, 2, false);
     peer = &w.fab[0]->peers[1];
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_recv(&w, 0, 1, 1, 0, in, BIG, &req[0]);
     peers_send(&w, 1, 0, 1, out, BIG, &req[1]);
     for (uint32_t i = 0; i < 2; i++) { /* it is announced and requested, */
@@ -519,7 +519,7 @@ static void hello__queued_does_not_count_as_silence(void)
 
     peers_open(&w, 2, false);
     peer = &w.fab[0]->peers[1];
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_recv(&w, 1, 0, 1, 0, in, BIG, &req[0]);
     peers_send(&w, 0, 1, 1, out, BIG, &req[1]);
     for (uint32_t i = 0; i < 2; i++) { /* it is announced and requested, */
@@ -545,7 +545,7 @@ static struct nic_peer *hello_begin(struct peers *w)
 
     peers_open(w, 2, false);
     peer = &w->fab[0]->peers[1];
-    meet(w, 0, 1);
+    connect_peers(w, 0, 1);
     nic_peer_connect(w->fab[0], peer);
     return peer;
 }
@@ -639,7 +639,7 @@ static void dropped__is_counted_and_explained(void)
     uint32_t v;
 
     peers_open_on(&w, 3, false, true);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), 0);
         peers_recv(&w, i, !i, 7, 0, &v, 4, &req[i]);
@@ -696,8 +696,8 @@ static void lost_in_order(uint32_t first, bool hello_between)
     uint32_t v;
 
     peers_open_on(&w, 3, false, false);
-    meet(&w, 0, 1);
-    meet(&w, 0, 2);
+    connect_peers(&w, 0, 1);
+    connect_peers(&w, 0, 2);
     for (uint32_t i = 0; i < 2; i++)
         peers_recv(&w, i, !i, 7, 0, &v, 4, &req[i]);
     at_ns = emu_now_ns();
@@ -747,7 +747,7 @@ static void lost__is_reported_by_hello_too(void)
     uint32_t v;
 
     peers_open_on(&w, 2, false, false);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     peers_recv(&w, 1, 0, 7, 0, &v, 4, &req);
     report_lost(&w, 0, emu_now_ns());
     while (fabemu_req_status(&req) == FABEMU_PENDING)
@@ -781,8 +781,8 @@ static void lost__does_not_affect_a_successor(void)
     char why[96];
 
     peers_open_on(&w, 3, false, false);
-    meet(&w, 0, 1);
-    meet(&w, 0, 2);
+    connect_peers(&w, 0, 1);
+    connect_peers(&w, 0, 2);
     was = w.fab[0]->incarnation;
     incarnation = w.fab[1]->incarnation;
     report_lost_of(&w, 2, was, incarnation, emu_now_ns());
@@ -827,7 +827,7 @@ static void ping__detects_a_node_that_is_cut_off(void)
     struct peers w;
 
     peers_open_on(&w, 2, false, true);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     fabemu_ping(w.fab[0], 1);
     fabemu_ping(w.fab[0], 0); /* the node itself */
     fabemu_ping(w.fab[0], 77);
@@ -850,7 +850,7 @@ static void message__of_an_earlier_epoch_is_not_charged(void)
     struct fabemu_req req[40], recv;
 
     peers_open_on(&w, 2, false, true);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     for (uint32_t i = 0; i < 30; i++)
         peers_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 30));
@@ -883,7 +883,7 @@ static void hello__of_an_earlier_epoch_has_no_effect(void)
     uint32_t v = 3;
 
     peers_open_on(&w, 2, false, true);
-    meet(&w, 0, 1);
+    connect_peers(&w, 0, 1);
     for (uint32_t round = 0; round < 3; round++) {
         give_up_one(&w);
         exchange(&w, 0, 1);

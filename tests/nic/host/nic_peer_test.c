@@ -297,16 +297,16 @@ static void send__waits_for_a_peer_and_gives_up(void)
 /* A receive alone sends hellos, too; if a process attaches in time it stays. */
 static void receive__from_an_empty_node_ends(void)
 {
-    for (unsigned comes = 0; comes < 2; comes++) {
+    for (unsigned arrives = 0; arrives < 2; arrives++) {
         struct peers w = {.fake = fake_open(2, test_seed(), false)};
         struct fabemu_req req;
         uint32_t v = 7, got = 0;
 
         w.fab[0] = fake_attach(w.fake, 0);
         fabemu_queue_open(w.fab[0], 1, &w.queue[0]);
-        w.fab[0]->hello_limit_ns = comes ? UINT64_C(20000000000) : 20000000;
+        w.fab[0]->hello_limit_ns = arrives ? UINT64_C(20000000000) : 20000000;
         peers_recv(&w, 0, 1, 1, 0, &got, 4, &req);
-        if (comes) {
+        if (arrives) {
             fake_quiet(w.fake);
             w.fab[1] = fake_attach(w.fake, 1);
             fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
@@ -314,8 +314,8 @@ static void receive__from_an_empty_node_ends(void)
         }
         while (fabemu_req_status(&req) == FABEMU_PENDING)
             fake_pump(w.fake);
-        CU_ASSERT_EQUAL(req.status, comes ? 0 : -EHOSTUNREACH);
-        CU_ASSERT_EQUAL(got, comes ? v : 0);
+        CU_ASSERT_EQUAL(req.status, arrives ? 0 : -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(got, arrives ? v : 0);
         CU_ASSERT_EQUAL(fake_dropped(w.fake), 0);
         peers_close(&w);
     }
@@ -512,8 +512,8 @@ static void peer__slow_is_waited_for(void)
     peers_close(&w);
 }
 
-static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t incarnation,
-                      uint64_t known)
+static void send_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t incarnation,
+                       uint64_t known)
 {
     struct nic_wire_hello hello = {.what = NIC_HELLO, .incarnation = incarnation, .known = known};
     struct emu_seg seg = {
@@ -554,7 +554,7 @@ static void peer__successor_survives_old_reports(void)
     fake_detach(w.fake, 1);
     news(&w, 0);
     CU_ASSERT_TRUE(!peer->incarnation && peer->first == first + 1);
-    say_hello(&w, 0, 1, first, w.fab[0]->incarnation); /* in flight when the process died */
+    send_hello(&w, 0, 1, first, w.fab[0]->incarnation); /* in flight when the process died */
     CU_ASSERT_EQUAL(peer->incarnation, 0);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1, .queue = 1}, "y", 1),
                     -EHOSTUNREACH); /* 'x' was not confirmed: one operation reports it */
@@ -569,7 +569,7 @@ static void peer__successor_survives_old_reports(void)
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open && peer->incarnation == second);
     news(&w, 0); /* of the first one's death, late */
-    say_hello(&w, 0, 1, first, w.fab[0]->incarnation);
+    send_hello(&w, 0, 1, first, w.fab[0]->incarnation);
     CU_ASSERT_TRUE(peer->open && peer->incarnation == second);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
     peers_inject(&w, 1, 0, 6, &(uint32_t){8}, 4);

@@ -17,7 +17,7 @@
 #define STEPS  1000u
 
 #define BEFORE 0xa5 /* the receiver's memory before */
-#define SAYS   0x77 /* the bytes of all pieces */
+#define FILL   0x77 /* the bytes of all pieces */
 
 static struct peers w;
 static uint8_t in[BYTES + BEYOND];
@@ -54,7 +54,7 @@ static void piece(uint32_t src, uint32_t seq, uint8_t len, uint16_t flip)
                                  .id = nic_op_of(&receives)->id};
     struct emu_seg seg = {.hdr = {.src = src, .seq = seq, .kind = EMU_UNICAST, .len = len}};
 
-    memset(seg.payload, SAYS, sizeof seg.payload);
+    memset(seg.payload, FILL, sizeof seg.payload);
     memcpy(seg.payload, &data, sizeof data);
     CU_ASSERT_TRUE_FATAL(fake_inject(w.fake, 0, &seg));
 }
@@ -103,7 +103,7 @@ static void run__of_short_pieces_counts_their_bytes(void)
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(nic_op_of(&receives)->moved, 3 * some);
     for (uint32_t seq = 3; seq < 6; seq++) {
-        CU_ASSERT_EQUAL(in[seq * NIC_DATA_BYTES + some - 1], SAYS);
+        CU_ASSERT_EQUAL(in[seq * NIC_DATA_BYTES + some - 1], FILL);
         CU_ASSERT_TRUE(untouched(seq * NIC_DATA_BYTES + some, NIC_DATA_BYTES - some));
     }
     peers_close(&w);

@@ -31,8 +31,8 @@ struct hello {
 
 static unsigned char memory[BYTES];
 
-static bool meet(struct ofi_fixture *fixture, fi_addr_t *peer, struct hello *theirs, int to,
-                 int from)
+static bool exchange_addresses(struct ofi_fixture *fixture, fi_addr_t *peer, struct hello *theirs,
+                               int to, int from)
 {
     struct hello mine;
     struct fid_mr *mr;
@@ -56,7 +56,7 @@ static int be_the_other(int to, int from)
     fi_addr_t peer;
 
     if (!ofi_fixture_try_open(&fixture, &with_memory) ||
-        !meet(&fixture, &peer, &theirs, to, from) ||
+        !exchange_addresses(&fixture, &peer, &theirs, to, from) ||
         fi_trecv(fixture.a.ep, memory, 8, NULL, peer, 1, 0, NULL) ||
         ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1 || write(to, "", 1) != 1)
         return 1;
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         _exit(be_the_other(back[1], there[0]));
     setenv("FABEMU_NODE", "0", 1);
     if (!ofi_fixture_try_open(&fixture, &with_memory) ||
-        !meet(&fixture, &peer, &theirs, there[1], back[0]) ||
+        !exchange_addresses(&fixture, &peer, &theirs, there[1], back[0]) ||
         fi_tsend(fixture.a.ep, memory, 8, NULL, peer, 1, NULL) ||
         ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1 || read(back[0], &word, 1) != 1)
         return 5;

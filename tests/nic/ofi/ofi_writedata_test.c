@@ -440,7 +440,7 @@ static void basic__names_memory_by_its_address(void)
     static const struct {
         uint32_t version;
         int mr_mode;
-    } asks[] = {{FI_VERSION(1, 4), FI_MR_BASIC}, {FI_VERSION(1, 5), FI_MR_BASIC}};
+    } wants[] = {{FI_VERSION(1, 4), FI_MR_BASIC}, {FI_VERSION(1, 5), FI_MR_BASIC}};
 
     for (unsigned i = 0; i < 2; i++) {
         struct ofi_fixture_config config = with_memory;
@@ -448,8 +448,8 @@ static void basic__names_memory_by_its_address(void)
         uint64_t out[2] = {11, 22}, in[2] = {0}, one = 1, at = (uintptr_t)&window[4];
 
         memset(window, 0, sizeof window);
-        config.version = asks[i].version;
-        config.mr_mode = asks[i].mr_mode;
+        config.version = wants[i].version;
+        config.mr_mode = wants[i].mr_mode;
         struct ofi_fixture fixture = ofi_fixture_open_with(&config);
         struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
         uint64_t key = fi_mr_key(mr);
@@ -547,14 +547,14 @@ static void writer_start(void)
 /* There must be one entry of each size, in any order, each after its bytes. */
 static void round_arrives(struct ofi_fixture *fixture, const unsigned char *window, unsigned round)
 {
-    bool came[SIZES] = {false};
+    bool arrived[SIZES] = {false};
 
     for (size_t n = 0; n < SIZES; n++) {
         struct fi_cq_data_entry entry = data_entry(&fixture->a, NULL);
         size_t i = entry.data - round * SIZES;
 
-        CU_ASSERT_FATAL(i < SIZES && !came[i]);
-        came[i] = true;
+        CU_ASSERT_FATAL(i < SIZES && !arrived[i]);
+        arrived[i] = true;
         CU_ASSERT(entry.flags == WRITTEN && entry.len == sizes[i]);
         CU_ASSERT(bytes_filled(window + i * LARGEST, sizes[i], round + i));
     }

@@ -35,7 +35,7 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
     if (!incarnation || (client && client->incarnation == incarnation))
         snprintf(whose.text, sizeof whose.text, "%s%s", shown, s);
     else
-        snprintf(whose.text, sizeof whose.text, "process %llu of %s (no longer attached)",
+        snprintf(whose.text, sizeof whose.text, "process %llu of %s (has left)",
                  (unsigned long long)incarnation, shown);
     return whose;
 }
@@ -63,7 +63,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *loss, cons
         snprintf(text, bytes, "the combine unit of %s gave up a packet that it had sent", sw);
         break;
     case FABRIC_LEFT_GAVE_UP:
-        snprintf(text, bytes, "a packet that %s had sent before it left the group was given up",
+        snprintf(text, bytes, "a packet sent by %s before it left was given up",
                  whose_of(daemon, loss->from, loss->from_incarnation, "").text);
         break;
     case FABRIC_UNIT_STUCK:

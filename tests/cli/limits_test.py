@@ -184,8 +184,8 @@ class LimitsTest(FabemuCase):
                     self.assertEqual(self.next_event(clients[i], event)["groups"], [group])
                 late = clients[2].ask("group_join", group=group)
                 self.assertEqual((late["ok"], late["errno"]), (False, errno.ENOENT))
-                self.assertIn(f"its member on node {who} was gone, or had declined, before all "
-                              "had joined", late["error"])
+                self.assertIn(f"its member on node {who} left or declined before all "
+                              "members had joined", late["error"])
                 for i in {0, 1} - {who}:  # members that had joined leave in their own time
                     self.assertTrue(clients[i].ask("group_leave", group=group)["ok"])
                     self.assertFalse(clients[i].ask("group_leave", group=group)["ok"])

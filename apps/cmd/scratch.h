@@ -13,7 +13,10 @@
 /** scratch_path - name the folder of the run of @supervisor, beside the socket @socket_path. */
 void scratch_path(char *ret, size_t ret_bytes, const char *socket_path, pid_t supervisor);
 
-/** scratch_make - make an empty folder, and remove those of dead supervisors. Errors: -errno. */
+/**
+ * scratch_make - make the folder, with the session folder that Open MPI expects, and remove the
+ * folders of dead supervisors. Errors: -errno.
+ */
 int scratch_make(const char *path);
 
 /** scratch_remove - remove the folder with its contents. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses.c - notifies processes of unrecoverable drops: of a lost segment, and of groups that have
+ * drops.c - notifies processes of unrecoverable drops: of a lost segment, and of groups that have
  * failed.
  */
 #include "apps/daemon/faults.h"

@@ -58,7 +58,7 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_fault_list(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/* --- losses.c: unrecoverable drops (apps/fabric/drops.c) -------------------------------- */
+/* --- drops.c: unrecoverable drops (apps/fabric/drops.c) -------------------------------- */
 
 struct daemon_drops {
     uint64_t scan_ps; /* next check, daemon_now_ps() */

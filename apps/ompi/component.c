@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define PRIORITY   90     /* Open MPI: self 75, inter 40, han 35, tuned 30, basic, libnbc 10 */
-#define WIDE_BYTES 16384u /* half a narrow window, and not a multiple of a segment's payload */
+#define WIDE_BYTES 16384u /* a quarter of a narrow window; no multiple of a segment's payload */
 
 static int component_register(void);
 static int component_close(void);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * live.h - live view of a run in simulated time: a control socket that the driver serves between
- * two windows. Subscribers get each snapshot, and may set the pace of simulated time, or pause it:
- * docs/traffic.md. None of this changes the results of a run.
+ * two windows. Subscribers that read fast enough get each snapshot. They may set the pace of
+ * simulated time, or pause it (docs/traffic.md). None of this changes the results of a run.
  *
  * A pace request expires after the time that the client has set, and the client repeats it: if the
- * client dies, simulated time continues. At first time is paused until a client subscribes.
+ * client dies, simulated time continues. It is paused until the first client subscribes.
  *
  * Thread: the driver.
  */

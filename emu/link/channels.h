@@ -12,9 +12,9 @@
 #define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
 
 /**
- * emu_vc_slots - ring slots that may be in use: one per buffer slot for its segment, one per
- * channel for a reply, and one per channel for a segment sent just before the receiver gave up its
- * packet. Pure.
+ * emu_vc_slots - ring slots that may be in use: one per buffer slot for its segment, and two per
+ * channel for replies: that of the current packet, and one that was sent just before the other end
+ * gave up the previous packet. Pure.
  */
 static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
 {

@@ -30,7 +30,7 @@ struct engine_delivery {
 typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 
 struct engine_host {
-    struct emu_rx in;  /* to the host */
+    struct emu_rx in;  /* from the host */
     struct emu_tx out; /* to it */
     /* when its next segment can be taken; EMU_NEVER: none is known, or no packet is free */
     uint64_t in_ps;

@@ -2,8 +2,8 @@
 /*
  * rma.c - libfabric's reads and writes of registered memory: get and put, with one remote piece.
  *
- * A write is complete when it is acknowledged, as FI_DELIVERY_COMPLETE requires. FI_INJECT is
- * ignored for reads.
+ * A write is complete when it is acknowledged, as FI_DELIVERY_COMPLETE requires. Reads ignore
+ * the endpoint's FI_INJECT, and refuse that of a call.
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target, one operation of each endpoint waits for notices: it becomes the entry, and

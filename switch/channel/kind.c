@@ -33,13 +33,13 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
            slots * sizeof(struct switch_channel_hold);
 }
 
+/*
+ * A cable's ring has one slot per buffer slot, and two per channel for replies (emu_vc_slots()). On
+ * clock raw the remote end may give up another packet on the same channel before it empties the
+ * ring, so the sender checks emu_tx_has_slot().
+ */
 static_assert(3 * EMU_VCS + EMU_POOL_SLOTS_MAX < EMU_VC_SLOTS_MAX, "emu_vc_ring()");
 
-/*
- * A cable's ring has a slot for the segment of each buffer slot, for one reply per channel, and for
- * one more reply per channel that was sent just before its packet was given up at the remote end.
- * On clock raw a channel may be given up there again before the ring is emptied: emu_tx_has_slot().
- */
 static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
     (void)ports;

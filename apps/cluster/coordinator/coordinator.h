@@ -124,7 +124,7 @@ void coordinator_serve(struct coordinator *coord);
 size_t coordinator_forward(struct coordinator *coord);
 
 /**
- * coordinator_mirror - for fabric_mirror() of the coordinator's fabric; valid as long as @hosts. */
+ * coordinator_mirror - for fabric_mirror() of the coordinator's fabric; valid as long as @coord. */
 const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
@@ -137,15 +137,15 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 
 /**
  * coordinator_inject - for the coordinator's injector: applies faults to devices of other hosts.
- * Valid as long as @hosts.
+ * Valid as long as @coord.
  */
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
  * coordinator_hits - pass the hits of faults on other hosts since the last call to @each, with
  * times of our clock. The counts of the inject_remote are from the last call with @counts.
- * coordinator_hits_missed()
- * - hits that those hosts could not log, as of the last call.
+ *
+ * coordinator_hits_missed - the number of hits that those hosts could not log, as of the last call.
  */
 void coordinator_hits(struct coordinator *coord, bool counts,
                       void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
@@ -204,7 +204,7 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
 
 /**
  * coordinator_process_info - what is known of @process. Valid until coordinator_process_forget().
- * */
+ */
 struct coordinator_process_info {
     uint32_t host;
     pid_t pid;

@@ -23,11 +23,11 @@ struct traffic_member {
     uint64_t part;   /* its next segment to send */
     uint64_t got_op; /* operation being received */
     uint64_t got_part;
-    uint64_t got;       /* all numbers below this one were received */
-    uint64_t *seen_ps;  /* with acknowledgments, which may reorder: by number from `got` on, when it
-                           was in memory, 0: not yet; NULL: segments come in order */
-    uint64_t last_ps;   /* time of the latest result of the operation being received */
-    uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
+    uint64_t got;      /* all numbers below this one were received */
+    uint64_t *seen_ps; /* NULL: segments arrive in order. Else a ring by number, from `got` on: when
+                           each segment was in memory; 0: not yet */
+    uint64_t last_ps;  /* time of the latest result of the operation being received */
+    uint64_t *freed_ps; /* by number: when its result was consumed; NULL: not needed */
     uint64_t digest;
     uint64_t noise_phase_ps;
     uint32_t node;

@@ -64,9 +64,9 @@ export function waitsOf(status) {
   for (const process of status.attached || [])
     for (const { node } of operationsOf(process))
       if (node !== undefined) add(process.node, new Set([node]));
-  for (const { came, missing } of collectivesOf(status)) {
+  for (const { arrived, missing } of collectivesOf(status)) {
     const others = new Set((missing || []).map(({ node }) => node));
-    if (others.size) (came || []).forEach((node) => add(node, others));
+    if (others.size) (arrived || []).forEach((node) => add(node, others));
   }
   return waits;
 }
@@ -211,8 +211,10 @@ function collectiveLine(one, model) {
 
 function linkLine(link) {
   return `${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
-    `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: it waits for ` +
-    (link.waits_for === "port" ? "nothing" : `a ${link.waits_for}`);
+    `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: ` +
+    (link.waits_for === "port" ? "it has a segment and a credit, and sends nothing"
+      : link.waits_for === "process" ? "it waits until the process receives its segments"
+        : `it waits for a ${link.waits_for}`);
 }
 
 function operationLine(node, op, model) {

@@ -15,7 +15,7 @@
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
-/* Read and check a request. NULL: refused, and the peer gets the error. */
+/* Read and check a request. NULL: malformed, or refused, and then the peer gets the error. */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
                                               const struct emu_seg *seg, unsigned access,
                                               struct nic_wire_mem *mem)

@@ -315,7 +315,7 @@ int check_main(int argc, char **argv)
 static const struct options_command env_command = {
     .name = "env",
     .operands = "[NAME]",
-    .about = "Print the environment in which programs use the fabric NAME (default). In a shell:\n"
+    .about = "Print the environment in which programs use the fabric NAME (default):\n"
              "    eval \"$(fabemu env NAME)\"\n"
              "If NAME is the name NAME.HOST of a fabric on several hosts, the environment is\n"
              "right for programs on all of them.",

@@ -82,7 +82,8 @@ class CliTest(FabemuCase):
                 (("run",), ["no command to run", "--"]),
                 (("run", "--"), ["no command to run"]),
                 (("run", "true"), ["'--'", "true"]),
-                (("run", "--topo", "kary:2,2", "--nodes", "4", "--", "true"), ["exclude"]),
+                (("run", "--topo", "kary:2,2", "--nodes", "4", "--", "true"),
+                 ["cannot be used together"]),
                 (("run", "--nodes", "one", "--", "true"), ["--nodes one", "2 to"]),
                 (("run", "--clock", "virtual", "--", "true"), ["raw or real"]),
                 (("run", "--threads", "0", "--", "true"), ["device"]),
@@ -114,7 +115,7 @@ class CliTest(FabemuCase):
                 (("--credits", "row", "--profile", "qsnet3"), "credit=row has no effect here"),
                 (("--bound", "reply=3s,retries=off"), "--bound retries has no effect here"),
                 (("--bound", "reply=3s"), "--bound reply has no effect here"),
-                (("--topo", "kary:2,2", "--threads", "5"), "this network has 4 switches")):
+                (("--topo", "kary:2,2", "--threads", "5"), "only 4 are used")):
             with self.subTest(options=options):
                 done = self.fabemu("run", *options, "--", "true")
                 self.assertEqual(done.returncode, 0, done.stderr)

@@ -101,7 +101,7 @@ class ClusterTest(FabemuCase):
         for args in ((), ("--check",), ("--check", "x", "y")):
             self.assertEqual(self.fabemu("cluster", *args).returncode, 2, args)
         done = self.fabemu("cluster", "--check", "x", "y")
-        self.assertIn("it takes one file: --check FILE, and no 'y'", done.stderr)
+        self.assertIn("takes no operand 'y'; give --check FILE", done.stderr)
         for command in (("run",), ("up",), ("traffic",)):
             for option in (("--host", "x"), ("--launch", "x"), ("--launch", "none")):
                 done = self.fabemu(*command, *option, "--", "true")

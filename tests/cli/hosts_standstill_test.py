@@ -149,12 +149,12 @@ class HostsStandstillTest(FabemuCase):
                 run, text = self.stands(*options)
                 remote = self.wire.name(1)
                 self.assertRegex(text, r"3 of 4 have arrived, ranks 0-2\n")
-                self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) has not "
+                self.assertRegex(text, rf"rank 3 \(node \d, host {remote}, pid \d+, bugs\) has not "
                                        rf"entered it: {place}\n")
-                self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) waits in "
-                                       r"a receive from rank 0, tag 7")
+                self.assertRegex(text, rf"rank 3 \(node \d, host {remote}, pid \d+, bugs\) waits "
+                                       r"in a receive from rank 0, tag 7")
                 self.end(run)
-                self.assertRegex("".join(run.lines), rf"host {far} +up, 2 nodes\n")
+                self.assertRegex("".join(run.lines), rf"host {remote} +up, 2 nodes\n")
 
     def test_end_on_standstill(self):
         """The ranks on both hosts end, and so does the run, with its report and its own exit

@@ -465,7 +465,7 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[2].ask("detach")["ok"])
         for node in (0, 1):
             self.assertEqual(clients[node].next()["by"], 2)
-        self.assertIn("member on node 2 was gone",
+        self.assertIn("member on node 2 left or declined",
                       clients[1].ask("group_join", group=group)["error"])
 
     def test_detach__breaks_groups_that_were_not_left(self):

@@ -206,7 +206,7 @@ class MachineTest(FabemuCase):
             f.write(re.sub(r'Switch\t8 ("S-0+2cf")', r"Switch\t12 \1", text))
         found = self.fabemu("topo", larger).stdout
         self.assertIn(", 8 to 12 ports\n", found)
-        self.assertRegex(found, r" a switch \(each is emulated with (8|12) ports\), ")
+        self.assertRegex(found, r" per switch \(each is emulated with (8|12) ports\), ")
 
     def test_full__error_suggests_no_number_of_nodes(self):
         done = self.fabemu("up", "--topo", self.topo, "u")
@@ -235,8 +235,8 @@ class MachineTest(FabemuCase):
         for command in ("traffic", "--topo", ring, "--load", "0.1", "--measure", "20000"), \
                 ("run", "--topo", ring, "--", "true"):
             said = self.fabemu(*command).stderr
-            self.assertTrue(re.search("routes: the cables form no tree, so routes may lead through "
-                                      "few switches; up is ", said), said)
+            self.assertTrue(re.search("routes: the cables do not form a tree, so many routes may "
+                                      "share few switches; up is ", said), said)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ class Top(OnTerminal):
         self.keys("c")
         self.shows("KIND", "MEMBERS", "o)rder: newest")
         self.keys("?")
-        self.shows("KEYS", "any key goes back")
+        self.shows("KEYS (press any key to go back)")
         self.keys("n")
         self.keys("n")
         self.shows("NODE  RANK", "python")

@@ -349,7 +349,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "barrier", "--series", "1000"), ["--series cannot be used"]),
                 (("--noise", "1000:10"), ["--noise cannot be used"]),
                 (("--pattern", "barrier", "--noise", "1000"), ["PERIOD:LENGTH"]),
-                (("--pattern", "barrier", "--noise", "10:10"), ["less than the period"]),
+                (("--pattern", "barrier", "--noise", "10:10"), ["LENGTH shorter than PERIOD"]),
                 (("--pattern", "barrier", "--noise", "0:0"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", ":1"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", "9" * 40 + ":1"), ["PERIOD:LENGTH"]),

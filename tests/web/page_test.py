@@ -445,7 +445,7 @@ class Live(InBrowser):
         """The link to node 0 is the busiest, and links that lead there wait."""
         hot = self.browser.until("""
             const { edges } = fabemu.drawn(), { model } = fabemu;
-            const cable = model.cables.findIndex((c) => !c.toSwitch && c.far === 0);
+            const cable = model.cables.findIndex((c) => !c.toSwitch && c.peer === 0);
             const way = 2 * cable + 1, rates = [...model.ways.segmentsRate];
             const stalled = edges.filter((e) => e.up.stalled > 0.1 || e.down.stalled > 0.1);
             const hot = edges.find((e) => e.cables.includes(cable)).down;
@@ -1540,7 +1540,7 @@ class Recorded(InBrowser):
             "items.forEach((item, i) => { item.switches.forEach((s) => of.set(`s${s}`, i));"
             "item.nodes.forEach((n) => of.set(`n${n}`, i)); });"
             "return fabemu.model.cables.filter((c) => of.get(`s${c.sw}`) ==="
-            "of.get(`${c.toSwitch ? 's' : 'n'}${c.far}`)).length")
+            "of.get(`${c.toSwitch ? 's' : 'n'}${c.peer}`)).length")
         self.assertEqual(len(cables) + inside, 3000)
         return drawn["items"]
 

@@ -24,8 +24,8 @@ const sum = (values) => values.reduce((all, value) => all + value, 0);
 function sendersOf(model, looks) {
   const segments = model.meanOfWays("segments", looks);
   const sends = Array.from(model.node.posted, (posted) => posted > 0);
-  model.cables.forEach(({ toSwitch, far }, c) => {
-    if (!toSwitch && segments[2 * c] > 0) sends[far] = true;
+  model.cables.forEach(({ toSwitch, peer }, c) => {
+    if (!toSwitch && segments[2 * c] > 0) sends[peer] = true;
   });
   return [...sends.keys()].filter((n) => sends[n]);
 }
@@ -35,10 +35,10 @@ function flows(model) {
   const segments = model.meanOfWays("segments", RECENT);
   const stalls = model.meanOfWays("stalls", RECENT);
   const sent = new Float64Array(model.nodeCount), received = new Float64Array(model.nodeCount);
-  model.cables.forEach(({ toSwitch, far }, c) => {
+  model.cables.forEach(({ toSwitch, peer }, c) => {
     if (toSwitch) return;
-    sent[far] += segments[2 * c];
-    received[far] += segments[2 * c + 1];
+    sent[peer] += segments[2 * c];
+    received[peer] += segments[2 * c + 1];
   });
   const blocked = model.switches.map((_, s) => s)
     .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));

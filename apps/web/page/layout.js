@@ -43,10 +43,10 @@ function setsBelow(model) {
     if (leaves.of[s] >= 0) set[leaves.of[s] >> 5] |= 1 << (leaves.of[s] & 31);
     return set;
   });
-  for (const { toSwitch, sw, far } of model.cables) {
+  for (const { toSwitch, sw, peer } of model.cables) {
     if (!toSwitch) continue;
-    if (model.switches[sw].level < model.switches[far].level) up[sw].push(far);
-    else up[far].push(sw);
+    if (model.switches[sw].level < model.switches[peer].level) up[sw].push(peer);
+    else up[peer].push(sw);
   }
   const byLevel = model.switches.map((_, s) => s)
     .sort((a, b) => model.switches[a].level - model.switches[b].level);

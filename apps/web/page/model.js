@@ -52,8 +52,8 @@ export class Model {
     this.nodeCount = shape.nodes;
     this.switches = shape.switches.map(([level, position, low, high]) =>
       ({ level, position, low, high }));
-    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane, count, ...at]) =>
-      ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1, at }));
+    this.cables = shape.cables.map(([sw, port, kind, peer, peerPort, lane, count, ...at]) =>
+      ({ sw, port, toSwitch: kind === 1, peer, peerPort, lane, count: count ?? 1, at }));
     this.folded = shape.folded || null; /* size and open blocks of an aggregated network */
     this.readNumbers();
     this.ways = new Counters(2 * this.cables.length, WAY_COUNTERS);
@@ -330,7 +330,7 @@ export class Model {
   cableText(c) {
     const cable = this.cables[c];
     if (this.folded) return cable.at.length ? cable.at.join(":") : null;
-    return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.peer}:${cable.farPort}`;
+    return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.peer}:${cable.peerPort}`;
   }
 
   cableName(c) {
@@ -339,7 +339,7 @@ export class Model {
       return `${cable.count} between ${this.switchName(cable.sw)} and ${cable.toSwitch
         ? this.switchName(cable.peer) : this.nodeName(cable.peer)}`;
     return `${this.portName(cable.sw, cable.port)} – ${cable.toSwitch
-      ? this.portName(cable.peer, cable.farPort) : this.nodeName(cable.peer)}`;
+      ? this.portName(cable.peer, cable.peerPort) : this.nodeName(cable.peer)}`;
   }
 
   portName(s, port) {

@@ -510,7 +510,7 @@ class Live(InBrowser):
         self.assertEqual(self.browser.run("return fabemu.selected"), edge["id"])
         sw, port, _, remote, far_port, _ = subscriber.view.shape["cables"][cable]
         self.assertEqual(self.browser.text("#selection h2"),
-                         f"switch {sw} port {port} – switch {far} port {far_port}")
+                         f"switch {sw} port {port} – switch {remote} port {far_port}")
         self.browser.until("return document.getElementById('text').value === arguments[0]",
                            f"for=3s link-down link={sw}:{port}")
         self.browser.run("const d = document.getElementById('duration'); d.value = '';"

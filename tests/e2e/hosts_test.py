@@ -401,7 +401,7 @@ def bad_wire(checks, args, kind, network):
 
 
 class Event:
-    """A random event during one run, once its ranks communicate. @goes_on: the run must continue
+    """A random event during one run, once its ranks communicate. @continues: the run must continue
     with the survivors."""
 
     def __init__(self, seed, cut_s=None, kill=None, continues=False):
@@ -414,7 +414,7 @@ class Event:
 
     def __str__(self):
         what = f"{self.kill[1]} of {self.kill[0]} killed" if self.kill else f"cut, {self.cut_s} s"
-        return (f"{what} after {self.wait_s:.3f} s{', the others go on' if self.goes_on else ''}, "
+        return (f"{what} after {self.wait_s:.3f} s{', the others go on' if self.continues else ''}, "
                 f"--seed {self.seed}")
 
     def fall(self, process, said, starts_s):

@@ -130,9 +130,9 @@ class LimitsTest(FabemuCase):
 
     def test_unanswered_disconnects__at_most_one_per_node(self):
         path = self.up()
-        for output_of, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
+        for silent, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
-            self.assertTrue(client.ask("detach", goodbyes_late=output_of)["ok"])
+            self.assertTrue(client.ask("detach", goodbyes_late=silent)["ok"])
             self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------
@@ -391,8 +391,8 @@ class LimitsTest(FabemuCase):
         refused = 0
         for spare in range(6):  # too few for the connection, or for the host interface
             with self.subTest(spare=spare), self.limited(pid, resource.RLIMIT_NOFILE, used + spare):
-                output_of = self.output_of(path, "[attach() for _ in range(100)]")
-                for err, text in output_of:
+                lines = self.output_of(path, "[attach() for _ in range(100)]")
+                for err, text in lines:
                     if err:
                         self.assertEqual(-err, errno.EMFILE, text)
                         self.assertIn("ulimit -n", text)
@@ -403,7 +403,7 @@ class LimitsTest(FabemuCase):
 
     def test_descriptors__error_of_a_process_frees_its_node(self):
         path = self.up()
-        output_of = self.output_of(path, r'''
+        lines = self.output_of(path, r'''
 for most in range(4, 12):
     had = limit(resource.RLIMIT_NOFILE, most)
     err = attach()
@@ -411,11 +411,11 @@ for most in range(4, 12):
     if not err:
         break
 ''')
-        self.assertGreater(len(output_of), 2, output_of)
-        for err, text in output_of[:-1]:
+        self.assertGreater(len(lines), 2, lines)
+        for err, text in lines[:-1]:
             self.assertEqual(-err, errno.EMFILE, text)
             self.assertIn("ulimit -n", text)
-        self.assertEqual(output_of[-1][0], 0)
+        self.assertEqual(lines[-1][0], 0)
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
         self.assertEqual(self.status("u")["report"]["processes"]["died"], 0)
 

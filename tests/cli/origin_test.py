@@ -126,10 +126,10 @@ class OriginTest(FabemuCase):
     # --- secrets ----------------------------------------------------------------------
 
     def test_secrets__are_never_shown(self):
-        read_until = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
-                      f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
-                      "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/",
-                      "--auth", SECRET, f"pwd={SECRET}", f"https://{SECRET}@host/x"]
+        words = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
+                 f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
+                 "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/",
+                 "--auth", SECRET, f"pwd={SECRET}", f"https://{SECRET}@host/x"]
         shown = ["API_KEY=***", "--env=Token=***", "--password", "***", "http://user:***",
                  "Authorization:***", "--passphrase", "***", "a=http://host/,http://user:***",
                  "--auth", "***", "pwd=***", "https://***"]
@@ -137,7 +137,7 @@ class OriginTest(FabemuCase):
                 "http://host:80/x", "it's"]
         names = ("report", "record", "events", "timeline")
         files = [word for name in names for word in ("--" + name, self.path(name))]
-        done = self.fabemu("run", *files, "--", "true", *read_until, *kept)
+        done = self.fabemu("run", *files, "--", "true", *words, *kept)
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(self.read("report"))
         self.assertEqual(report["command"], ["true", *shown, *kept])

@@ -63,7 +63,7 @@ class Running:
     def __init__(self, command, env, program, name):
         bug, options, before, stands = RUNS[name]
         seconds = {"off": 6, "one-computes": PATIENCE_S}.get(name, COMPUTES_S)
-        find = program + ".said"  # one-computes runs until this file exists
+        go_file = program + ".go"  # one-computes runs until this file exists
         topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
         self.err = ""
         out = tempfile.TemporaryFile("w+")
@@ -71,7 +71,7 @@ class Running:
             [command, "run", "--topo", topo, "--standstill", f"{REPORT_AFTER_S}s", *options, "--",
              *before,
              "mpirun", "-np", str(ranks), program, bug, str(seconds),
-             *([find] if name == "one-computes" else [])],
+             *([go_file] if name == "one-computes" else [])],
             env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
         late = threading.Timer(PATIENCE_S, run.kill)
         late.start()
@@ -82,7 +82,7 @@ class Running:
                     stands = False
                     time.sleep(0.3)  # lines after this one
                     if name == "one-computes":
-                        open(find, "w").close()
+                        open(go_file, "w").close()
                     else:
                         run.send_signal(signal.SIGINT)
         self.status = run.wait()

@@ -337,9 +337,9 @@ class Sorted(OnTerminal):
     def check_order(self, order, number_of, wanted):
         """Wait until the order is shown and rows are in this order, as far as they fit."""
         self.shows(f"o)rder: {order}")
-        self.check_all_orders(number_of, wanted)
+        self.check_rows(number_of, wanted)
 
-    def check_all_orders(self, number_of, wanted):
+    def check_rows(self, number_of, wanted):
         room = self.screen.lines - 4
 
         def numbers():
@@ -412,11 +412,11 @@ class Sorted(OnTerminal):
             "number": lambda s: 0}
         done = {row[1]: row[5:] for row in self.last["finished"]}
         collectives = {"newest": lambda i: done[i][1], "slowest": lambda i: done[i][1] - done[i][0]}
-        for page, check_all_orders, parts, number_of in (
+        for page, orders, parts, number_of in (
                 ("n", nodes, range(16), first), ("s", switches, range(8), first),
                 ("c", collectives, done, lambda row: int(row.split()[2]))):
             self.keys(page)
-            for order, key in check_all_orders.items():
+            for order, key in orders.items():
                 self.check_order(order, number_of, self.by(key, parts))
                 self.keys("o")
         self.keys("s")
@@ -441,7 +441,7 @@ class Sorted(OnTerminal):
                                                        SHAPE["cables"][c][2] else "node",
                                                        *SHAPE["cables"][c][3:5])]
         self.shows(f"/switch 5:_  1 of {len(there)}")
-        self.check_all_orders(self.link_of, there)
+        self.check_rows(self.link_of, there)
         self.keys("\r/none\r")
         self.shows("/switch 5:none  0 of 0")
         self.keys("/\x1b")
@@ -461,7 +461,7 @@ class Sorted(OnTerminal):
         self.keys("/\x1b")
         self.shows("traffic BUSY")
         key = lambda n: self.grew("nodes", n, 0) + self.grew("nodes", n, 1)  # noqa: E731
-        self.check_all_orders(lambda row: int(row.split()[0]), self.by(key, busy))
+        self.check_rows(lambda row: int(row.split()[0]), self.by(key, busy))
         self.keys("q")
         self.ended(0)
 

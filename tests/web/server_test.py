@@ -685,10 +685,10 @@ class Hostile(WebCase):
                               b"\r\n").close()
 
         # Many connections: the user's own browser still gets in.
-        open_many = self.open_many(page, CONNECTIONS)
+        many = self.open_many(page, CONNECTIONS)
         self.assertEqual(page.request()[0], 200)
         self.assertTrue(page.ask("faults")[0]["ok"])
-        for sock in [*open_many, *silent, *odd]:
+        for sock in [*many, *silent, *odd]:
             self.closed(sock)
         trickle.join(PATIENCE_S)
         stop.set()

@@ -272,7 +272,7 @@ class StandstillTest(FabemuCase):
                   "segments, for ",
                   r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
 
-    def test_computing__is_who_is_missing(self):
+    def test_computing__is_the_missing_rank(self):
         """It is not called dead, and the run goes on."""
         run = self.find("one-computes", self.BARRIER + "ranks 0-2$",
                         "#3 has not entered it: .*; it computes, or waits for something outside "

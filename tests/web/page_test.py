@@ -359,7 +359,8 @@ class Live(InBrowser):
         for text in (f"exit status {report['exit_status']} after", "64 processes attached",
                      f"{report['segments']['sent']:,} segments sent, "
                      f"{report['segments']['hops']:,} segment hops",
-                     f"{report['credit_stalls']:,} waits for a credit, {report['dropped']} segment",
+                     f"{report['credit_stalls']:,} waits for a credit, "
+                     f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
                      "network, 0 as messages", "most time in all-reduce of up to",
                      f"{report['communication']['messages']['messages']:,} messages of "):

@@ -414,8 +414,8 @@ class Event:
 
     def __str__(self):
         what = f"{self.kill[1]} of {self.kill[0]} killed" if self.kill else f"cut, {self.cut_s} s"
-        return (f"{what} after {self.wait_s:.3f} s{', the others go on' if self.continues else ''}, "
-                f"--seed {self.seed}")
+        others = ", the others go on" if self.continues else ""
+        return f"{what} after {self.wait_s:.3f} s{others}, --seed {self.seed}"
 
     def fall(self, process, said, starts_s):
         """Trigger the event when it is due, and measure how long the ranks take to notice."""

@@ -20,7 +20,7 @@ struct lines {
     bool watched;            /* registered in epoll */
     bool failed;             /* a write failed, other than by a reader that closed its pipe */
     uint64_t left_out;       /* lines that were dropped since the last one was taken */
-    uint64_t all_left_out;   /* all dropped lines, with those that the caller did not offer */
+    uint64_t all_left_out;   /* dropped since lines_open(), by us or by the caller */
 };
 
 /**

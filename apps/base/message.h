@@ -14,8 +14,8 @@
 #define EXIT_NOT_FOUND  127 /* COMMAND does not exist */
 
 /**
- * print_message - print "fabemu: what is wrong; what to do" to stderr, in one write. Control
- * characters are shown as '?', since some text comes from files of others.
+ * print_message - print a line such as "fabemu: what is wrong; what to do" to stderr, in one write.
+ * Control characters become '?', because part of the text may come from another user's file.
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

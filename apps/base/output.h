@@ -3,9 +3,9 @@
  * output.h - an output file of a command.
  *
  * The file is opened before the command's work begins, so that errors show early. It is truncated
- * when the work begins; if the command is refused, it stays as it was. Only one process at a time
- * may write a regular file: it and those that inherit the descriptor hold an advisory lock
- * (flock()).
+ * when the work begins; if the command is refused, it stays as it was. An advisory
+ * lock (flock()) keeps a second command from writing the same regular file. Child processes inherit
+ * the lock with the descriptor.
  */
 #ifndef APPS_BASE_OUTPUT_H
 #define APPS_BASE_OUTPUT_H

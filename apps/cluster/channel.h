@@ -67,7 +67,7 @@ static inline bool hosts_is_full(const struct conn *control)
 #define HOSTS_DRAIN_MS 1000 /* time to send the last messages */
 /*
  * A host of another fabric may be an old process that is about to exit. The coordinator waits
- * longer, because the other hosts end with it and must have reported what they know.
+ * longer than the agents: they end when it ends, and must send their last reports before that.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000

@@ -137,7 +137,10 @@ void agent_process_text(struct agent *agent, struct agent_process *process,
                         struct json_object *message);
 void agent_process_dismiss(struct agent *agent, struct agent_process *process);
 
-/* After events: serve waiting processes if there is space again; else accept nobody. */
+/*
+ * Call this after each round of events. It serves waiting processes if the channel to the
+ * coordinator has space again; otherwise no new process is accepted.
+ */
 void agent_process_resume(struct agent *agent);
 
 /* Sends the signal of a fault. Errors: as kill(), procs_freeze(). */

@@ -204,7 +204,7 @@ static void process_serve(struct coordinator_process *process)
     process_pass(process);
 }
 
-/* Its host acknowledges @bytes of text, clamped to what was sent. */
+/* Handle a host's acknowledgment of @bytes of text; no more are counted than were sent. */
 static void process_took(struct coordinator_process *process, int64_t bytes)
 {
     size_t most = process->unacked;

@@ -152,11 +152,12 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
- * coordinator_sample_request - request from all other hosts what is new since their last sample:
- * sampled(). Does not wait; a host that has not answered yet gets no second request. Returns
- * coordinator_sample_waits(): is any answer outstanding? coordinator_sample_is_complete() - has
- * every connected host sent a complete answer? coordinator_sample_last() - the same, but waits for
- * all answers. coordinator_sample_end() - stop; the next call starts from the beginning.
+ * coordinator_sample_request - ask all other hosts for the changes since their last sample. The
+ * answers arrive through sampled(). Does not wait; a host that has not answered yet gets no second
+ * request. Returns coordinator_sample_waits(): is any answer outstanding?
+ * coordinator_sample_is_complete() - has every connected host sent a complete answer?
+ * coordinator_sample_last() - as coordinator_sample_request(), but wait until every host has sent
+ * everything. coordinator_sample_end() - stop; the next call starts from the beginning.
  * coordinator_sample_messages() - report finished messages of at least @from_bytes bytes.
  */
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of);
@@ -203,7 +204,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
 
 /**
- * coordinator_process_info - what is known of @process. Valid until coordinator_process_forget().
+ * coordinator_process_info - the host, pid, command and exit of @process, as its host reported
+ * them. Valid until coordinator_process_forget().
  */
 struct coordinator_process_info {
     uint32_t host;

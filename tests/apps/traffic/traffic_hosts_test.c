@@ -871,10 +871,12 @@ int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_
 {
     static const uint64_t never_ps = EMU_NEVER;
     bool is_log = bytes % sizeof logs.part[0] == 0;
-    size_t count = logs.count;
+    size_t count;
     int err;
 
-    if (emu_barrier_config(barrier)->self == 1 && logs.waiting && bytes == 3 * sizeof(uint64_t)) {
+    if (emu_barrier_config(barrier)->self != 1)
+        return __real_emu_barrier_sync(barrier, mine, bytes);
+    if (logs.waiting && bytes == 3 * sizeof(uint64_t)) {
         uint64_t counts[3]; /* count_all() of open.c */
 
         memcpy(counts, mine, sizeof counts);
@@ -882,9 +884,10 @@ int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_
         logs.waiting = 0;
         return __real_emu_barrier_sync(barrier, counts, sizeof counts);
     }
-    if (emu_barrier_config(barrier)->self == 1 && count && is_log && bytes && logs.after)
+    count = logs.count;
+    if (count && is_log && bytes && logs.after)
         return logs_too(barrier, mine, bytes / sizeof logs.part[0]);
-    if (emu_barrier_config(barrier)->self != 1 || !count || !is_log || logs.after)
+    if (!count || !is_log || logs.after)
         return __real_emu_barrier_sync(barrier, mine, bytes);
     logs.count = 0;
     err = __real_emu_barrier_sync(barrier, logs.part, count * sizeof logs.part[0]);

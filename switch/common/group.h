@@ -72,12 +72,12 @@ struct switch_state {
 };
 static_assert(EMU_PORT_WORDS > 1 ||
                   sizeof(struct switch_state) + sizeof(struct switch_partial) == EMU_LINE,
-              "one cache line");
-static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
+              "a state of one unit is one cache line");
+static_assert(EMU_UNITS_MAX <= 16, "`flipped` has a bit for each unit");
 
 /*
- * The fields are constant. The switch's worker owns what the pointers refer to, from the publication
- * of the group to the end of the RCU grace period after its removal.
+ * The fields are constant. The switch's worker owns what the pointers refer to, from the
+ * publication of the group to the end of the RCU grace period after its removal.
  */
 struct switch_group {
     uint32_t id;     /* collective address: slot in the table (low bits), generation (high bits) */

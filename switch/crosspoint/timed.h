@@ -167,7 +167,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     uint32_t r;
 
     if (out->tx.kind == EMU_LINK_HOSTIF && !emu_tx_room(&out->tx)) {
-        /* a host interface has space for now, or signals it later; queried in each step */
+        /* without space, wait for a signal, which the host interface gives only after this query */
         timed_agenda(xp)->stalled |= emu_port(o);
         return;
     }

@@ -133,8 +133,8 @@ void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, ui
 /**
  * engine_combine_faults, engine_combine_stall, engine_combine_waiting - for an engine that is a
  * combine unit, what switch_combine_faults(), switch_combine_stall() and switch_combine_waiting()
- * are for the units of a switch. The latter counts results instead of contributions. Thread: as
- * engine_stick().
+ * are for the units of a switch. engine_combine_waiting() counts results instead of contributions.
+ * Thread: as engine_stick().
  */
 void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
 void engine_combine_stall(struct engine *engine, bool stalled, uint64_t at_ps);

@@ -28,8 +28,8 @@
 #include "nic/engine/send.h"
 
 /*
- * Positions in the tree at an adapter or combine unit: the inputs of a combiner, and other outputs.
- * A set of them is bits (emu_ports).
+ * Positions in the tree at an adapter or combine unit: the inputs of a combiner, then two that are
+ * only outputs. A set of positions has a bit for each (emu_ports).
  */
 #define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
@@ -39,7 +39,7 @@
 #define ENGINE_QUERY (EMU_PORTS_MAX - 2)
 #define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* only an output: the whole group */
 
-/* what a conditional tests; in the op of its segment */
+/* What a conditional tests; stored in the op of its segment. */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
 /*
@@ -80,7 +80,8 @@ struct engine_tree {
     bool unit;       /* belongs to a combine unit */
     bool failed;   /* combines no more: a state was damaged, or a unit dropped a segment for good */
     uint32_t open; /* states in use, except those of barriers */
-    struct engine_row passed[ENGINE_ROWS]; /* the latest first */
+    /* numbers that passed without a state; the latest first */
+    struct engine_row passed[ENGINE_ROWS];
     /* next state that tree_forget_old() checks; free-running */
     uint32_t forgot;
     /*
@@ -229,7 +230,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
 
 /**
  * engine_outs - return where the result goes, as bits, when the inputs @have have contributed; 0:
- * contributions are missing. Not for barriers by conditional.
+ * contributions are missing. Must not be called for a barrier by conditional.
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 

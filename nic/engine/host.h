@@ -34,8 +34,8 @@ struct engine_delivery {
 typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 
 struct engine_host {
-    struct emu_rx in;  /* from the host */
-    struct emu_tx out; /* to the host */
+    struct emu_rx in;  /* receives from the host */
+    struct emu_tx out; /* sends to the host */
     /*
      * when the host's next segment can be taken; EMU_NEVER: none has arrived, or no packet is free
      */

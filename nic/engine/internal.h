@@ -101,7 +101,7 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
     return emu_pool_note(engine_cache(e)->pool, buf);
 }
 
-/* The segment's kind without flags. */
+/* Return the segment's kind without flags. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
@@ -124,13 +124,16 @@ static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_h
     return emu_hdr_is_sane(&asked, e->profile, e->nodes);
 }
 
-/* Bytes of a host segment in a packet's payload. */
+/* Return how many bytes a host segment with this header occupies in a packet's payload. */
 static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/* Return how many of these bytes exist in memory: without payload, only the header. */
+/*
+ * Return how many bytes of a host segment with this header exist in memory: without payload, only
+ * the header.
+ */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
@@ -248,9 +251,10 @@ struct engine_timed {
     struct engine base; /* first: engine_timed_of() */
     /* when the delivery continues; EMU_NEVER: nothing to deliver, or the host has no space */
     uint64_t out_ps;
-    uint64_t recv_ps;      /* from the check of a packet until it is in the host's memory */
-    uint64_t lookahead_ps; /* lower limit of that time for short segments */
-    uint64_t handed_ps;    /* when the last segment that was handed to the host is in its memory */
+    uint64_t recv_ps; /* from the check of a packet until it is in the host's memory */
+    /* lower limit of the time from the delivery of a segment until it is in memory */
+    uint64_t lookahead_ps;
+    uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
     /*
      * by how long the last segment of the current delivery arrived before its entry became visible
      */

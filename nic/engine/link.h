@@ -27,7 +27,7 @@ struct engine_link {
     /* by priority, bit per channel: it is open, and its packet has segments left to send */
     uint32_t left[EMU_PRIORITIES];
     uint32_t replies; /* bit per channel: a reply must be sent */
-    uint32_t nacks;   /* bit per channel: that reply is a NACK */
+    uint32_t nacks;   /* bit per channel: the reply that must be sent is a NACK */
     uint8_t at;       /* channel served last */
     /* has something to send but no space at the remote end; EMU_EVENT_CREDIT announces space */
     bool blocked;

@@ -251,7 +251,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
         return true;
     if (entry->buf == EMU_NO_BUF)
         emu_pool_drop(engine_cache(e), buf);
-    e->host.in_full = true; /* until a packet is free: engine_posts_again() */
+    e->host.in_full = true; /* cleared by engine_posts_again() when a packet is free */
     return false;
 }
 

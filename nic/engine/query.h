@@ -48,7 +48,7 @@ struct engine_queries {
     uint32_t in_packets;
     uint32_t jitter; /* share of half the backoff time that is added to it, in units of 2^-32 */
     struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* index: doublings of the backoff time */
-    struct engine_queue due;                           /* those that wait for a packet */
+    struct engine_queue due;                           /* conditionals that wait for a packet */
     struct engine_queue free;
     struct engine_host_query *slot; /* ENGINE_QUERIES slots */
 };

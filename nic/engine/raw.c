@@ -242,7 +242,7 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     emu_each_bit (i, ports & emu_bits_below(ENGINE_HOST))
         moved += raw_take_link(r, i);
     if ((ports >> ENGINE_HOST & 1) || (e->host.in_ps != EMU_NEVER && !e->host.in_full)) {
-        e->host.in_ps = EMU_NEVER; /* it is 0 after a packet became free */
+        e->host.in_ps = EMU_NEVER; /* in_ps is 0 after a packet became free */
         moved += raw_take_host(r);
     }
     return moved;

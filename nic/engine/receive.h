@@ -31,7 +31,10 @@ enum engine_incoming_state {
 
 struct engine_incoming {
     uint64_t due_ps; /* incomplete, stored: when the timer is due; order of these lists */
-    /* incomplete: when the last segment arrived; due_ps is updated later than this */
+    /*
+     * incomplete: when the last segment arrived; due_ps is corrected from this only when it is
+     * reached
+     */
     uint64_t active_ps;
     struct emu_head head;
     uint32_t tag;

@@ -57,7 +57,10 @@ enum engine_notice {
 struct engine_packet {
     /* awaiting its reply, in backoff: when the timer is due; order of these lists */
     uint64_t due_ps;
-    /* awaiting its reply: when its last segment was sent; due_ps is updated later than this */
+    /*
+     * awaiting its reply: when its last segment was sent; due_ps is corrected from this only when
+     * it is reached
+     */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */
     struct engine_query *query;
@@ -67,7 +70,7 @@ struct engine_packet {
     uint32_t seq;   /* assigned at the first try */
     uint32_t tag;   /* tag of the current try */
     uint32_t crc;   /* CRC-32 of the payload; valid if has_crc */
-    uint16_t bytes; /* of payload */
+    uint16_t bytes; /* bytes of payload */
     uint16_t tries;
     enum engine_state state;
     bool group;
@@ -76,7 +79,7 @@ struct engine_packet {
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
-    /* the report that the host gets when the packet is acknowledged, or is waiting for now */
+    /* report to the host: when the packet is acknowledged, or in state ENGINE_BACK, now */
     enum engine_notice back;
     uint8_t answer; /* enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */
@@ -85,7 +88,7 @@ struct engine_packet {
     uint8_t segs;    /* segments on the wire */
     uint8_t sent;    /* segments that were sent in the current try */
     uint8_t link;    /* awaiting its reply: the link */
-    uint8_t channel; /* and the channel that it occupies */
+    uint8_t channel; /* awaiting its reply: the channel that it occupies */
     /* buffers of the host segments; the packet holds a reference to each */
     uint32_t buf[ENGINE_SEGS_MAX];
 };

@@ -5,10 +5,11 @@
  * A packet *collects* slots if slots at the remote end must be promised to all its segments before
  * it sends the first. A packet waits for an output only if the output has no channel to give, or if
  * it would have to collect slots while another packet does so. So a new packet never overtakes a
- * waiting one. Waiting packets are served by priority. Within a priority, packets that collect slots
- * alternate with the others, so neither starves. Each of these two kinds is served round robin over
- * inputs and their channels. A link of EMU_VCS_KEPT_OF channels or more reserves its last free
- * channel for packets above bulk, which otherwise would have to wait for a bulk packet's reply.
+ * waiting one. Waiting packets are served by priority. Within a priority, packets that collect
+ * slots alternate with the others, so neither starves. Each of these two kinds is served round
+ * robin over inputs and their channels. A link of EMU_VCS_KEPT_OF channels or more reserves its
+ * last free channel for packets above bulk, which otherwise would have to wait for a bulk packet's
+ * reply.
  *
  * Invariants:
  * - `openable` and `light` follow `pending`, the number of open channels of each output.
@@ -25,13 +26,13 @@
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its previous segment has left. It has one on every cable of its path,
  *     so the whole packet arrives.
- * (3) A segment of a broadcast leaves F only when its last copy does. Sent as in (2), a copy would
- *     wait for the slots of its siblings and for its own remaining segments, and these for slots of
- *     other packets, which in turn wait for the copy. So a broadcast of several segments is sent
- *     only into slots that were promised to it, for all its segments at once (emu/packet/vc.h):
- *     then nothing stops it before F. While it collects them, the slots are used by segments at F,
- *     which leave by (1), or promised to packets that nothing stops. Meanwhile other packets on X
- *     do not take these slots, and go on as in (2).
+ * (3) A segment of a broadcast leaves F only when its last copy does. If a broadcast of several
+ *     segments were sent as in (2), a copy would wait for the slots of the other copies and for its
+ *     own remaining segments. These would wait for slots of other packets, which in turn would wait
+ *     for the copy. So such a broadcast is sent only into slots that were promised to it, for all
+ *     its segments at once (emu/packet/vc.h), and nothing stops it before F. While it collects the
+ *     slots, they are used by segments at F, which leave by (1), or promised to packets that nothing
+ *     stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
  *     the channel of the cable *into* S wait for all copies, and that cable comes before theirs.
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the

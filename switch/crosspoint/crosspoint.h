@@ -24,7 +24,7 @@
  * removed may still be in the list.
  */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
-static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbers may wrap");
+static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
 
 #define SWITCH_BURST 64 /* limit of segments that are taken from one port in one pass */
 

@@ -31,8 +31,8 @@
  *     own remaining segments. These would wait for slots of other packets, which in turn would wait
  *     for the copy. So such a broadcast is sent only into slots that were promised to it, for all
  *     its segments at once (emu/packet/vc.h), and nothing stops it before F. While it collects the
- *     slots, they are used by segments at F, which leave by (1), or promised to packets that nothing
- *     stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
+ *     slots, they are used by segments at F, which leave by (1), or promised to packets that
+ *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
  *     the channel of the cable *into* S wait for all copies, and that cable comes before theirs.
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the

@@ -100,7 +100,7 @@ struct switch_kind {
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none */
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
-    /* NULL: only other switches are at the other ends of the cables, or processes */
+    /* NULL: cables lead only to switches and processes */
     const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
     const char *(*check_out)(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,

@@ -197,7 +197,7 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
         if (emu_replay_holds(sw->cables->replay[p], id))
             return true;
     /*
-     * with retry, the sender's replay buffer holds what is on the cable; without, look at the cable
+     * with retry the sender's replay buffer holds these segments, so this is only for other cables
      */
     emu_each_port (p, sw->cables->in & ~sw->cables->out)
         if (emu_link_holds(&sw->cables->intake[p]->wire, id))

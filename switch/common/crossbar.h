@@ -199,7 +199,7 @@ static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
     return queued;
 }
 
-/* Count a segment more for output @o, from row @r. The caller updates `runnable` if needed. */
+/* Count one more segment for output @o, from row @r. The caller updates `runnable` if needed. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
@@ -209,7 +209,7 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
-/* Count @count segments less for output @o, all from row @r, which has @left more for it. */
+/* Count @count segments fewer for output @o, all from row @r, which has @left more for it. */
 static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
                                    uint32_t count, uint32_t left)
 {

@@ -36,7 +36,7 @@ struct switch_counts {
     _Atomic uint64_t combined;   /* contributions that were combined */
     _Atomic uint64_t results;    /* results of reductions that were sent */
     _Atomic uint64_t multicasts; /* segments that were copied to more than one port */
-    /* dropped: the sender is not in the group, or violates the protocol */
+    /* dropped: from outside the group's tree, or against the protocol */
     _Atomic uint64_t bad;
     _Atomic uint64_t late; /* dropped: the group does not exist here, or no longer */
     /* unicasts without a route: dropped, refused, or waiting for a link */

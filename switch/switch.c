@@ -16,7 +16,10 @@
 #include "switch/input/slots.h"
 #include "switch/policy/policy.h"
 
-/* Each profile fits one of them. To add a router: a folder and a line here. */
+/*
+ * The kinds of switches. A profile fits exactly one of them. To add a kind, define its struct
+ * switch_kind (switch/common/base.h) and add it here.
+ */
 static const struct switch_kind *const switch_kinds[] = {
     &switch_row_kind,   &switch_counter_kind, &switch_fifo_kind,
     &switch_slots_kind, &switch_channel_kind,

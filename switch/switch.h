@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.h - creates a router; the profile selects one of these kinds.
+ * switch.h - create a switch. The profile selects one of these kinds.
  *
- * crosspoint/     output-queued, with crosspoint buffers and combine units.
- *                 Source: output-queued routers §2.
- * input/fifo.c    the same, with a buffer at each input. Source: output-queued routers §5.
- * input/slots.c   input-queued with a central arbiter, the baseline. No combine units.
- * channel/        virtual channels and acknowledgments. No combine units of its own.
- *                 Source: QsNet III §III, §IV.
+ *   crosspoint/     output-queued, with crosspoint buffers and combine units.
+ *                   Source: output-queued routers §2.
+ *   input/fifo.c    as crosspoint/, with a buffer at each input. Source: output-queued routers §5.
+ *   input/slots.c   input-queued with a central arbiter, the baseline. No combine units.
+ *   channel/        virtual channels and acknowledgments. No combine units of its own.
+ *                   Source: QsNet III §III, §IV.
+ *
+ * A *combine unit* is the part of a switch that combines the operands of reductions.
  */
 #ifndef SWITCH_SWITCH_H
 #define SWITCH_SWITCH_H
@@ -16,32 +18,44 @@
 
 /**
  * switch_create - create a switch without cables.
- * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
+ * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units at most
+ * SWITCH_ROWS_MAX.
  * @route, @profile: borrowed for the lifetime of the switch.
- * With channels its cables must be joined with emu_vc_ring() credits.
+ * The cables of a switch with virtual channels must be joined with emu_vc_ring() credits.
  * Errors: -ENOMEM; -EINVAL, profile, clock and number of ports do not fit together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile, uint64_t seed);
 
-/** switch_has_clock - does this kind support timed clocks (@timed), or clock raw? Pure. */
+/**
+ * switch_has_clock - return whether the profile's kind of switch supports timed clocks (@timed), or
+ * clock raw (not @timed). Pure.
+ */
 bool switch_has_clock(const struct emu_profile *profile, bool timed);
 
-/** switch_combines - has it combine units of its own? Else its groups only multicast. Pure. */
+/**
+ * switch_combines - return whether the profile's kind of switch has combine units of its own. If
+ * not, its groups can only multicast. Pure.
+ */
 bool switch_combines(const struct emu_profile *profile);
 
-/** switch_segments - segments that a switch can hold. Pure. */
+/** switch_segments - return how many segments a switch can hold. Pure. */
 uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 
-/** switch_bytes - memory of a switch, including the rings of its outputs. Pure. */
+/**
+ * switch_bytes - return the memory of a switch, including the rings of its outputs, in bytes. Pure.
+ */
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
-/** switch_has_links - can links go down, and are lost segments sent again? Pure. */
+/**
+ * switch_has_links - return whether links can go down without a final loss of segments, because
+ * lost segments are sent again. Pure.
+ */
 bool switch_has_links(const struct emu_profile *profile);
 
 /**
- * switch_can_do_without - does this kind support switch_link(), so that no new segments use a link?
- * By itself that loses no segments. Pure.
+ * switch_can_do_without - return whether the profile's kind of switch supports switch_link(), after
+ * which no new segments use a link that is down. Pure.
  */
 bool switch_can_do_without(const struct emu_profile *profile);
 

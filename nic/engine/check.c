@@ -42,7 +42,7 @@ static const char *check_packets(const struct engine *e)
     return held == e->send.held ? NULL : "an engine's count of segments is wrong";
 }
 
-/* The sending side: open channels have packets, slots add up. */
+/* Check the sending side of a link: open channels have packets, and slots add up. */
 static const char *check_link(const struct engine *e, const struct engine_link *l)
 {
     uint32_t pool = l->vcs.pool, left = 0;
@@ -65,10 +65,10 @@ static const char *check_link(const struct engine *e, const struct engine_link *
     return pool == e->profile->pool_slots ? NULL : "the pool slots of a cable do not add up";
 }
 
-/* Conditionals in backoff, in packets, and free. */
+/* Check the numbers of conditionals in backoff, in packets, and free. */
 static const char *check_queries(const struct engine *e)
 {
-    uint32_t backing_off = 0, asked = 0, used = 0;
+    uint32_t backing_off = 0, testing = 0, used = 0;
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
         if ((e->queries.any >> d & 1) == engine_queue_empty(&e->queries.backoff[d]))
@@ -76,18 +76,18 @@ static const char *check_queries(const struct engine *e)
         backing_off += queue_length(&e->queries.backoff[d]);
     }
     for (uint32_t i = 0; i < e->send.packets; i++)
-        asked += (e->send.packet[i].state == ENGINE_WAITING ||
-                  e->send.packet[i].state == ENGINE_AWAITING) &&
-                 e->send.packet[i].query;
+        testing += (e->send.packet[i].state == ENGINE_WAITING ||
+                    e->send.packet[i].state == ENGINE_AWAITING) &&
+                   e->send.packet[i].query;
     for (uint32_t i = 0; i < ENGINE_QUERIES; i++)
         used += e->queries.slot[i].used;
-    if (backing_off != e->queries.backing_off || asked != e->queries.in_packets ||
+    if (backing_off != e->queries.backing_off || testing != e->queries.in_packets ||
         used + queue_length(&e->queries.free) != ENGINE_QUERIES)
         return "an engine has lost a conditional";
     return NULL;
 }
 
-/* Packets on channels, and incoming packets. */
+/* Check that channels and lists agree about the packets on channels and the incoming packets. */
 static const char *check_channels(const struct engine *e)
 {
     uint32_t open = 0, parts = 0, complete = 0, stored = 0;
@@ -137,7 +137,7 @@ bool engine_idle(const struct engine *e)
            engine_queue_empty(&e->tree.results);
 }
 
-/* Buffers of the packets in a list. */
+/* Return how many buffers the packets in a list hold. */
 static uint32_t list_held(const struct engine *e, const struct engine_list *list)
 {
     uint32_t held = 0;
@@ -147,7 +147,7 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Buffers of an incoming packet; segments without payload have none. */
+/* Return how many buffers an incoming packet holds. Segments without payload have none. */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;
@@ -159,7 +159,10 @@ static uint32_t incoming_held(const struct engine_incoming *in)
     return held;
 }
 
-/* Buffers of the conditionals in a list: a host's holds its segment, unless a packet does. */
+/*
+ * Return how many buffers the conditionals in a list hold: one for each conditional of a host,
+ * whose segment no packet holds.
+ */
 static uint32_t queries_held(const struct engine_queue *queries)
 {
     uint32_t held = 0;

@@ -5,8 +5,8 @@
 #include "nic/engine/internal.h"
 
 /*
- * Is this segment of @p part of an operation of all members of a group? Segments with EMU_NOTIFY (a
- * probe, an alarm, a put) are not: only their own host waits for them.
+ * Return whether this segment of @p belongs to an operation of all members of a group. A segment
+ * with EMU_NOTIFY (a probe, an alarm, a put) does not, because only its own host waits for it.
  */
 static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *hdr)
 {
@@ -16,9 +16,9 @@ static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *
 }
 
 /*
- * Mark the groups whose segments were dropped for good. A combine unit has no host that could be
- * notified, and a node's process may have left the group, or end before it is notified. So the
- * manager checks (engine_group_gave_up()).
+ * Mark the groups whose segments were dropped for good. The manager polls this mark
+ * (engine_group_gave_up()), because a combine unit has no host that could be notified, and a node's
+ * process may leave the group, or end, before it is notified.
  */
 static void groups_give_up(struct engine *e, const struct engine_packet *p)
 {
@@ -47,9 +47,10 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
 }
 
 /*
- * Prepare the next delivery: @word about the @count segments in @buf. Fields are stored one by one,
- * and all buffers are copied although only few are set: assigning the whole struct would clear it
- * first, and copying a variable number uses an instruction with a long start-up time.
+ * Prepare the next delivery: the @count segments in @buf, or a report on them, as @word says.
+ * Fields are stored one by one, and all buffers are copied although only few are set. Assigning the
+ * whole struct would clear it first, and copying a variable number uses an instruction with a long
+ * start-up time.
  */
 static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice word,
                                            const uint32_t buf[ENGINE_SEGS_MAX], uint8_t count)
@@ -67,7 +68,7 @@ static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice 
     return to;
 }
 
-/* Deliver the report on a packet of this engine. */
+/* Begin to deliver the report on packet @i of this engine. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -81,7 +82,7 @@ static void deliver_back(struct engine *e, uint16_t i)
     p->count = 0; /* the delivery owns its buffers now */
 }
 
-/* Deliver a complete incoming packet. False: it is a duplicate. */
+/* Begin to deliver a complete incoming packet. False: it is a duplicate, and was dropped. */
 static bool deliver_packet(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -100,7 +101,7 @@ static bool deliver_packet(struct engine *e, uint16_t i, uint64_t at_ps)
     return true;
 }
 
-/* Choose the next delivery. False: there is none. */
+/* Begin the next delivery. False: there is none. */
 static bool deliver_take(struct engine *e, uint64_t at_ps)
 {
     if (!engine_list_empty(&e->send.back)) {
@@ -114,7 +115,8 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
 }
 
 /*
- * The entry for the host about its segment in @buf. The reference to @buf is passed on or dropped.
+ * Return the entry that delivers or reports the segment in @buf to the host. The reference to @buf
+ * goes into the entry, or is dropped.
  */
 static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     struct engine *e, const struct engine_delivery *from, uint32_t buf)
@@ -160,8 +162,9 @@ static void deliver_skip(struct engine *e)
 }
 
 /*
- * Is this report for a process that has ended? The node's next process could take it for an answer
- * to an operation of its own. The host interface was sampled for this pass.
+ * Return whether this report is for a process that has ended. It must not be delivered, because the
+ * node's next process could take it for an answer to an operation of its own. The host interface
+ * was read at the start of this iteration.
  */
 static bool deliver_void(const struct engine *e)
 {
@@ -174,19 +177,20 @@ static bool deliver_void(const struct engine *e)
 }
 
 /*
- * The differences between clocks. The functions that take this struct are inlined where it is a
+ * What depends on the clock. The functions that take this struct are inlined where it is a
  * constant, so there are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e);                    /* chosen, and nothing handed over yet */
-    uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host accepts now */
+    void (*begin)(struct engine *e); /* called when a delivery begins */
+    /* returns how many segments the host accepts now */
+    uint32_t (*room)(struct engine *e, uint64_t at_ps);
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
     /*
-     * Hand over at most @most segments in place. Returns how many. The next one, if it can be
-     * handed over, needs @hand.
+     * Hand over at most @most segments unchanged, straight from their buffers. Returns how many. If
+     * the host has space for more, the next segment must be handed over by @hand.
      */
-    uint32_t (*hand_lying)(struct engine *e, const uint32_t *bufs, uint32_t most);
-    /* incoming packet @i was handed over */
+    uint32_t (*hand_unchanged)(struct engine *e, const uint32_t *bufs, uint32_t most);
+    /* called when incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
 
@@ -216,21 +220,24 @@ static inline __attribute__((always_inline)) void deliver_end(struct engine *e, 
         how->answer(e, done->reply, at_ps);
 }
 
-/* Hand over segments in place, for which there is space for @room. Returns how many. */
-static inline __attribute__((always_inline)) uint32_t deliver_lying(struct engine *e, uint32_t room,
-                                                                    const struct deliver_how *how)
+/* Hand over up to @room segments unchanged. Returns how many. */
+static inline __attribute__((always_inline)) uint32_t deliver_unchanged(
+    struct engine *e, uint32_t room, const struct deliver_how *how)
 {
     struct engine_delivery *from = &e->host.delivery;
     uint32_t left = (uint32_t)from->count - from->at, handed;
 
     if (from->word != ENGINE_NOTICE_SEGMENTS)
         return 0;
-    handed = how->hand_lying(e, &from->buf[from->at], left < room ? left : room);
+    handed = how->hand_unchanged(e, &from->buf[from->at], left < room ? left : room);
     from->at = (uint8_t)(from->at + handed);
     return handed;
 }
 
-/* Hand over the segments of the current delivery. False: no space for the next one. */
+/*
+ * Hand over the segments of the current delivery. *room is how many segments the host accepts, as
+ * far as known. False: the host has no space for the next one.
+ */
 static inline __attribute__((always_inline)) bool deliver_segments(struct engine *e, uint32_t *room,
                                                                    uint64_t at_ps,
                                                                    const struct deliver_how *how)
@@ -239,7 +246,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
 
     for (deliver_skip(e); from->at < from->count; (*room)--, deliver_skip(e)) {
         struct emu_entry entry;
-        uint32_t lying;
+        uint32_t unchanged;
 
         if (!*room && !(*room = how->room(e, at_ps))) {
             emu_count(&e->host.out.counts.stalls, 1);
@@ -250,9 +257,9 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
             (*room)++;
             continue;
         }
-        lying = deliver_lying(e, *room, how);
-        if (lying) {
-            *room -= lying - 1;
+        unchanged = deliver_unchanged(e, *room, how);
+        if (unchanged) {
+            *room -= unchanged - 1;
             continue;
         }
         entry = deliver_entry(e, from, from->buf[from->at++]);
@@ -261,7 +268,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
     return true;
 }
 
-/* Hand over everything. False: the host has no space for all of it. */
+/* Hand over everything that there is to deliver. False: the host has no space for all of it. */
 static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, uint64_t at_ps,
                                                               const struct deliver_how *how)
 {
@@ -298,7 +305,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
     if (e->host.delivery.word == ENGINE_NOTICE_SEGMENTS)
         emu_pool_drop_late(engine_cache(e), entry->buf);
-    else /* also a failed contribution, whose group may be freed by the manager */
+    else /* at once, because it may be a failed contribution, whose group the manager may free */
         emu_pool_drop(engine_cache(e), entry->buf);
 }
 
@@ -309,8 +316,10 @@ void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
         emu_pool_drop_late(engine_cache(e), bufs[i]);
 }
 
-/* In place: segments with payload and without flags that the host must not see. */
-static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
+/*
+ * Hand over segments up to the first one that has no payload, or a flag that the host must not see.
+ */
+static uint32_t raw_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     uint32_t count = 0;
 
@@ -329,7 +338,7 @@ static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_raw(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_hand_lying,
+    static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_hand_unchanged,
                                            raw_answer};
 
     deliver_all(e, at_ps, &how);
@@ -359,7 +368,10 @@ void engine_host_notify(struct engine *e)
 
 /* --- clocks with times: one segment at a time, which is in memory later ------------- */
 
-/* While it is handed over, its channel may start another packet. */
+/*
+ * Copy early_ps from the packet's channel, because the channel may start another packet while this
+ * one is handed over.
+ */
 static void timed_begin(struct engine *e)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -368,7 +380,7 @@ static void timed_begin(struct engine *e)
     t->early_ps = i == ENGINE_NONE ? 0 : t->last_early_ps[i];
 }
 
-/* Returns 1, or 0 and then sets when there will be space. */
+/* Return 1 if the host has space for a segment. Otherwise set when it will have, and return 0. */
 static uint32_t timed_room(struct engine *e, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -377,7 +389,10 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
     return t->out_ps <= at_ps;
 }
 
-/* The segment is in memory after the receive time; segments arrive there in order. */
+/*
+ * Hand over a segment, which is in the host's memory after the receive time. Segments get there in
+ * order.
+ */
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -392,8 +407,8 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* Not in place: each segment needs its own time. */
-static uint32_t timed_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
+/* Hand over nothing, because on clocks with times each segment needs a time of its own. */
+static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;
     (void)bufs;
@@ -402,8 +417,8 @@ static uint32_t timed_hand_lying(struct engine *e, const uint32_t *bufs, uint32_
 }
 
 /*
- * All packets to a destination but the last are acknowledged as soon as they are handed over. The
- * ACK of the last one means that it is in memory.
+ * Acknowledge a packet that was handed over. If another packet to the same destination follows, do
+ * so at once. Otherwise wait until the packet is in memory: the ACK of the last packet means that.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {
@@ -420,8 +435,8 @@ static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_timed(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {timed_begin, timed_room, timed_hand, timed_hand_lying,
-                                           timed_answer};
+    static const struct deliver_how how = {timed_begin, timed_room, timed_hand,
+                                           timed_hand_unchanged, timed_answer};
 
     if (deliver_all(e, at_ps, &how))
         engine_timed_of(e)->out_ps = EMU_NEVER;

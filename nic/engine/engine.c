@@ -48,7 +48,7 @@ static bool engine_alloc(struct engine *e)
     send->flow_join = calloc(send->packets, sizeof *send->flow_join);
     receive->incoming = calloc(e->links * EMU_VCS, sizeof *receive->incoming);
     receive->join = calloc(e->links * EMU_VCS, sizeof *receive->join);
-    /* these two are large: pages are allocated on first use */
+    /* these two arrays are large; the system allocates their pages at the first use */
     send->flow = calloc(e->nodes, sizeof *send->flow);
     receive->history = calloc(e->nodes, sizeof *receive->history);
     if (e->link)
@@ -75,7 +75,7 @@ static void engine_init(struct engine *e, bool timed)
     e->tree.checks = e->profile->combine_check == EMU_COMBINE_CHECK_PARITY;
 }
 
-/* The only function that depends on the kind of clock. */
+/* Return the implementation for this clock. No other function depends on the kind of clock. */
 static const struct engine_impl *engine_impl(enum emu_clock_mode clock)
 {
     return clock == EMU_CLOCK_RAW ? &engine_raw : &engine_timed;
@@ -184,7 +184,7 @@ static void rebase(uint64_t *at_ps, uint64_t by_ps)
     *at_ps = emu_rebased_ps(*at_ps, by_ps);
 }
 
-/* On clock raw, timers have a time of their own, which the engine rebases itself. */
+/* On clock raw only timers have times, and the engine rebases these itself. */
 void engine_rebase_timers(struct engine *e, uint64_t by_ps)
 {
     rebase(&e->now_ps, by_ps);

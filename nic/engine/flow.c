@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flow.c - sequence numbers: windows of sources, and detection of duplicates */
+/*
+ * flow.c - sequence numbers: the window of a source, and detection of duplicates at a destination
+ */
 #include "nic/engine/internal.h"
 
 #define SEQ_MASK  (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as in a tag */
@@ -7,7 +9,9 @@
 
 /* --- at the source ------------------------------------------------------------------ */
 
-/* NULL: a group that all have left; its flow was freed with it. */
+/*
+ * Return the flow to @dst. NULL: all members have left the group, and its flow was freed with it.
+ */
 static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
 {
     struct engine_group *to;
@@ -112,23 +116,22 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 /* --- at the destination ------------------------------------------------------------- */
 
 /*
- * Packets of a flow are numbered, and a tag has only the low SEQ_BITS = 26 bits of a number n. The
- * receiver knows L, the highest number of the flow that it has received. Among the numbers with
- * those low bits it takes the one nearest to L. That is n, as long as n and L differ by less than
- * 2^25:
+ * A tag has only the low SEQ_BITS = 26 bits of a number n. The receiver knows L, the highest number
+ * of the flow that it has received. Among the numbers with those low bits it takes the one nearest
+ * to L. That is n, as long as n and L differ by less than 2^25:
  *
- * n is not far ahead of L. A flow goes to one node or one group, so all its packets have the same
- * receivers. An acknowledged packet was received by all of them, because switches merge the replies
- * of a group's members. Let A be the highest acknowledged number when the source assigned n. Then A
- * <= L. And n - A <= ENGINE_SPAN + the length of its queue, because no packet enters a flow that is
- * further ahead (engine_flow_dead()). So n - L < 2^25.
+ * First, n is not far ahead of L. A flow goes to one node or one group, so all its packets have the
+ * same receivers. An acknowledged packet was received by all of them, because switches merge the
+ * replies of a group's members. Let A be the highest acknowledged number when the source assigned
+ * n. Then A <= L. And n - A <= ENGINE_SPAN + the length of its queue, because no packet enters a
+ * flow that is further ahead (engine_flow_dead()). So n - L < 2^25.
  *
- * n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the next
- * number to be assigned (engine_flow_open()), and L is below that number. So L - n < ENGINE_WINDOW.
- * A number further behind L belongs to a late copy of a packet that was delivered or dropped. The
- * copy would be taken for a new packet if it were late by 2^25 packets of its flow. But only
- * channels and rings hold copies, and these are emptied, or their packets dropped, within a few
- * time-outs.
+ * Second, n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the
+ * next number to be assigned (engine_flow_open()), and L is below that number. So L - n <
+ * ENGINE_WINDOW. A number further behind L belongs to a late copy of a packet that was delivered or
+ * dropped. The copy would be taken for a new packet if it were late by 2^25 packets of its flow.
+ * But only channels and rings hold copies, and these are emptied, or their packets dropped, within
+ * a few time-outs.
  *
  * Before the first number is received there is no L, and any number is new.
  */
@@ -146,7 +149,8 @@ static inline uint64_t *history_word(struct engine_history *history, uint32_t se
 }
 
 /*
- * @seq is @ahead numbers after the highest one so far: the numbers between have not been received.
+ * Make @seq, which is @ahead numbers after the highest number so far, the highest one. None of the
+ * numbers in between has been received.
  */
 static void history_advance(struct engine_history *history, uint32_t seq, uint32_t ahead)
 {
@@ -157,7 +161,7 @@ static void history_advance(struct engine_history *history, uint32_t seq, uint32
     history->last = seq;
 }
 
-/* Is @seq new in this flow? Then mark it as received. */
+/* Return whether @seq is new in this flow, and mark it as received. */
 static bool history_first(struct engine_history *history, uint32_t src, uint32_t seq)
 {
     uint32_t ahead = (seq - history->last) & SEQ_MASK, behind = (history->last - seq) & SEQ_MASK;
@@ -182,7 +186,7 @@ bool engine_history_first(struct engine *e, const struct engine_incoming *in)
                                                 : &e->receive.history[hdr->src];
     uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
 
-    if (!history) { /* all have left the group, or the source is not in it */
+    if (!history) { /* all members have left the group, or the source is not in it */
         emu_count(&e->counts.not_in_group, in->count);
         return false;
     }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flow.h - sequence numbers of packets: assigned by a source, and received by a destination.
+ * flow.h - sequence numbers of packets: a source assigns them, and a destination detects duplicates
+ * by them.
  *
- * Owner: the engine's worker. A flow goes from one node to one other, or to one group while that
- * exists. Its numbers have no gaps at the source, and each is delivered once. Conditionals are in
- * no flow: they change nothing, so they may be answered repeatedly.
+ * A *flow* is the sequence of packets from one node to another node, or to a group while that
+ * exists. Its source assigns consecutive numbers, and its destination delivers each number once.
+ * Conditionals belong to no flow, because they change nothing at their receivers and may be
+ * answered repeatedly. Owner: the engine's worker.
  */
 #ifndef NIC_ENGINE_FLOW_H
 #define NIC_ENGINE_FLOW_H
@@ -14,11 +16,11 @@
 
 #include "emu/util/random.h"
 
-/* limit of packets that a source may be ahead of its oldest one to a destination */
+/* limit of the difference between the next number of a flow and its oldest unfinished packet */
 #define ENGINE_WINDOW 256u
-/* a flow is dead when it is this far beyond the last acknowledged number */
+/* a flow is dead when its next number is this far beyond the last acknowledged one */
 #define ENGINE_SPAN     (1u << 24)
-#define ENGINE_TRY_BITS 6u /* of a tag: the try; the sequence number is above them */
+#define ENGINE_TRY_BITS 6u /* low bits of a tag: the try; the sequence number is above them */
 
 struct engine;
 struct engine_incoming;
@@ -26,65 +28,75 @@ struct engine_packet;
 struct engine_to;
 
 /*
- * The source's side: packets to one destination that have a number and are not acknowledged. One
- * flow for each node, and one for each group while it exists; all zero before the first packet.
- * Numbers are relative to config.first_seq, and free-running; a tag has the low bits (flow.c).
+ * The source's end of a flow: packets that have a number and are not acknowledged. There is one
+ * flow per node, and one per group while it exists; all fields are zero before the first packet.
+ * Numbers are relative to config.first_seq and free-running. A tag has only their low bits
+ * (flow.c).
  */
 struct engine_flow {
     uint32_t next;   /* number of the next packet */
     uint32_t acked;  /* one past the highest acknowledged number */
-    uint16_t oldest; /* 1 + index of the packet; 0: none */
+    uint16_t oldest; /* 1 + index of the oldest packet; 0: none */
     uint16_t newest;
     bool cut; /* the destination is unreachable: engine_flow_cut() */
 };
 
 /*
- * The destination's side: numbers received of one flow, whatever the first one was. All zero: none
- * yet. flow.c shows that a new number is never taken for an old one.
+ * The destination's end of a flow: the numbers that it has received. The first number may be any.
+ * All fields are zero until then. flow.c shows that a new number is never taken for an old one.
  */
 struct engine_history {
     uint32_t from;                     /* 1 + the source; 0: nothing received */
-    uint32_t last;                     /* the highest number, as in a tag */
-    uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
+    uint32_t last;                     /* the highest number, as in a tag (without its high bits) */
+    uint64_t seen[ENGINE_WINDOW / 64]; /* bit per number modulo ENGINE_WINDOW: received */
     /* incarnation of the source: engine_set_incarnation() */
     uint32_t incarnation;
 };
 
-/** engine_flow_dead - was nothing acknowledged there for ENGINE_SPAN packets? */
+/**
+ * engine_flow_dead - return whether none of the last ENGINE_SPAN packets to @to was acknowledged.
+ */
 bool engine_flow_dead(struct engine *e, struct engine_to to);
 
 /**
- * engine_flow_open - may packet @p be sent now? Its first try waits for space in its flow's window.
+ * engine_flow_open - return whether packet @p may be sent now. Before its first try, it must be
+ * within the window of its flow.
  */
 bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_tries - after how many tries is packet @p dropped?
+ * engine_flow_tries - return the number of tries after which packet @p is dropped.
  *
- * A packet that cannot be delivered waits for as long as the profile says, and holds one of few
- * channels meanwhile; when all are held, traffic to other destinations waits behind such packets.
- * To keep the next packets to that destination from waiting as long again, each gets only its first
- * tries, whose backoff doubles, from engine_flow_cut() until a packet is acknowledged.
+ * A packet that cannot be delivered is tried for as long as the profile says, and occupies a
+ * channel during each try. A link has few channels, so such packets can hold up traffic to other
+ * destinations. After engine_flow_cut(), each packet to the unreachable destination therefore gets
+ * only its first tries, between which the backoff doubles, until a packet is acknowledged.
  */
 uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_cut - the destination @to is unreachable: a packet was dropped, or the manager knows.
+ * engine_flow_cut - mark the destination @to as unreachable, because a packet to it was dropped or
+ * the manager has found out.
  */
 void engine_flow_cut(struct engine *e, struct engine_to to);
 
 /** engine_flow_number - assign a number to packet @i at its first try. */
 void engine_flow_number(struct engine *e, uint16_t i);
 
-/** engine_flow_leave - packet @i has ended. Harmless for a packet that is in no flow. */
+/**
+ * engine_flow_leave - remove packet @i, which has ended, from its flow. Does nothing if the packet
+ * is in no flow.
+ */
 void engine_flow_leave(struct engine *e, uint16_t i);
 
-/** engine_flow_acked - packet @p was acknowledged; to a group: by all members. */
+/**
+ * engine_flow_acked - note that packet @p was acknowledged; if it went to a group, by all members.
+ */
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_key - identifies the flow from @src in a packet's tag. @dst: a node, or a group's
- * whole address. Pure.
+ * engine_flow_key - return a hash that identifies the flow from @src in a packet's tag. @dst: a
+ * node, or all bits of a group's address. Pure.
  */
 static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
@@ -94,8 +106,8 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 }
 
 /**
- * engine_history_first - is this packet's number new? Then mark it as received. Otherwise counts
- * it.
+ * engine_history_first - return whether this packet's number is new, and mark it as received. A
+ * packet that is not new is counted.
  */
 bool engine_history_first(struct engine *e, const struct engine_incoming *in);
 

@@ -4,13 +4,15 @@
  * conditionals.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words has
- * a value. An adapter answers ACK or NACK, the switches merge the answers, and the source sees one.
- * A NACK may also mean that a segment was lost, so "true" is always true, and "false" only means:
- * not yet. It changes nothing, so it needs no sequence number.
+ * a value. An adapter answers ACK or NACK, the switches merge the answers, and the source receives
+ * one. A NACK may also mean that a segment was lost. So the answer "true" is always right, but
+ * "false" only means that the condition may not be true yet. A conditional changes nothing, so it
+ * needs no sequence number.
  * Source: QsNet III §IV-A.
  *
- * Barriers have words of their own: one for each number of the group's stream that can be under way
- * (emu/packet/seg.h), so there may be many. The host's EMU_BARRIER with that number writes it.
+ * A barrier by conditional tests a word of its own. There is one for each number of the group's
+ * stream that can be in progress (emu/packet/seg.h), so several barriers may be in progress. The
+ * host sets it by an EMU_BARRIER with that number.
  */
 #include "nic/engine/group.h"
 
@@ -28,8 +30,8 @@ size_t engine_group_bytes(uint32_t sources)
 }
 
 /*
- * For each number of the stream in the window: the host's contribution or what is combined so far,
- * and a result.
+ * Each number of the window may need a buffer for the host's contribution or for what is combined
+ * so far, and one for a result.
  */
 uint32_t engine_group_bufs(uint32_t id)
 {
@@ -46,7 +48,10 @@ static void group_free(struct engine_group *group)
     free(group);
 }
 
-/* Aligned to a cache line. calloc() gives zero pages: large groups never touch most states. */
+/*
+ * Allocate a tree, aligned to a cache line. calloc() returns zero pages, so the pages of states
+ * that a large group never uses take no memory.
+ */
 static struct engine_tree *tree_alloc(uint32_t window)
 {
     size_t bytes = sizeof(struct engine_tree) + window * sizeof(struct engine_coll);
@@ -84,7 +89,7 @@ static struct engine_tree *tree_create(struct engine_group *group,
     return tree;
 }
 
-/* Allocate what a combining group needs. False: no memory. */
+/* Allocate what a group needs for combining. False: no memory. */
 static bool group_combine(struct engine_group *group, const struct engine_group_config *config)
 {
     struct engine_tree *tree = group->tree = tree_create(group, config);
@@ -116,7 +121,7 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
     return 0;
 }
 
-/* Store the references that state @i holds in @buf. Returns how many. */
+/* Store in @buf the buffers to which state @i holds references. Returns how many. */
 static uint32_t state_holds(const struct engine_tree *tree, uint32_t i, uint32_t buf[ENGINE_WIDTH])
 {
     const struct engine_coll *state = &tree->state[i];
@@ -140,7 +145,7 @@ uint32_t engine_group_held(const struct engine_group *group)
     return bufs;
 }
 
-/* States whose result is on its way, or that wait for a conditional, each hold the group. */
+/* Each state whose result is being sent, or that waits for a conditional, must hold the group. */
 const char *engine_group_check(const struct engine_group *group)
 {
     uint32_t waiting = 0, open = 0;
@@ -209,8 +214,8 @@ bool engine_group_gave_up(const struct engine_group *group)
 }
 
 /*
- * T2 pairs with T1 (engine_group_release()): the engine is done with the last of the group's
- * states.
+ * T2 pairs with T1 (engine_group_release()): if `waiting` is 0, the engine does not use the group's
+ * states any more.
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {

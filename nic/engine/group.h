@@ -2,10 +2,15 @@
 /*
  * group.h - the groups of a node, and the trees in which they combine.
  *
+ * A *contribution* is a segment with the operand of one member, or with what was combined from
+ * several members. The contributions with one sequence number of the group's stream are combined in
+ * a *state*. The *window* is the range of numbers that may be in progress. A *token*, which is a
+ * barrier of the adapters in every half window, keeps members from running further ahead. A group
+ * without combining has no tree.
+ *
  * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
- * the end of the grace period after its removal it belongs to the engine's worker. It is freed only
- * when none of its states is in a queue of the engine (`waiting`). A group without combining has no
- * tree.
+ * the end of the RCU grace period after its removal it belongs to the engine's worker. The manager
+ * frees it only when none of its states is in a queue of the engine (`waiting`).
  */
 #ifndef NIC_ENGINE_GROUP_H
 #define NIC_ENGINE_GROUP_H
@@ -22,71 +27,87 @@
 #include "nic/engine/list.h"
 #include "nic/engine/send.h"
 
-/* Contributors to a collective at an adapter or combine unit: inputs of a combiner, as bits. */
+/*
+ * Positions in the tree at an adapter or combine unit: the inputs of a combiner, then two that are
+ * only outputs. A set of positions has a bit for each (emu_ports).
+ */
 #define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-/* not an input: the state waits for a conditional to all members */
+/* only an output: tests by a conditional whether all members have arrived */
 #define ENGINE_QUERY (EMU_PORTS_MAX - 2)
-#define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* not an input; as an output, the whole group */
+#define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* only an output: the whole group */
 
-/* in the op of a conditional's segment */
+/* What a conditional tests; stored in the op of its segment. */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
-/* State of one segment of a collective. Free if `have` is 0. */
+/*
+ * State of one segment of a collective, where its contributions are combined. Free if `have` is 0.
+ */
 struct engine_coll {
-    struct engine_queued at; /* first: engine_coll_of(); in the queue of results that wait */
+    /* first: engine_coll_of(); in the queue of results that wait to be sent */
+    struct engine_queued at;
     struct engine_group *group;
-    uint64_t due_ps;    /* when the result is complete */
-    struct emu_hdr hdr; /* of the first contribution; free: of the last operation */
+    uint64_t due_ps;    /* when the result may be sent */
+    struct emu_hdr hdr; /* header of the first contribution; if free, of the last operation */
     emu_ports have;     /* inputs that have contributed */
-    emu_ports outs;     /* where the result must still go; 0: no result yet */
-    uint32_t buf;       /* combined so far; with a fixed order: only the result */
-    bool used;          /* has been used */
-    bool made;          /* buf is the result; `have` has no other meaning then */
-    bool querying;      /* a barrier by conditional: the conditional is under way */
-    bool flipped;       /* a bit has flipped; found by parity when the state is read */
+    emu_ports outs;     /* positions to which the result must still be sent; 0: no result yet */
+    uint32_t buf;       /* what is combined so far; in a fixed order, only the result */
+    bool used;          /* the state has been used, so hdr is valid */
+    bool made;          /* buf is the result; `have` only says that buf is valid */
+    bool querying;      /* a barrier by conditional, whose conditional is in progress */
+    bool flipped;       /* a fault has flipped a bit; found by the parity when the state is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
               "larger states of a wide window would not fit into the caches");
 
-/* Consecutive numbers that passed through without a state, usually between two tokens. */
+/*
+ * Consecutive sequence numbers whose contributions passed without a state, usually all numbers
+ * between two tokens.
+ */
 struct engine_row {
     uint32_t from, to; /* to: one past the last */
 };
-#define ENGINE_ROWS 3u /* number of half windows with such numbers that somebody may wait for */
+#define ENGINE_ROWS 3u /* number of half windows whose numbers some member may still wait for */
 
 /* What a member of a combining group keeps. */
 struct engine_tree {
-    emu_ports all;   /* existing inputs */
-    uint8_t width;   /* ENGINE_CHILD + children */
-    bool by_link;    /* contributions use the group's link, too */
-    uint32_t window; /* numbers of the stream in the window; a power of two */
-    bool unit;       /* of a combine unit */
-    bool failed;   /* stops combining: a state was damaged, or a unit dropped a segment for good */
-    uint32_t open; /* states of reductions in use */
-    struct engine_row passed[ENGINE_ROWS]; /* latest first */
-    uint32_t forgot;                       /* next state whose `used` is reset */
-    /* reductions in a fixed order: engine_kept() of each state; NULL: in order of arrival */
+    emu_ports all;   /* inputs that exist */
+    uint8_t width;   /* one past the last input: ENGINE_CHILD + children */
+    bool by_link;    /* contributions must use the group's link, as multicasts do */
+    uint32_t window; /* sequence numbers in the window; a power of two */
+    bool unit;       /* belongs to a combine unit */
+    bool failed;   /* combines no more: a state was damaged, or a unit dropped a segment for good */
+    uint32_t open; /* states in use, except those of barriers */
+    /* numbers that passed without a state; the latest first */
+    struct engine_row passed[ENGINE_ROWS];
+    /* next state that tree_forget_old() checks; free-running */
+    uint32_t forgot;
+    /*
+     * reductions in a fixed order: the buffers of each state, see engine_kept(); NULL: reductions
+     * in the order of arrival
+     */
     uint32_t *kept;
-    struct engine_query *query;  /* of each state: the conditional of its barrier */
+    struct engine_query *query;  /* for each state: the conditional of its barrier */
     void *memory;                /* the allocation that contains this struct */
-    uint32_t node[ENGINE_WIDTH]; /* by position */
+    uint32_t node[ENGINE_WIDTH]; /* node at each position */
     uint64_t word[EMU_WORDS];
-    struct emu_mismatch mismatch;                 /* mismatch of contributions here */
-    alignas(EMU_LINE) struct engine_coll state[]; /* window of them, by sequence number */
+    struct emu_mismatch mismatch; /* the first mismatch of contributions here */
+    /* `window` states; index: sequence number modulo window */
+    alignas(EMU_LINE) struct engine_coll state[];
 };
 
 struct engine_group {
     uint32_t id;
     uint8_t link;
-    bool gave_up;             /* a segment that others may wait for was dropped for good here */
+    bool gave_up;             /* a segment for which others may wait was dropped here for good */
     struct engine_tree *tree; /* NULL: no combining */
-    _Atomic uint32_t waiting; /* states in queues of the engine: it must not be freed */
-    struct engine_flow flow;  /* packets of this node to it */
+    /* number of states in queues of the engine; unless 0, the group must not be freed */
+    _Atomic uint32_t waiting;
+    struct engine_flow flow; /* packets of this node to the group */
     uint32_t sources;
-    /* one per source: a hash table, which may be full */
+    /* one per source; a hash table, which may be full */
     struct engine_history history[];
 };
 
@@ -95,18 +116,18 @@ struct engine_group {
  * due_ps.
  */
 struct engine_trees {
-    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
+    _Atomic(struct emu_table *) groups; /* table of groups, published by the manager (RCU) */
     bool queries;                       /* emu_profile_barrier_queries(): written once */
     bool checks;                        /* states have parity: written once */
     struct engine_queue results;        /* results that wait to be sent */
-    /* when they can continue; EMU_NEVER: none, or no packet is free */
+    /* when the next result can be sent; EMU_NEVER: none waits, or no packet is free */
     uint64_t results_ps;
-    /* contributions are being combined until then; 0 on clock raw, where nothing takes time */
+    /* when all contributions so far are combined; 0 on clock raw, where nothing takes time */
     uint64_t combine_ps;
     uint64_t header_ps, word_ps; /* time per contribution, and per word of it; 0 on clock raw */
     struct emu_faults *faults;   /* faults of the combine unit; NULL: none */
-    bool stalled;                /* a fault: no result is sent */
-    bool out;                    /* a fault: results are dropped */
+    bool stalled;                /* by a fault: no result is sent */
+    bool out;                    /* by a fault: all results are dropped */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)
@@ -119,7 +140,7 @@ static inline struct engine_coll *engine_state(struct engine_tree *tree, uint32_
     return &tree->state[seq & (tree->window - 1)];
 }
 
-/* The buffers kept for @state if reductions have a fixed order. */
+/* Return the buffers that are kept for @state if reductions have a fixed order. */
 static inline struct emu_kept engine_kept(const struct engine_tree *tree,
                                           const struct engine_coll *state)
 {
@@ -129,7 +150,7 @@ static inline struct emu_kept engine_kept(const struct engine_tree *tree,
                          .all = tree->all};
 }
 
-/* Has number @seq passed through here recently? */
+/* Return whether the contribution with number @seq has recently passed here without a state. */
 static inline bool engine_passed(const struct engine_tree *tree, uint32_t seq)
 {
     bool passed = false;
@@ -147,26 +168,29 @@ static inline bool engine_state_in_order(const struct engine_tree *tree,
 
 /* --- group.c ------------------------------------------------------------------------ */
 
-/** engine_group_of - the group with this id; NULL: the node is not in it. */
+/** engine_group_of - return the group with this id; NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
-/** engine_group_history - numbers received from @src; NULL: it is no source of the group. */
+/**
+ * engine_group_history - return the numbers received from @src, which are all zero at first. NULL:
+ * @src is not among the sources of the group.
+ */
 struct engine_history *engine_group_history(struct engine_group *group, uint32_t src);
 
-/** engine_to_group - destination and link of a packet to the group. */
+/** engine_to_group - return the destination of a packet to the group, including its link. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
 
-/** engine_set - the host writes a word of a combining group. */
+/** engine_set - write a word of a combining group, for the host. */
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
 
-/** engine_agrees - is the conditional in @buf true here? */
+/** engine_agrees - return whether the conditional in @buf is true at this adapter. */
 bool engine_agrees(struct engine *e, uint32_t buf);
 
 /*
- * While held, the manager must not free the group. T1 pairs with T2 in engine_group_destroy(): it
- * sees everything done before the release.
+ * While the engine holds a group, the manager must not free it. T1 pairs with T2 in
+ * engine_group_destroy(): the manager sees everything that the engine has done before the release.
  */
 static inline void engine_group_hold(struct engine_group *group)
 {
@@ -186,61 +210,72 @@ static inline void engine_group_release(struct engine_group *group)
 /* --- tree.c ------------------------------------------------------------------------- */
 
 /**
- * engine_contribute - a contribution from node @from, or from this node's own host. Takes the
- * reference to @buf. Violations of the protocol are counted and dropped.
+ * engine_contribute - add a contribution from node @from, or from this node's own host. Takes the
+ * reference to @buf. A contribution that violates the protocol is counted and dropped.
  */
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
-/** engine_passes_note - @count numbers from @seq on pass through without a state. */
+/**
+ * engine_passes_note - note that the @count contributions from @seq on have passed without a state.
+ */
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
 
-/** engine_position - position of node @from in the group's tree; ENGINE_WIDTH: none. */
+/** engine_position - return the position of node @from in the group's tree; ENGINE_WIDTH: none. */
 uint32_t engine_position(const struct engine *e, const struct engine_group *group, uint32_t from);
 
-/** engine_contribute_at - engine_contribute() from the position @at. */
+/** engine_contribute_at - do as engine_contribute(), for a contribution from position @at. */
 void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t at, uint32_t buf,
                           uint64_t at_ps);
 
 /**
- * engine_outs - where the result goes, as bits, when inputs @have have contributed; 0: others are
- * missing. Not for barriers by conditional.
+ * engine_outs - return where the result goes, as bits, when the inputs @have have contributed; 0:
+ * contributions are missing. Must not be called for a barrier by conditional.
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 
-/** engine_result_to - the packet destination of output @out, which is not the host here. */
+/**
+ * engine_result_to - return the destination of a packet with a result for output @out, which must
+ * not be the host here.
+ */
 struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
                                   uint32_t out);
 
-/** engine_results_pass - may the next result be sent immediately, since none waits? */
+/**
+ * engine_results_pass - return whether the next result may be sent immediately, because no other
+ * one waits.
+ */
 static inline bool engine_results_pass(const struct engine_trees *trees)
 {
     return engine_queue_empty(&trees->results) && !trees->stalled && !trees->out;
 }
 
+/**
+ * engine_all_ready - send the result of the barrier @state, because a conditional has found all
+ * members in it.
+ */
+void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
+
+/** engine_barrier_over - free the state of a barrier by conditional, whose result has arrived. */
+void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
+
+/** engine_results - send the results that are complete at @at_ps, as far as packets are free. */
+void engine_results(struct engine *e, uint64_t at_ps);
+
 /* --- vector.c ----------------------------------------------------------------------- */
 
 /**
- * engine_contribute_all - @count contributions from one node, this one or another, to one group.
- * They are dropped if nobody here is in the group any more.
+ * engine_contribute_all - add @count contributions from one node, which may be this one, to one
+ * group. They are dropped if all members have left the group.
  */
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /**
- * engine_passes - where contributions from position @at to a reduction of @kind go immediately, as
- * bits: nothing else is combined with them here, so they need no state. 0: they need one. Clock
- * raw.
+ * engine_passes - clock raw: return where contributions from position @at to a reduction of @kind
+ * go, as bits, if nothing is combined with them here, so that they need no state. 0: they need a
+ * state.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);
-
-/** engine_all_ready - a conditional found all members in the barrier @state. */
-void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
-
-/** engine_barrier_over - the barrier's result arrived. */
-void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
-
-/** engine_results - send the results that are complete by @at_ps, as far as packets are free. */
-void engine_results(struct engine *e, uint64_t at_ps);
 
 #endif

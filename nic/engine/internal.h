@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the engine independent of its clock. Used by its worker only.
+ * internal.h - struct engine, and the functions of the engine that do not depend on its clock. Used
+ * by its worker only.
  *
- * The parts have headers of their own, which say who owns them and what must hold. One of two
- * implementations for a clock is chosen at creation: raw (raw.c), which has no time, and timed
- * (timed.c).
+ * send.h, receive.h, host.h, link.h and group.h describe the parts of struct engine: their owner
+ * and their invariants. engine_create() chooses one of two implementations by the clock: raw
+ * (raw.c), where nothing takes time, or timed (timed.c).
  */
 #ifndef NIC_ENGINE_INTERNAL_H
 #define NIC_ENGINE_INTERNAL_H
@@ -26,18 +27,19 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-#define ENGINE_BURST 96u /* segments received from, or sent to, one cable per pass: six packets */
+/* limit of segments received from, or sent to, one cable per iteration: six packets */
+#define ENGINE_BURST 96u
 
 struct engine {
     struct emu_dev dev;
     const struct emu_profile *profile;
     struct emu_profile host_profile;
     uint32_t node, nodes;
-    uint32_t incarnation; /* its own incarnation: engine_set_incarnation() */
+    uint32_t incarnation; /* the engine's own incarnation: engine_set_incarnation() */
     uint32_t links;
-    uint32_t cut;       /* bit per link: nothing is plugged in */
+    uint32_t cut;       /* bit per link: the link is down, or no cable is connected */
     struct emu_rto rto; /* reply time-out */
-    uint64_t random;    /* xorshift state: jitter */
+    uint64_t random;    /* state of the xorshift generator, for jitter */
     uint64_t now_ps;    /* clock for time-outs and backoff */
 
     struct engine_host host;
@@ -47,15 +49,16 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_queries queries; /* last: rarely used */
+    struct engine_queries queries; /* last, because rarely used */
 };
 
 /* The implementation for one kind of clock. */
 struct engine_impl {
-    size_t bytes; /* of its struct, which begins with a struct engine */
+    size_t bytes; /* size of the implementation's struct, which begins with a struct engine */
     emu_step_fn step;
     engine_deliver_fn *deliver;
-    void (*init)(struct engine *e, enum emu_clock_mode clock); /* of its own fields */
+    /* initialises the other fields of that struct */
+    void (*init)(struct engine *e, enum emu_clock_mode clock);
 };
 
 extern const struct engine_impl engine_raw, engine_timed;
@@ -71,14 +74,15 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * A host inside the fabric may send lengths only: then its segment has no payload, and its buffer
- * belongs to the engine and goes no further than to the remote engine. The header stored in the
- * buffer has a bit of its kind set that only engines use; no host sees it. The bit is accessed only
- * by the functions below.
+ * A host inside the fabric may send lengths only. The header of its segment then has a length, but
+ * the segment has no payload. Its buffer belongs to the engine, holds only the header, and travels
+ * no further than to the remote engine. ENGINE_LENGTH_ONLY, a bit in the kind of the stored header,
+ * marks such a segment. No host sees this bit: only engines use it, and only by the functions
+ * below.
  */
 #define ENGINE_LENGTH_ONLY EMU_STORED
 static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY,
-              "a bit to spare");
+              "no flag of a kind has this bit");
 
 static inline bool engine_is_length_only(const struct emu_hdr *hdr)
 {
@@ -91,22 +95,22 @@ static inline void engine_set_length_only(struct emu_hdr *hdr, bool length_only)
         (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
 }
 
-/* When the host segment in @buf was posted, in ns. */
+/* Return where the time is stored at which the host posted the segment in @buf; in ns. */
 static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 {
     return emu_pool_note(engine_cache(e)->pool, buf);
 }
 
-/* The segment's kind without flags. */
+/* Return the segment's kind without flags. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
 }
 
 /*
- * May a packet carry a host segment with this header? The host interface of its source has checked
- * the header, and the packet's CRC-32 detects damage by faults. So an invalid header comes from
- * another host that sends forged data with a matching CRC-32.
+ * Return whether a packet may carry a host segment with this header. The source's host interface
+ * has checked the header, and the packet's CRC-32 detects damage by faults. So an invalid header
+ * can only come from another host that sends forged data with a matching CRC-32.
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
@@ -120,19 +124,25 @@ static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_h
     return emu_hdr_is_sane(&asked, e->profile, e->nodes);
 }
 
-/* Bytes of a host segment in a packet's payload. */
+/* Return how many bytes a host segment with this header occupies in a packet's payload. */
 static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/* The part of these that exists in memory. */
+/*
+ * Return how many bytes of a host segment with this header exist in memory: without payload, only
+ * the header.
+ */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
-/* CRC-32 of a packet's payload: @count host segments. The full ones at its front are faster. */
+/*
+ * Return the CRC-32 of a packet's payload, which consists of @count host segments. Consecutive full
+ * segments at the front are computed together, which is faster.
+ */
 static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf, uint32_t count)
 {
     const void *full[ENGINE_SEGS_MAX];
@@ -146,7 +156,10 @@ static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf,
     return crc;
 }
 
-/* CRC-32 of a packet, from that of its payload. @incarnation: incarnation of its source. Pure. */
+/*
+ * Return the CRC-32 of a packet, given the CRC-32 @payload of its payload. @incarnation: the
+ * incarnation of its source. Pure.
+ */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
                                   uint32_t incarnation)
 {
@@ -155,14 +168,14 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     return emu_crc32(payload, where, sizeof where);
 }
 
-/** engine_wake_all - all links check for something to send. */
+/** engine_wake_all - let all links check for something to send. */
 static inline void engine_wake_all(struct engine *e, uint64_t at_ps)
 {
     emu_each_bit (i, emu_bits_below(e->links) & ~e->cut)
         engine_wake(&e->link[i], at_ps);
 }
 
-/** engine_deliver - hand over to the host as much as it has space for. */
+/** engine_deliver - deliver to the host as much as it has space for. */
 static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 {
     e->host.deliver(e, at_ps);
@@ -171,7 +184,8 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 /* --- for both clocks ---------------------------------------------------------------- */
 
 /**
- * engine_host_refresh - sample the host interface, once per pass, and which process is attached.
+ * engine_host_refresh - once per iteration of the worker: read the state of the host interface, and
+ * which process is attached.
  */
 static inline void engine_host_refresh(struct engine *e)
 {
@@ -183,8 +197,9 @@ static inline void engine_host_refresh(struct engine *e)
 }
 
 /**
- * engine_next_link - the link that sends next, by @until_ps: the earliest; then the least loaded;
- * then round robin. NULL: none.
+ * engine_next_link - return the link that sends next, not later than @until_ps; NULL: none. The
+ * earliest link comes first, then the one with the fewest packets that await a reply, then round
+ * robin.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
@@ -209,7 +224,7 @@ static inline uint64_t engine_earlier(uint64_t a_ps, uint64_t b_ps)
     return a_ps < b_ps ? a_ps : b_ps;
 }
 
-/** engine_timers_ps - when the first timer is due; EMU_NEVER: none. */
+/** engine_timers_ps - return when the first timer is due; EMU_NEVER: none. */
 static inline uint64_t engine_timers_ps(const struct engine *e)
 {
     uint64_t at_ps = EMU_NEVER;
@@ -234,16 +249,19 @@ void engine_rebase_timers(struct engine *e, uint64_t by_ps);
 
 struct engine_timed {
     struct engine base; /* first: engine_timed_of() */
-    /* when the delivery continues; EMU_NEVER: nothing to deliver, or no space at the host */
+    /* when the delivery continues; EMU_NEVER: nothing to deliver, or the host has no space */
     uint64_t out_ps;
-    uint64_t recv_ps;      /* from the check of a packet until it is in the host's memory, */
-    uint64_t lookahead_ps; /* at least */
-    uint64_t handed_ps;    /* when the last segment for the host is in memory */
-    /* how long the last segment of the current delivery had arrived before it became visible */
+    uint64_t recv_ps; /* from the check of a packet until it is in the host's memory */
+    /* lower limit of the time from the delivery of a segment until it is in memory */
+    uint64_t lookahead_ps;
+    uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
+    /*
+     * by how long the last segment of the current delivery arrived before its entry became visible
+     */
     uint64_t early_ps;
     /*
-     * the same for the last one on each channel of each link: same index as
-     * engine_receiving.incoming
+     * by how long the last segment on each channel of each link arrived before its entry became
+     * visible; same index as engine_receiving.incoming
      */
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];
 };

@@ -2,10 +2,11 @@
 /*
  * link.c - what a link sends next: replies, segments of packets that it has started, new packets.
  *
- * A link serves replies first, then by priority. Within a priority it first serves the packets that
- * it has started, in their order, as far as there is space for their next segment, then new
- * packets. So segments of several packets interleave if one of them has to wait, and a higher
- * priority goes first after each segment.
+ * A link sends replies first. Then it serves the highest priority that can send. Within a priority
+ * it continues the packet that it served last, or, if there is no space for the next segment of
+ * that packet, the next one of those that it has started. It starts a new packet only if it can
+ * continue none. So the segments of several packets interleave if one of them has to wait, and a
+ * packet of a higher priority waits for one segment at most.
  * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
  */
 #include "nic/engine/internal.h"
@@ -49,7 +50,7 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     engine_link_close(e, i, at_ps);
     if (reply->kind == EMU_PACKET_ACK)
         emu_count(&e->counts.acks, 1);
-    /* a conditional's NACK is an answer: engine_tested() */
+    /* a NACK is a regular answer to a conditional: engine_tested() */
     else if (e->send.packet[i].class != ENGINE_TEST)
         emu_count(&e->counts.nacks, 1);
     engine_replied(e, i, reply->kind == EMU_PACKET_ACK, at_ps);
@@ -58,17 +59,18 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Has the ring slots for @count entries, 1 or more? It has one slot for each buffer slot of the
- * remote end, one for a reply on each channel, and one for a segment that was sent just before its
- * packet was dropped: the side that drops a packet has emptied the ring first. But the ring of a
- * cable to another host is emptied only when that host reports it, and a malicious host may send
- * ever more heads and take no replies.
+ * Return whether the ring has slots for @count entries, 1 or more. Between two local devices it
+ * always has. The ring has one slot for each buffer slot of the remote end, one for a reply on each
+ * channel, and one for a segment that was sent just before its packet was dropped, because the end
+ * that drops a packet has emptied the ring first. But the ring of a cable to another host is
+ * emptied only when that host reports it, and a malicious host may send ever more heads and take no
+ * replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
     struct emu_ring_end last = l->tx.data;
 
-    last.at += count - 1; /* slots are freed in order */
+    last.at += count - 1; /* slots are freed in order, so the last one decides */
     return emu_ring_has_slot(&last);
 }
 
@@ -87,7 +89,7 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     l->replies &= l->replies - 1;
 }
 
-/* Second word of the header of segment @s of packet @p. */
+/* Return the second word of the header of segment @s of packet @p. */
 static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
 {
     bool last = s + 1 == p->segs;
@@ -101,7 +103,7 @@ static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, u
     return hdr.rest;
 }
 
-/* First word, for a head and for a continuation. */
+/* Return the first word of the header of a head. segment_cont() does so for a continuation. */
 static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, uint64_t at_ps)
 {
     return emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
@@ -122,7 +124,8 @@ static inline uint64_t segment_cont(const struct engine_packet *p, uint32_t s, u
 }
 
 /*
- * The buffer of segment @s of packet @p, shared with the packet, and the CRC of the last segment.
+ * Put the payload buffer of segment @s of packet @p into @entry, with a reference of its own, and
+ * the CRC if the segment is the last one.
  */
 static inline void segment_payload(struct engine *e, const struct engine_packet *p, uint32_t s,
                                    struct emu_entry *entry)
@@ -136,7 +139,7 @@ static inline void segment_payload(struct engine *e, const struct engine_packet 
                      : 0;
 }
 
-/* Account for one or more segments of packet @p sent on channel @c. */
+/* Account for one or more segments of packet @p that were sent on channel @c. */
 static inline void segment_sent(struct engine *e, struct engine_link *l, struct engine_packet *p,
                                 uint32_t c)
 {
@@ -147,7 +150,7 @@ static inline void segment_sent(struct engine *e, struct engine_link *l, struct 
     p->active_ps = e->now_ps;
 }
 
-/* Fill in the next segment of the packet on open channel @c; there is space for it. */
+/* Fill in the next segment of the packet on the open channel @c, for which there is space. */
 static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
                          struct emu_entry *entry, uint64_t at_ps)
 {
@@ -163,9 +166,9 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
 }
 
 /*
- * The first packet waiting with @priority that link @l may send; ENGINE_NONE: none. Packets that
- * must use another link do not count towards the limit: when they have gone, nobody would wake this
- * link.
+ * Return the first packet waiting with @priority that link @l may send; ENGINE_NONE: none. The
+ * search ends after ENGINE_SCAN packets whose windows are full. Packets that must use another link
+ * are not counted, because no event would wake this link when they have gone.
  */
 static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -179,12 +182,12 @@ static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uin
         if (engine_flow_open(e, p))
             return i;
         if (++closed == ENGINE_SCAN)
-            break; /* until a flow opens: engine_free() */
+            break; /* engine_free() wakes the links when a window has space */
     }
     return ENGINE_NONE;
 }
 
-/* Does a packet to the same destination wait right behind packet @i? */
+/* Return whether a packet to the same destination waits right behind packet @i. */
 static bool packet_follows(const struct engine *e, uint16_t i)
 {
     const struct engine_packet *p = &e->send.packet[i], *next;
@@ -196,8 +199,8 @@ static bool packet_follows(const struct engine *e, uint16_t i)
 }
 
 /*
- * Must the packet reserve slots for all its segments before its head is sent? If it needs more than
- * exist, it gets a NACK instead.
+ * Return whether the packet must reserve slots for all its segments before its head is sent. If it
+ * needs more slots than exist, it does not reserve any, and gets a NACK.
  */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
@@ -210,12 +213,13 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     struct engine_packet *p = &e->send.packet[i];
     uint32_t usable = l->vcs.usable;
 
-    /* each test of a conditional is a new packet: the previous one was answered */
+    /* each test of a conditional counts as a new packet, because the previous one was answered */
     emu_count(p->tries && p->class != ENGINE_TEST ? &e->counts.retransmissions : &e->counts.packets,
               1);
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
-    if (!p->has_crc) /* not by tries: a repeated conditional starts with some */
+    /* tries does not say so, because a repeated conditional starts with more than 0 */
+    if (!p->has_crc)
         p->crc = engine_payload_crc(e, p->buf, p->count);
     p->has_crc = true;
     p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
@@ -241,7 +245,8 @@ static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, u
 }
 
 /*
- * Open one of @channels for a waiting packet, and send its head or start to reserve slots for it.
+ * Open one of @channels for a waiting packet. Send its head, or begin to reserve slots for the
+ * packet.
  */
 static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
                                   uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
@@ -265,7 +270,7 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     return ENGINE_SENT;
 }
 
-/* The channel of @channels that was served last, or the next one: round robin. */
+/* Return the channel of @channels that was served last (@at), or the next one: round robin. */
 static uint32_t next_channel(uint32_t channels, uint32_t at)
 {
     uint32_t from = channels & UINT32_MAX << at;
@@ -274,8 +279,9 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 }
 
 /*
- * Channels that a packet of @priority may open. The last one is reserved: otherwise a packet of
- * higher priority would have to wait for the reply to a bulk packet.
+ * Return the channels that a packet of @priority may open, as bits. Bulk (priority 0) leaves the
+ * last free channel to higher priorities, which would otherwise have to wait for the reply to a
+ * bulk packet.
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -286,12 +292,12 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
 }
 
 /*
- * Slots that must be free before packet @i may follow others in a pass. Contributions to a
- * collective leave half of a pool free. In an all-reduce, as many segments come down as results by
- * the same cables, and each packet of these needs slots at all members at once; in a reduce, two
- * members may send to one, for example to the root in the middle of a chain. Without half a pool,
- * packets wait in a switch, and so does everything behind them, in parts (over 4 adapters: 1.2
- * times the worker's time).
+ * Return how many slots of the pool must be free before packet @i may follow other packets in an
+ * iteration. Contributions to a collective leave half of the pool free. In an all-reduce, the
+ * results come down by the same cables as the contributions go up, and each packet of results needs
+ * slots at all members at once. In a reduce, two members may send to one, for example to the root
+ * in the middle of a chain. If the pool were full, packets would wait in a switch, and everything
+ * behind them would be sent in small parts (measured with 4 adapters: 1.2 times the worker's time).
  */
 static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
@@ -304,11 +310,12 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 }
 
 /*
- * Clock raw: in a pass that has sent something, start no bulk packet for whose other segments the
- * pool has too few slots. Otherwise as many packets as there are channels would be under way, one
- * segment of each at a time, and their buffers would have left the cache before their last segments
- * are sent. A pass with nothing else to send starts one nevertheless, because what this packet
- * waits for may depend on it.
+ * Clock raw: return whether a bulk packet is held back until the next iteration, because this one
+ * has sent something and the pool has too few slots for the packet's other segments. Otherwise as
+ * many packets as there are channels would be in progress, one segment of each at a time, and their
+ * buffers would have left the cache before their last segments are sent. An iteration that has
+ * nothing else to send does start such a packet, because the slots may become free only after it
+ * was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -319,7 +326,10 @@ static bool link_holds_back(struct engine *e, const struct engine_link *l, uint3
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
 
-/* Priorities with something to send on @l, as bits: started packets, and waiting ones. */
+/*
+ * Return the priorities that have something to send on @l, as bits: packets that have started, and
+ * waiting ones.
+ */
 static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
 {
     uint32_t some = e->send.waiting_any;
@@ -357,7 +367,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             uint32_t closed = link_closed(e, l, priority);
 
             if (!(closed & room) || link_holds_back(e, l, priority))
-                left |= closed; /* usable, but without space, or not in this pass */
+                left |= closed; /* these channels are usable, but have no space or are held back */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }
@@ -375,7 +385,7 @@ bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 
 /*
  * Put segments @from to @end - 1 of packet @p on channel @c into the ring at @to, which has space.
- * Their common parts are computed once.
+ * The parts of their headers that are equal are computed once.
  */
 static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
                            uint32_t from, uint32_t end, struct emu_ring_end *to)
@@ -416,7 +426,10 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
 
 /* --- link state and faults ---------------------------------------------------------- */
 
-/* Packets that await a reply on @l have failed: send them on another link. */
+/*
+ * End the tries of packets that await a reply on @l, so that they are sent on another link. Returns
+ * how many.
+ */
 static uint32_t link_fail(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
     uint32_t hit = 0;
@@ -446,15 +459,16 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     e->cut ^= 1u << link;
     if (at_ps > e->now_ps)
-        e->now_ps = at_ps; /* the engine may have been idle for long */
+        e->now_ps = at_ps; /* the engine may have been idle for a long time */
     l->vcs.usable = up ? (uint32_t)emu_bits_below(e->profile->channels) : 0;
     if (up) {
         engine_wake(l, at_ps);
         return 0;
     }
     hit = link_fail(e, l, at_ps);
-    engine_host_notify(e); /* outside of a step */
-    l->replies = 0;        /* the remote end reports the failure to their senders */
+    engine_host_notify(e); /* because this is outside of a step */
+    /* the remote end notifies the senders of these packets that the link has failed */
+    l->replies = 0;
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -491,7 +505,7 @@ bool engine_is_ready(struct engine *e, uint32_t link)
     return false;
 }
 
-/* Count one packet, and report the segment of it that is sent next to @report. */
+/* Report the next segment of packet @p to @report, unless that is NULL. Returns 1, for counting. */
 static uint32_t waiting_report(const struct engine_packet *p,
                                void (*report)(void *ctx, const struct emu_entry *entry), void *ctx)
 {
@@ -541,12 +555,16 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
-                continue; /* only its own answer waits for it; probes of hosts are dropped, too */
+                /*
+                 * it holds up nothing but its own answer; a host's probe, which is no conditional,
+                 * is dropped
+                 */
+                continue;
             engine_waiting_drop(e, i);
             if (i == e->send.forming)
                 e->send.forming = ENGINE_NONE;
             emu_count(&e->counts.lost, e->send.packet[i].count);
             engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         }
-    engine_host_notify(e); /* outside of a step */
+    engine_host_notify(e); /* because this is outside of a step */
 }

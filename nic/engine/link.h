@@ -2,9 +2,10 @@
 /*
  * link.h - the engine's end of a cable: which packet's segment, or which reply, it sends next.
  *
- * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). An open
- * channel has a packet that awaits its reply. The choice is made here; raw.c or timed.c puts the
- * segment on the wire, because only they know when it is sent.
+ * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). A link has
+ * several channels. A *channel* is open from the head of a packet until the packet's reply returns
+ * or is overdue. link.c chooses what to send next; raw.c or timed.c puts it on the wire, because
+ * only they know when it is sent.
  */
 #ifndef NIC_ENGINE_LINK_H
 #define NIC_ENGINE_LINK_H
@@ -15,33 +16,36 @@
 #include "emu/link/channels.h"
 #include "emu/packet/vc.h"
 
-/* limit of waiting packets that are checked to find one whose flow is open */
+/* limit of waiting packets that are checked, to find one whose flow has space in its window */
 #define ENGINE_SCAN 16u
 
 struct engine;
 
 struct engine_link {
-    alignas(EMU_LINE) uint64_t tx_ps; /* when to check for something to send; EMU_NEVER: not */
-    uint32_t left[EMU_PRIORITIES];    /* open channels of packets with segments left to send */
-    uint32_t replies;                 /* bit per channel: a reply must be sent, */
-    uint32_t nacks;                   /* which is a NACK */
-    uint8_t at;                       /* channel served last */
-    /* has something to send but no space; EMU_EVENT_CREDIT announces space */
+    /* when to check for something to send; EMU_NEVER: not before an event */
+    alignas(EMU_LINE) uint64_t tx_ps;
+    /* by priority, bit per channel: it is open, and its packet has segments left to send */
+    uint32_t left[EMU_PRIORITIES];
+    uint32_t replies; /* bit per channel: a reply must be sent */
+    uint32_t nacks;   /* bit per channel: the reply that must be sent is a NACK */
+    uint8_t at;       /* channel served last */
+    /* has something to send but no space at the remote end; EMU_EVENT_CREDIT announces space */
     bool blocked;
     bool full; /* the cable's ring has no slot; the remote end frees slots without a signal */
     struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
-    struct emu_faults *faults; /* faults of the cable in our direction; NULL: none */
-    uint16_t packet[EMU_VCS];  /* by open channel */
+    struct emu_faults *faults; /* faults of the cable for what arrives here; NULL: none */
+    uint16_t packet[EMU_VCS];  /* by channel: the packet on it, if it is open */
     uint32_t reply_tag[EMU_VCS];
 };
 
 /* Result of an attempt to send. */
 enum engine_sent {
-    ENGINE_SENT_NOTHING, /* nothing to send, or no space */
-    ENGINE_SENT_LATER,   /* a channel was opened, and its packet reserves slots */
-    ENGINE_SENT          /* the entry must be put on the wire */
+    ENGINE_SENT_NOTHING, /* nothing to send, or no space at the remote end */
+    /* a channel was opened, and its packet must reserve slots before its head is sent */
+    ENGINE_SENT_LATER,
+    ENGINE_SENT /* the caller must put the entry on the wire */
 };
 
 /**
@@ -57,37 +61,39 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 
 /**
  * engine_link_send - choose the next reply or segment that link @l sends at @at_ps, and fill in
- * @entry except its time. The caller puts it on the wire immediately: the ring has a slot for it,
- * which @entry may be. Nothing is sent while the ring has no slot (@l->full): the caller tries
- * again soon.
+ * @entry except its time. The caller must put it on the wire immediately; the ring has a slot for
+ * it, which @entry may be. If the ring has no slot, nothing is chosen, @l->full is set, and the
+ * caller tries again soon.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
 
 /**
- * engine_link_run - clock raw, a plain local cable. @l has just sent a segment of a packet, and
- * nothing has arrived since: send the packet's next segments as far as there is space, unless it
- * reserves slots. engine_link_send() would choose the same ones. Returns how many.
+ * engine_link_run - clock raw, a local cable without faults: after @l has sent a segment of a
+ * packet and before anything arrives, send the next segments of that packet as far as there is
+ * space. engine_link_send() would choose the same ones. Does nothing if the packet has reserved
+ * slots. Returns how many were sent.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 
 /**
- * engine_link_holds_back - clock raw: does something wait for the next pass: a packet that has not
- * started, or anything that needs a slot of the ring?
+ * engine_link_holds_back - clock raw: return whether something waits for the worker's next
+ * iteration. This is a packet that was held back (link.c), or anything that needs a slot of the
+ * ring.
  */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
-/** engine_link_reply - a reply arrived on link @l. */
+/** engine_link_reply - handle a reply that arrived on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);
 
 /**
- * engine_link_close - packet @i gives up its channel and is in no list; its link checks for the
- * next one.
+ * engine_link_close - take packet @i off its channel, after which it is in no list, and let the
+ * link check for the next packet.
  */
 void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps);
 
-/** engine_take_credits - take the credits that returned on link @l by @until_ps. */
+/** engine_take_credits - take the credits that returned on link @l not later than @until_ps. */
 void engine_take_credits(struct engine_link *l, uint64_t until_ps);
 
 #endif

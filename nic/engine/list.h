@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * list.h - the two kinds of list of an engine. Both are used by its worker only; neither allocates.
+ * list.h - the two kinds of lists of an engine. Its worker is their only user. Neither allocates
+ * memory.
  *
- * struct engine_list: objects of one array (packets, incoming packets), each in one list at a time
- * and removable from its middle. Links are 16-bit indexes in a separate array, 4 bytes per object,
- * so that walking a list touches few cache lines. ENGINE_NONE is no index.
+ * struct engine_list: a list of objects of one array (packets, incoming packets). An object is in
+ * one list at a time, and can be removed from the middle of the list. The links are 16-bit indexes
+ * in a separate array, 4 bytes per object, so that a walk along a list touches few cache lines.
+ * ENGINE_NONE is no index.
  *
- * struct engine_queue: other objects (conditionals, results of collectives), first in, first out.
- * The link is the object's first member. An object does not know which queue it is in.
+ * struct engine_queue: a first-in, first-out queue of other objects (conditionals, results of
+ * collectives). The link is the first member of an object. An object does not record which queue it
+ * is in.
  */
 #ifndef NIC_ENGINE_LIST_H
 #define NIC_ENGINE_LIST_H
@@ -97,7 +100,7 @@ static inline void engine_queue_push(struct engine_queue *queue, struct engine_q
     queue->first = at;
 }
 
-/* Remove the first one. There is one. */
+/* Remove and return the first object. The queue must not be empty. */
 static inline struct engine_queued *engine_queue_pop(struct engine_queue *queue)
 {
     struct engine_queued *at = queue->first;

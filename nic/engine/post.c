@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - segments that the host posts: gathered into packets, or handled by this adapter itself.
+ * post.c - segments that the host posts: this file gathers them into packets, or hands them to the
+ * part of this adapter that handles them.
  *
- * A packet grows while it waits for a channel. So segments posted at one time form one packet, and
- * so do segments that are posted faster than the links send them. No packet waits in order to grow.
- * A segment that fits into one on the wire is a packet of its own: in another packet it would lose
- * its priority.
+ * A packet grows while it waits for a channel. So segments that are posted at one time form one
+ * packet, and so do segments that are posted faster than the links send them. No packet is delayed
+ * in order to grow. A segment that fits into one segment on the wire is a packet of its own,
+ * because a packet of one segment has a higher priority than longer ones.
+ *
+ * A contribution to a collective usually needs a *state* (group.h), in which it is combined with
+ * those of other members. It *passes without a state* if nothing is combined with it here.
  */
 #include <string.h>
 
 #include "nic/engine/internal.h"
 
-/* Returns the buffer of a host segment, with its header stored in it. EMU_NO_BUF: none is left. */
+/*
+ * Return the buffer of a host segment, after storing its header there. EMU_NO_BUF: no buffer is
+ * left.
+ */
 static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 {
     uint32_t buf = entry->buf;
@@ -33,9 +40,10 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
- * Largest payload of a packet to @to. A packet to a group is sent when each switch has slots for
- * all of it. So its limit is the channel's slot and half of a pool: otherwise a few lost credits
- * would stop such packets forever.
+ * Return the limit of the payload of a packet to @to, in bytes. A packet to a group starts on a
+ * cable only when slots for all its segments are reserved at the remote end. So it is limited to
+ * the channel's own slot and half of the slots of the pool. If it needed the whole pool, a few
+ * credits lost by faults would keep it waiting forever.
  */
 static uint32_t packet_most(const struct engine *e, struct engine_to to)
 {
@@ -46,8 +54,8 @@ static uint32_t packet_most(const struct engine *e, struct engine_to to)
 }
 
 /*
- * May the segment join the packet that is being formed? Not one of another process: only that
- * process is notified of what happens to the packet.
+ * Return whether the segment may join the packet that is being formed. A packet has the segments of
+ * one process only, because only that process is notified of what happens to the packet.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -75,7 +83,10 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     e->send.held++;
 }
 
-/* Take the first free packet: without a host segment, in no list. */
+/*
+ * Take the first free packet and set its destination. It has no host segment yet, and is in no
+ * list.
+ */
 static uint16_t post_begin(struct engine *e, struct engine_to to)
 {
     uint16_t i = e->send.free.first;
@@ -92,9 +103,9 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->query = NULL;
     p->process = e->host.process;
     /*
-     * Other packets get their number with the first try, counting up. Conditionals count down: one
-     * to the same group must not have the tag of another packet, or a late reply to one would be
-     * taken for a reply to the other.
+     * A conditional gets its number here, and its numbers count down. Other packets get theirs at
+     * the first try, and count up. So a conditional to a group never has the tag of another packet
+     * to it, and a late reply to one is not taken for a reply to the other.
      */
     p->seq = to.class == ENGINE_TEST ? ~e->send.tests++ : 0;
     p->has_crc = false;
@@ -142,15 +153,16 @@ static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count,
     return true;
 }
 
-/* This transport does not support the segment. */
+/* Report a segment that this transport does not support as failed. */
 static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
     return take_failed(e, buf, &e->counts.refused, at_ps);
 }
 
 /*
- * The group is unknown here: all members have left, or it never existed. A token of the stream or a
- * probe that a host posted before it left may be taken only now.
+ * Report a segment to a group that is unknown here as failed: all members have left it, or it never
+ * existed. This may be a token (a barrier of the adapters) or a probe that the host posted before
+ * it left the group.
  */
 static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -190,7 +202,7 @@ static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf,
     return true;
 }
 
-/* Must a segment that starts a packet wait until another packet has ended? */
+/* Return whether a segment that starts a packet must wait until another packet has ended. */
 static inline bool take_waits(const struct engine *e)
 {
     return engine_list_empty(&e->send.free) || e->send.held >= e->send.most;
@@ -215,7 +227,7 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
     if (kind == EMU_UNICAST)
         return take_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
     group = engine_group_of(e, hdr->dst);
-    if (!group) /* its slot in the switches' tables may belong to another group by now */
+    if (!group) /* the group's slot in the switches' tables may belong to another group by now */
         return take_for_no_group(e, buf, at_ps);
     if (kind == EMU_MULTICAST)
         return take_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
@@ -239,11 +251,14 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
         return true;
     if (entry->buf == EMU_NO_BUF)
         emu_pool_drop(engine_cache(e), buf);
-    e->host.in_full = true; /* until a packet is free: engine_posts_again() */
+    e->host.in_full = true; /* cleared by engine_posts_again() when a packet is free */
     return false;
 }
 
-/* Full segments for which the packet that is being formed has space, if it goes to @to. */
+/*
+ * Return how many full segments fit into the packet that is being formed, if it goes to @to;
+ * otherwise 0.
+ */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
     const struct engine_packet *p;
@@ -259,8 +274,8 @@ static uint32_t forming_room(const struct engine *e, struct engine_to to)
 }
 
 /*
- * @run full segments, whose buffers are already behind those of packet @p, join it. If that fills
- * the packet, compute its CRC-32 now, while the copied bytes are in the cache.
+ * Add @run full segments to packet @p. Their buffers are already in its array. If they fill the
+ * packet, compute its CRC-32 now, while the copied bytes are in the cache.
  */
 static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
 {
@@ -299,7 +314,7 @@ void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, str
     engine_ready(e, i, false, 0);
 }
 
-/* Set the time of posting of these segments to unknown. */
+/* Mark the time at which these segments were posted as unknown. */
 static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32_t run)
 {
     for (uint32_t i = 0; i < run; i++)
@@ -308,7 +323,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
 
 /*
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
- * if it goes to @to. They are checked once for all.
+ * if it goes to @to. They are checked together, by one header. Returns how many.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
@@ -327,7 +342,10 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const stru
     return run;
 }
 
-/* The same, as a new packet. */
+/*
+ * Take up to @most full segments of a long message or vector into a new packet to @to. Returns how
+ * many.
+ */
 static uint32_t take_new(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
@@ -357,8 +375,8 @@ static uint32_t take_full(struct engine *e, struct emu_hostif *hostif, const str
 }
 
 /*
- * The last @count segments of the packet that is being formed pass without a state: note their
- * numbers.
+ * The last @count segments of the packet that is being formed are contributions that pass without a
+ * state: note their sequence numbers.
  */
 static void take_noted(struct engine *e, struct engine_group *group, uint32_t count)
 {
@@ -374,7 +392,7 @@ static void take_noted(struct engine *e, struct engine_group *group, uint32_t co
     }
 }
 
-/* Take contributions that pass without a state. */
+/* Take contributions that pass without a state. Returns how many. */
 static uint32_t take_passing(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              struct engine_group *group, struct engine_to to, uint32_t most)
 {
@@ -386,9 +404,9 @@ static uint32_t take_passing(struct engine *e, struct emu_hostif *hostif, const 
 }
 
 /*
- * Take contributions to a long vector. Those that pass without a state are taken like a message,
- * into the packet, and only when it has space: otherwise they would wait here, in more memory than
- * the inner caches have.
+ * Take contributions to a long vector. Those that pass without a state are taken into a packet,
+ * like a message, and only when a packet has space. If the engine took them earlier, they would
+ * wait in more memory than the inner caches have.
  */
 static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
                                    const struct emu_hdr *hdr, struct engine_group *group,
@@ -413,8 +431,8 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
 }
 
 /*
- * Take several full segments like the front one, which has this header. 0: they cannot be taken
- * together.
+ * Take several full segments like the front one, whose header is @hdr. Returns how many; 0: they
+ * cannot be taken together.
  */
 static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              uint32_t most)
@@ -436,8 +454,8 @@ static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const 
 }
 
 /*
- * Would the packet of a segment with this header have to wait? Of contributions only those of
- * vectors that pass without a state are checked.
+ * Return whether the packet of a segment with this header would have to wait. Of the contributions
+ * to collectives, only those to vectors that pass without a state are checked here.
  */
 static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 {
@@ -454,12 +472,12 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
     return group && group->tree && emu_ports_any(engine_passes(e, group, kind, ENGINE_HERE));
 }
 
-/* Take the single segment @seg, with its header in @entry. False: no space now. */
+/* Take the single segment @seg, whose header is in @entry. False: there is no space now. */
 static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
     if (take_is_early(e, &entry->hdr)) {
-        e->host.in_full = true; /* before it is copied */
+        e->host.in_full = true; /* checked before the segment is copied */
         return false;
     }
     if (!emu_hostif_take(hostif, seg, entry))

@@ -2,16 +2,17 @@
 /*
  * query.c - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * A conditional in backoff holds no packet. It is in a list here and takes a packet only while it
- * is tested; conditionals may use only a part of the packets. So however many wait for something to
- * become true, the traffic that makes it true always finds packets. A host's conditional keeps one
- * of ENGINE_QUERIES slots while it waits. When all are taken, a conditional is tested once; the
- * host gets the answer false and repeats it (nic/host/group/word.c). A barrier's conditional is in
- * the state of its number, so there is one for each.
+ * A conditional in backoff occupies no packet. It waits in a queue, and takes a packet only for a
+ * test. Conditionals may use only a part of the packets. So even if many conditionals wait, the
+ * traffic that makes them true always finds free packets. A host's conditional occupies one of
+ * ENGINE_QUERIES slots until it is true. If no slot is free, the engine tests the conditional only
+ * once; if it is false then, the host gets this answer and posts the conditional again
+ * (nic/host/group/word.c). A barrier's conditional belongs to the barrier's state, so there is
+ * always one.
  *
- * Conditionals of a process that has ended are dropped when they are due, and so are all
- * conditionals in groups that all members have left. A barrier to which the process has contributed
- * continues, with longer backoff.
+ * A conditional is dropped, when it is due, if its process has ended or if all members have left
+ * its group. But a barrier's conditional continues, with longer backoff, after its process has
+ * ended, because the process has contributed to the barrier.
  * Source: QsNet III §IV-A.
  */
 #include "nic/engine/query.h"
@@ -21,13 +22,14 @@
 #include "nic/engine/internal.h"
 
 /*
- * From this number of conditionals in backoff on, the backoff time grows in proportion to their
- * number, so that they leave the links to others.
+ * If this many conditionals or more are in backoff, the backoff time grows in proportion to their
+ * number, so that they leave the links to other traffic.
  */
 #define QUERIES_MANY 4u
 /*
- * Clock raw: tries without backoff. The shortest backoff there is longer than members on their way
- * need to arrive, because a round trip takes less time than passes between two reads of the clock.
+ * Clock raw: number of tries that no backoff follows. On this clock the shortest backoff takes
+ * longer than members need that are about to arrive, because the clock is read less often than a
+ * round trip takes.
  */
 #define QUERY_IMMEDIATE_TRIES 1u
 
@@ -58,8 +60,8 @@ uint64_t engine_queries_due_ps(const struct engine_queries *queries)
 /* --- one conditional ---------------------------------------------------------------- */
 
 /*
- * Returns the group to test. NULL: nobody wants the answer any more, or all members have left. Call
- * it once per use: the manager may remove the group between two calls.
+ * Return the group to test. NULL: the answer is not wanted any more, or all members have left the
+ * group. Call this again for each use, because the manager may remove the group in between.
  */
 static struct engine_group *query_group(struct engine *e, struct engine_query *query)
 {
@@ -76,9 +78,7 @@ static struct engine_group *query_group(struct engine *e, struct engine_query *q
     return engine_group_of(e, host->group);
 }
 
-/*
- * The conditional has ended and is in no list. Its buffer belongs to somebody else, or was dropped.
- */
+/* Free the conditional, which is in no queue. The caller has passed on or dropped its buffer. */
 static void query_end(struct engine *e, struct engine_query *query)
 {
     if (query->barrier) {
@@ -97,15 +97,16 @@ static void query_drop(struct engine *e, struct engine_query *query)
     query_end(e, query);
 }
 
-/* Tries that are not followed by backoff. */
+/* Return the number of tries that no backoff follows. */
 static uint32_t immediate_tries(const struct engine *e)
 {
     return e->dev.timed ? 0 : QUERY_IMMEDIATE_TRIES;
 }
 
 /*
- * May it be repeated without backoff? Only few and rarely: packets are needed for the traffic that
- * makes conditionals true.
+ * Return whether the conditional may be repeated without backoff. This is limited to few
+ * conditionals and few tries, because packets are needed for the traffic that makes conditionals
+ * true.
  */
 static bool query_is_immediate(const struct engine *e, const struct engine_query *query)
 {
@@ -114,10 +115,10 @@ static bool query_is_immediate(const struct engine *e, const struct engine_query
 }
 
 /*
- * Put it into backoff. All conditionals of a list have the same backoff time, so the list is in
- * order of due times. The time doubles with each try and with the number of conditionals in
- * backoff. It has up to half as much jitter, which differs between adapters, so that colliding
- * tests separate.
+ * Put the conditional into backoff. All conditionals in a queue have the same backoff time, so the
+ * queue is in the order of due times. The time doubles with each try, and with the number of
+ * conditionals in backoff. Up to half of it is added as jitter, which differs between adapters, so
+ * that tests that collided do not collide again.
  */
 static void query_back_off(struct engine *e, struct engine_query *query)
 {
@@ -139,7 +140,7 @@ static void query_back_off(struct engine *e, struct engine_query *query)
     queries->backing_off++;
 }
 
-/* The segment of a conditional: the host's own, or a new one for a barrier. */
+/* Return the segment of a conditional: the one that the host posted, or a new one for a barrier. */
 static uint32_t query_segment(struct engine *e, struct engine_query *query)
 {
     uint32_t buf;
@@ -147,7 +148,7 @@ static uint32_t query_segment(struct engine *e, struct engine_query *query)
     if (!query->barrier)
         return engine_host_query_of(query)->buf;
     buf = emu_pool_take(engine_cache(e));
-    assert(buf != EMU_NO_BUF); /* reserved: the engine has some for each of its packets */
+    assert(buf != EMU_NO_BUF); /* engine_bufs() has counted some for each packet */
     *engine_hdr(e, buf) = (struct emu_hdr){.dst = query->barrier->group->id,
                                            .src = e->node,
                                            .seq = query->barrier->hdr.seq,
@@ -157,7 +158,7 @@ static uint32_t query_segment(struct engine *e, struct engine_query *query)
     return buf;
 }
 
-/* Send it to @group in a packet; one is free. */
+/* Send the conditional to @group in a packet. One must be free. */
 static void query_send(struct engine *e, struct engine_query *query,
                        const struct engine_group *group, uint64_t at_ps)
 {
@@ -165,15 +166,18 @@ static void query_send(struct engine *e, struct engine_query *query,
 
     e->send.packet[i].query = query;
     e->send.packet[i].tries = query->tries;
-    /* repeated tests share with bulk, which they could starve */
+    /* repeated tests have the priority of bulk, which they could otherwise starve */
     e->send.packet[i].bulk = query->tries;
     e->queries.in_packets++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);
 }
 
-/* Its backoff has ended. If the condition is false here, the other members need not be asked. */
-static void ask_retry(struct engine *e, struct engine_query *query)
+/*
+ * Make the conditional due, because its backoff has ended. If the condition is false at this
+ * adapter, begin another backoff instead, without a test at the other members.
+ */
+static void query_retry(struct engine *e, struct engine_query *query)
 {
     if (!query_group(e, query))
         query_drop(e, query);
@@ -203,15 +207,15 @@ void engine_queries_go(struct engine *e, uint64_t at_ps)
 void engine_queries_due(struct engine *e, uint64_t at_ps)
 {
     struct engine_queries *queries = &e->queries;
-    uint32_t turns = 0;
+    uint32_t handled = 0;
 
     emu_each_bit (doublings, queries->any) {
         struct engine_queue *backoff = &queries->backoff[doublings];
 
         while (!engine_queue_empty(backoff) &&
-               engine_query_of(backoff->first)->due_ps <= e->now_ps && turns++ < ENGINE_BURST) {
+               engine_query_of(backoff->first)->due_ps <= e->now_ps && handled++ < ENGINE_BURST) {
             queries->backing_off--;
-            ask_retry(e, engine_query_of(engine_queue_pop(backoff)));
+            query_retry(e, engine_query_of(engine_queue_pop(backoff)));
         }
         queries->any &= ~((uint32_t)engine_queue_empty(backoff) << doublings);
     }
@@ -228,11 +232,11 @@ void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t 
     *query = (struct engine_query){.barrier = state, .process = e->host.process};
     state->querying = true;
     engine_group_hold(state->group);
-    ask_retry(e, query);
+    query_retry(e, query);
     engine_queries_go(e, at_ps);
 }
 
-/* Find a host's conditional by its id. NULL: it does not wait here. */
+/* Return the waiting conditional of the host with the id in @hdr. NULL: there is none. */
 static struct engine_host_query *query_find(struct engine *e, const struct emu_hdr *hdr)
 {
     for (uint32_t i = 0; i < ENGINE_QUERIES; i++) {
@@ -245,7 +249,7 @@ static struct engine_host_query *query_find(struct engine *e, const struct emu_h
     return NULL;
 }
 
-/* Test once. There is a free packet, also for the answer. */
+/* Test a conditional once. A packet must be free, for the test or for the answer. */
 static void test_once(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
 {
     uint16_t i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
@@ -270,7 +274,7 @@ static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
                                         .seq = hdr->seq,
                                         .group = hdr->dst,
                                         .used = true};
-    ask_retry(e, &query->query);
+    query_retry(e, &query->query);
     engine_queries_go(e, at_ps);
 }
 
@@ -297,8 +301,8 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
 
 /* --- the answer --------------------------------------------------------------------- */
 
-/* All members agree. */
-static void ask_agreed(struct engine *e, uint16_t i, struct engine_query *query, uint64_t at_ps)
+/* End the conditional of packet @i, because it is true at all members. */
+static void query_agreed(struct engine *e, uint16_t i, struct engine_query *query, uint64_t at_ps)
 {
     struct engine_coll *barrier = query->barrier;
 
@@ -328,7 +332,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
         query_end(e, query);
         engine_free(e, i, at_ps);
     } else if (agreed) {
-        ask_agreed(e, i, query, at_ps);
+        query_agreed(e, i, query, at_ps);
     } else {
         if (!query->barrier) {
             e->send.held -= p->count;

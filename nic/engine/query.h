@@ -2,10 +2,10 @@
 /*
  * query.h - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * Owner: the engine's worker. A conditional is free, in backoff, due, or in a packet: it is in one
- * queue, or in none while it is in a packet. A host's conditional has a slot and holds a reference
- * to its segment, which its packet takes over meanwhile. A barrier's conditional is in the
- * barrier's state and has no segment.
+ * Owner: the engine's worker. A conditional is free, in backoff or due, and then in the queue of
+ * that name; or it is in a packet, and then in no queue. The conditional of a host occupies a slot
+ * and holds a reference to its segment, which belongs to the packet while it is in one. The
+ * conditional of a barrier belongs to the barrier's state and has no segment.
  */
 #ifndef NIC_ENGINE_QUERY_H
 #define NIC_ENGINE_QUERY_H
@@ -13,10 +13,12 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-/* limit of backoff doublings for a conditional whose process is still attached */
+/* limit of backoff doublings while the process that posted the conditional is attached */
 #define ENGINE_TEST_DOUBLINGS 6u
-#define ENGINE_QUERIES        128u /* conditionals of a host that are repeated until true */
-#define ENGINE_QUERY_SHARE    4u   /* conditionals use at most one of this many packets */
+/* slots for conditionals of a host that are repeated until true */
+#define ENGINE_QUERIES 128u
+/* conditionals use at most 1 / ENGINE_QUERY_SHARE of the packets */
+#define ENGINE_QUERY_SHARE 4u
 
 struct emu_word;
 struct engine_coll;
@@ -24,10 +26,10 @@ struct engine_group;
 
 struct engine_query {
     struct engine_queued at; /* first: engine_query_of() */
-    /* the barrier that it is for; NULL: for a host, engine_host_query_of() */
+    /* state of the barrier that it is for; NULL: it is a host's, engine_host_query_of() */
     struct engine_coll *barrier;
     uint64_t due_ps;  /* in backoff: when it is tested again */
-    uint32_t process; /* engine_host.process when it arrived */
+    uint32_t process; /* engine_host.process when it was posted */
     uint16_t tries;
 };
 
@@ -35,20 +37,20 @@ struct engine_query {
 struct engine_host_query {
     struct engine_query query; /* first */
     uint32_t buf;              /* its segment */
-    uint32_t seq, group;       /* its operation id, and the group's address */
-    bool used;                 /* not in the queue of free slots */
-    bool taken_back;           /* the host wants no answer any more */
+    uint32_t seq, group;       /* the host's id of its operation, and the group's address */
+    bool used;                 /* the slot is in use */
+    bool taken_back;           /* the host has withdrawn it and wants no answer */
 };
 
 struct engine_queries {
-    uint32_t any; /* non-empty backoff queues, by bit */
+    uint32_t any; /* bit per backoff queue: it is not empty */
     uint32_t backing_off;
     uint32_t in_packets;
-    uint32_t jitter; /* adds this share, in units of 2^-32, of half the backoff time */
-    struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* in backoff, by doublings */
-    struct engine_queue due;                           /* waiting for a packet */
+    uint32_t jitter; /* share of half the backoff time that is added to it, in units of 2^-32 */
+    struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* index: doublings of the backoff time */
+    struct engine_queue due;                           /* conditionals that wait for a packet */
     struct engine_queue free;
-    struct engine_host_query *slot; /* ENGINE_QUERIES */
+    struct engine_host_query *slot; /* ENGINE_QUERIES slots */
 };
 
 static inline struct engine_query *engine_query_of(struct engine_queued *at)
@@ -62,32 +64,35 @@ static inline struct engine_host_query *engine_host_query_of(struct engine_query
     return (struct engine_host_query *)query;
 }
 
-/** engine_queries_init - allocate the slots, all free. False: no memory. */
+/** engine_queries_init - allocate the slots. False: no memory. */
 bool engine_queries_init(struct engine_queries *queries, uint64_t random);
 
 /**
- * engine_test - the host posted the conditional @word in @buf, whose reference the engine takes.
- * False: no packet is free, nothing has changed.
+ * engine_test - accept the conditional @word, which the host has posted in @buf. The engine takes
+ * the reference to @buf. False: no packet is free, and nothing has changed.
  */
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps);
 
-/** engine_query_barrier - test until all members have reached the barrier @state. */
+/**
+ * engine_query_barrier - test, until it is true, whether all members have reached the barrier
+ * @state.
+ */
 void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /**
- * engine_tested - a reply to the conditional in packet @i arrived, or timed out; the packet is in
- * no list.
+ * engine_tested - handle the reply to the conditional in packet @i, which is in no list. @agreed:
+ * it is true at all members. Otherwise it was false at one of them, or the reply is overdue.
  */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 
-/** engine_queries_due_ps - when the first conditional in backoff is due; EMU_NEVER: none. */
+/** engine_queries_due_ps - return when the first backoff ends; EMU_NEVER: none is in backoff. */
 uint64_t engine_queries_due_ps(const struct engine_queries *queries);
 
-/** engine_queries_due - handle conditionals whose backoff has ended, a bounded number. */
+/** engine_queries_due - handle conditionals whose backoff has ended; at most ENGINE_BURST. */
 void engine_queries_due(struct engine *e, uint64_t at_ps);
 
-/** engine_queries_go - send due conditionals in free packets. */
+/** engine_queries_go - send conditionals that are due, as far as packets are free. */
 void engine_queries_go(struct engine *e, uint64_t at_ps);
 
 #endif

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - the engine on clock raw, which has no time: everything happens as soon as possible.
+ * raw.c - the engine on clock raw, where nothing takes time and everything happens as soon as
+ * possible.
  *
- * A pass takes credits and segments from the links and the host, checks time-outs, and sends. Only
- * time-outs use a time, that of the host's clock.
+ * An iteration of the worker takes credits and segments from the links and the host, checks
+ * time-outs, and sends. Only time-outs use times, which are those of the host's clock.
  */
 #include "nic/engine/internal.h"
 
 /*
- * Average number of segments that are kept per packet: all kept buffers must fit in the caches.
- * With 64 nodes that send as much as they can, each over 5 switches, whole packets give 4 million
- * hops per second, 4 segments 13 and 2 segments 22 million; two nodes are equally fast with any of
- * these.
+ * Limit of the host segments that the engine keeps, as an average per packet, so that all kept
+ * buffers fit into the caches. Measured with 64 nodes that send as much as they can, each over 5
+ * switches: 4 million hops per second without this limit, 13 million with 4 segments per packet,
+ * and 22 million with 2. Two nodes are equally fast with any of these.
  */
-#define RAW_KEPT   2u
-#define RAW_PASSES 16u /* the clock is read once per this many passes, or after a sleep or yield, */
-#define RAW_CHECKS 8u  /* and at least this often per time-out */
+#define RAW_KEPT 2u
+/* iterations between two reads of the clock, which is also read after a sleep or yield */
+#define RAW_PASSES 16u
+#define RAW_CHECKS 8u /* the worker sleeps at most for this fraction of the longest time-out */
 
 struct engine_raw {
     struct engine base; /* first */
     uint64_t host_ps;   /* the host's clock as last read */
-    uint64_t more;      /* ports with more input than a burst */
-    uint64_t credited;  /* links with credits that were put but not announced */
-    uint64_t rest_ps;   /* for how long the worker was allowed to sleep */
-    uint32_t passes;    /* since the clock was read */
+    uint64_t more;      /* bit per port: it has input that was left for the next iteration */
+    /* bit per link: credits were returned there, and the other end is not notified yet */
+    uint64_t credited;
+    uint64_t rest_ps; /* for how long the worker was allowed to sleep after the last step */
+    uint32_t passes;  /* iterations since the clock was read */
 };
 
 /*
- * Read the host's clock, rarely. Between two reads at most a quarter of the shortest time-out
- * counts, in addition to the time for which the worker was allowed to sleep: if this thread had to
- * wait longer, peers are not to blame.
+ * Read the host's clock and advance the engine's clock. The latter advances by at most a quarter of
+ * the shortest time-out, plus the time for which the worker was allowed to sleep. If more time has
+ * passed, this thread was waiting for a core, which must not count as a late reply of a peer.
  */
 static void raw_clock(struct engine_raw *r)
 {
@@ -57,12 +60,12 @@ static void raw_timers(struct engine_raw *r)
         return;
     raw_clock(r);
     if (r->more)
-        return; /* the reply may be in the remaining input */
+        return; /* a reply may be in the input that is left */
     engine_send_due(e, 0);
     engine_receive_due(e, 0);
 }
 
-/* How long the engine can do without a step. Input wakes it earlier. */
+/* Return for how long the engine needs no step. Input wakes it earlier. */
 static uint64_t raw_max_sleep_ps(const struct engine *e)
 {
     uint64_t at_ps = engine_timers_ps(e), most_ps = e->rto.most_ps / RAW_CHECKS;
@@ -74,7 +77,10 @@ static uint64_t raw_max_sleep_ps(const struct engine *e)
     return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
 }
 
-/* A fault decides: no credit returns, or one, or more. */
+/*
+ * Return the credit for one segment on a faulty cable: the fault decides whether none, one or more
+ * return.
+ */
 static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
 {
     for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--) {
@@ -83,7 +89,7 @@ static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint
     }
 }
 
-/* Credits for consecutive input on one channel, which are returned together. */
+/* Credits for consecutive segments on one channel, which are returned together. */
 struct raw_owed {
     uint32_t channel;
     uint32_t count;
@@ -96,7 +102,7 @@ static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
     owed->count = 0;
 }
 
-/* Return @count more credits for input on channel @c. */
+/* Return @count more credits for segments on channel @c. */
 static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {
@@ -110,7 +116,10 @@ static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_
     owed->count += count;
 }
 
-/* Take a run of segments from the front of a link's input. */
+/*
+ * Take up to @most consecutive continuations of one packet from the front of a link's input.
+ * Returns how many; 0: the front segment must be taken alone.
+ */
 static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uint32_t most,
                                     struct raw_owed *owed)
 {
@@ -126,7 +135,7 @@ static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uin
     return run;
 }
 
-/* Take the input of a link, with the faults of its cable. */
+/* Take the input of a link, with the faults of its cable. Returns how many segments. */
 static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 {
     struct engine *e = &r->base;
@@ -155,12 +164,16 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     }
     raw_pay(l, &owed);
     if (moved == ENGINE_BURST ||
-        (l->faults && l->faults->held)) /* a held segment comes when nothing else does */
+        /* a segment that a fault has delayed arrives when no other one does */
+        (l->faults && l->faults->held))
         r->more |= emu_bit(i);
     return moved;
 }
 
-/* The host interface, if segments can be taken in place; NULL: one by one. */
+/*
+ * Return the host interface if segments can be taken from it in place. NULL: they must be taken one
+ * by one.
+ */
 static inline struct emu_hostif *raw_hostif(const struct engine *e)
 {
     const struct emu_rx *in = &e->host.in;
@@ -180,7 +193,10 @@ static uint32_t raw_take_each(struct engine *e, uint32_t most)
     return taken;
 }
 
-/* Take up to @most segments of the host. False: no more can be taken now. */
+/*
+ * Take up to @most segments of the host, and add their number to *moved. False: no more can be
+ * taken now.
+ */
 static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 {
     struct emu_hostif *hostif = raw_hostif(e);
@@ -195,7 +211,7 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     return taken == most;
 }
 
-/* Has the host a segment that was not taken? */
+/* Return whether the host has posted a segment that was not taken. */
 static bool raw_host_has(struct engine *e)
 {
     struct emu_hostif *hostif = raw_hostif(e);
@@ -204,7 +220,7 @@ static bool raw_host_has(struct engine *e)
     return hostif ? emu_hostif_peek(hostif, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
 }
 
-/* Take the host's segments, in batches of the credits of a host interface. */
+/* Take the host's segments, in batches as large as the credits of a host interface. */
 static uint32_t raw_take_host(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -214,7 +230,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_HOSTIF_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
-        r->more |= emu_bit(ENGINE_HOST); /* more has arrived, or no buffer was left for it */
+        r->more |= emu_bit(ENGINE_HOST); /* more has arrived, or no pool buffer was free for it */
     return moved;
 }
 
@@ -226,7 +242,7 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     emu_each_bit (i, ports & emu_bits_below(ENGINE_HOST))
         moved += raw_take_link(r, i);
     if ((ports >> ENGINE_HOST & 1) || (e->host.in_ps != EMU_NEVER && !e->host.in_full)) {
-        e->host.in_ps = EMU_NEVER; /* 0: a packet became free */
+        e->host.in_ps = EMU_NEVER; /* in_ps is 0 after a packet became free */
         moved += raw_take_host(r);
     }
     return moved;
@@ -234,7 +250,7 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
 
 /*
  * Send the next entry of link @l, and the following segments of its packet as far as there is
- * space.
+ * space. Adds the number of entries to *sent.
  */
 static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, uint32_t *sent)
 {
@@ -242,7 +258,7 @@ static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, u
     enum engine_sent what;
 
     what = engine_link_send(e, l, slot ? slot : &own, 0);
-    if (what == ENGINE_SENT && slot) { /* it was built in place */
+    if (what == ENGINE_SENT && slot) { /* the entry was built in the ring */
         bool reply = slot->packet.kind > EMU_PACKET_CONT;
 
         emu_tx_show(&l->tx, 0);
@@ -267,7 +283,7 @@ static uint32_t raw_send(struct engine *e)
     }
     if (l)
         emu_dev_again(&e->dev);
-    emu_each_bit (i, emu_bits_below(e->links)) /* nobody else would wake the link */
+    emu_each_bit (i, emu_bits_below(e->links)) /* no event would wake these links */
         if (engine_link_holds_back(e, &e->link[i])) {
             engine_wake(&e->link[i], 0);
             emu_dev_again(&e->dev);
@@ -275,7 +291,7 @@ static uint32_t raw_send(struct engine *e)
     return sent;
 }
 
-/* Announce everything that this pass has put on the cables. */
+/* Notify the other ends of everything that this iteration has put on the cables. */
 static void raw_notify(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -291,7 +307,10 @@ static void raw_notify(struct engine_raw *r)
     engine_host_notify(e);
 }
 
-/* Publish segments for the process before the rest of the pass. */
+/*
+ * Publish segments for the process now, before the rest of the iteration. Only a worker with a core
+ * of its own does this.
+ */
 static inline void raw_show_host(struct engine *e)
 {
     struct emu_tx *out = &e->host.out;
@@ -302,7 +321,10 @@ static inline void raw_show_host(struct engine *e)
     emu_hostif_wake(out->plug.plugged);
 }
 
-/* One pass: bounded, never blocks or allocates. Returns segments moved. */
+/*
+ * One step of the engine: a bounded amount of work, which never blocks or allocates memory. Returns
+ * how many segments it moved.
+ */
 static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct engine_raw *r = (struct engine_raw *)dev;
@@ -338,7 +360,10 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* Only the host's threads take time here. */
+/*
+ * On this clock a reply takes only as long as the host's threads need, so the time-out adapts to
+ * that.
+ */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);

@@ -3,9 +3,9 @@
  * receive.c - packets from the links: assembled, checked, answered.
  *
  * An adapter moves segments to its memory as they arrive, so a segment's slot in the link's buffer
- * is free immediately. A packet is checked when its last segment arrives: the order of its
- * segments, every header's CRC-16, the CRC-32, the destination. A packet that fails is answered
- * with a NACK.
+ * is free immediately. When the last segment of a packet arrives, the engine checks the order of
+ * its segments, the CRC-16 of every header, the CRC-32 and the destination. If one is wrong, it
+ * answers with a NACK.
  * Source: QsNet III §III, §IV-B.
  */
 #include "nic/engine/internal.h"
@@ -33,18 +33,20 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 }
 
 /*
- * The sender has opened the channel again: nobody waits for a reply to the packet that was on it.
+ * Drop the packet on this channel, because its sender has opened the channel again and awaits no
+ * reply to the packet.
  */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (in->state == ENGINE_TAKEN) { /* the delivery continues; see deliver.c */
+    if (in->state == ENGINE_TAKEN) { /* its delivery continues, but is not answered */
         e->host.delivery.reply = ENGINE_NONE;
         return;
     }
     emu_count(&e->counts.abandoned, 1);
-    if (in->state == ENGINE_STORED) { /* delivered, but the sender will not be notified */
+    if (in->state == ENGINE_STORED) {
+        /* the packet was delivered, but its sender will not be notified */
         engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
@@ -66,7 +68,7 @@ static enum engine_class segment_class(const struct emu_hdr *hdr)
     }
 }
 
-/* Is a host segment with this header valid for its packet's destination? */
+/* Return whether a host segment with this header is valid for its packet's destination. */
 static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hdr)
 {
     uint8_t kind = engine_kind(hdr);
@@ -77,7 +79,8 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
 }
 
 /*
- * Are the packet's host segments valid, for this node and from one node, and is the CRC-32 right?
+ * Return whether the packet's host segments are valid, for this node and all from one node, and the
+ * CRC-32 is right.
  */
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
@@ -101,7 +104,10 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.history[src].incarnation) == crc;
 }
 
-/* Number of segments that carry a host segment: at least one, and all at the front. 0: invalid. */
+/*
+ * Return how many segments carry a host segment. There must be at least one, and all others must be
+ * behind them; otherwise return 0.
+ */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;
@@ -114,7 +120,7 @@ static uint8_t incoming_count(const struct engine_incoming *in)
     return count;
 }
 
-/* A network conditional: the reply is its answer. */
+/* Answer a network conditional by the reply to its packet. */
 static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     bool agrees = engine_agrees(e, e->receive.incoming[i].buf[0]);
@@ -123,7 +129,10 @@ static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, agrees, at_ps);
 }
 
-/* Number of contributions from host segment @from on that go to the same group. */
+/*
+ * Return the number of contributions, from host segment @from on, that have the same source and
+ * group.
+ */
 static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *in, uint32_t from)
 {
     const struct emu_hdr *first = engine_hdr(e, in->buf[from]);
@@ -136,7 +145,10 @@ static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *i
     return end - from;
 }
 
-/* Contributions from another adapter: for this adapter, not for its host. */
+/*
+ * Take contributions from another adapter. This adapter combines them, and its host does not see
+ * them.
+ */
 static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -154,7 +166,7 @@ static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, true, at_ps);
 }
 
-/* Deliver to this node's host as soon as it has space. */
+/* Deliver the packet to this node's host as soon as the host has space. */
 static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -165,8 +177,8 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 }
 
 /*
- * Is the packet complete, for this node, and undamaged? Sets `count`. @crc came with its last
- * segment.
+ * Return whether the packet is complete, for this node, and undamaged. Sets in->count. @crc: the
+ * CRC-32 in its last segment.
  */
 static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t crc)
 {
@@ -175,7 +187,7 @@ static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t
            payload_good(e, in, crc);
 }
 
-/* The last segment has arrived: check and dispatch the packet. */
+/* Check a packet whose last segment has arrived, and pass it on. */
 static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -191,7 +203,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
         incoming_test(e, i, at_ps);
         return;
     case ENGINE_TREE:
-        if (!in->head.group) { /* a result to a group goes to its members' hosts */
+        if (!in->head.group) { /* a result for the whole group goes to its members' hosts */
             incoming_contributions(e, i, at_ps);
             return;
         }
@@ -202,7 +214,10 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
     incoming_deliver(e, i, at_ps);
 }
 
-/* Drop packets of @src that wait for the host: their sender has gone. */
+/*
+ * Drop the packets from @src that wait for the host, because the incarnation that sent them has
+ * ended.
+ */
 static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
 {
     uint16_t i = e->receive.complete.first, next;
@@ -230,7 +245,8 @@ void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarn
 }
 
 /*
- * Another segment arrived since the packet entered the list: move it. Most packets move to the end.
+ * Put the packet back into the list of incomplete packets with a later due time, because another
+ * segment has arrived. Most packets go to the end of the list.
  */
 static void incoming_due_later(struct engine *e, uint16_t i)
 {
@@ -270,7 +286,7 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
 
 /* --- segments ----------------------------------------------------------------------- */
 
-/* Is the header valid for the next segment of packet @in? */
+/* Return whether the header is valid for the next segment of packet @in. */
 static bool segment_good(const struct engine *e, struct engine_incoming *in,
                          const struct emu_packet_hdr *hdr)
 {
@@ -284,8 +300,8 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
 }
 
 /*
- * Is this continuation, which is not the next one, a copy of an earlier one? A further try has
- * another tag.
+ * Return whether this continuation, which is not the next one, is a copy of an earlier one that a
+ * fault made. A segment of another try would have another tag.
  */
 static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
 {
@@ -301,7 +317,7 @@ static void segment_stale(struct engine *e, const struct emu_entry *entry)
     emu_pool_drop(engine_cache(e), entry->buf);
 }
 
-/* A head arrived: the packet that was on its channel has ended. */
+/* Begin a packet, whose head has arrived. The packet that was on its channel has ended. */
 static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *entry)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -355,7 +371,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
         engine_link_reply(e, l, hdr, at_ps);
         return;
     case EMU_PACKET_HEAD:
-        if (e->receive.incoming[i].tag == hdr->tag) { /* a copy of the last head */
+        if (e->receive.incoming[i].tag == hdr->tag) { /* a copy of the head, made by a fault */
             segment_stale(e, entry);
             return;
         }
@@ -372,7 +388,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
     packet_add(e, i, entry, at_ps);
 }
 
-/* Second word of the header of a valid continuation of packet @in. */
+/* Return the second word of the header of a valid continuation of packet @in. */
 static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, uint32_t wire,
                                  bool last)
 {
@@ -386,7 +402,8 @@ static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, u
 
 /*
  * Take up to @most valid continuations of packet @in, on channel @c, from the front of @from.
- * Returns how many. Their common parts are computed once. @crc: of the last one.
+ * Returns how many, and in *crc the CRC of the last one. The parts of their headers that are equal
+ * are computed once.
  */
 static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct emu_ring_end *from,
                                 uint32_t most, uint32_t *crc)
@@ -406,7 +423,7 @@ static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct e
             break;
         in->buf[s] = entry->buf;
         *crc = entry->crc;
-        emu_ring_skip(from); /* free the slot before the credit that allows to fill it */
+        emu_ring_skip(from); /* free the slot before the credit allows the sender to fill it */
     }
     in->segs = (uint8_t)s;
     return s - first;

@@ -2,9 +2,11 @@
 /*
  * receive.h - incoming packets, one per channel of each link.
  *
- * Owner: the engine's worker. States: closed; in parts; whole, waiting for space at the host; taken
- * by the delivery; stored, if writing to memory takes time and the acknowledgment waits for that.
- * In parts and whole, a packet holds a reference to each segment's buffer.
+ * Owner: the engine's worker. An incoming packet is incomplete while its segments arrive, complete
+ * while it waits for space at the host, and taken while it is delivered. On clocks with times it is
+ * then stored until it is in the host's memory, and is acknowledged after that. Otherwise it is
+ * closed. While it is incomplete or complete it holds a reference to the buffer of each of its
+ * segments.
  */
 #ifndef NIC_ENGINE_RECEIVE_H
 #define NIC_ENGINE_RECEIVE_H
@@ -24,33 +26,37 @@ enum engine_incoming_state {
     ENGINE_INCOMPLETE, /* segments are arriving */
     ENGINE_COMPLETE,   /* waits for the host */
     ENGINE_TAKEN,      /* is being delivered */
-    ENGINE_STORED      /* being written to memory; acknowledged after that */
+    ENGINE_STORED      /* being written to the host's memory; acknowledged after that */
 } __attribute__((packed));
 
 struct engine_incoming {
-    uint64_t due_ps;    /* in parts, stored: order of the list */
-    uint64_t active_ps; /* in parts: when the last segment arrived; due_ps is updated lazily */
+    uint64_t due_ps; /* incomplete, stored: when the timer is due; order of these lists */
+    /*
+     * incomplete: when the last segment arrived; due_ps is corrected from this only when it is
+     * reached
+     */
+    uint64_t active_ps;
     struct emu_head head;
     uint32_t tag;
     enum engine_incoming_state state;
-    bool broken;                   /* will be answered with a NACK */
+    bool broken;                   /* damaged: will be answered with a NACK */
     uint8_t segs;                  /* segments arrived */
-    uint8_t count;                 /* whole: host segments */
-    uint32_t buf[ENGINE_SEGS_MAX]; /* by segment, or EMU_NO_BUF */
+    uint8_t count;                 /* complete: number of host segments */
+    uint32_t buf[ENGINE_SEGS_MAX]; /* buffer of each segment; EMU_NO_BUF: none */
 };
 
 struct engine_receiving {
     struct engine_list parts; /* ordered by due_ps, like `stored` */
     struct engine_list complete;
     struct engine_list stored;
-    struct engine_incoming *incoming; /* links * EMU_VCS of them */
-    struct engine_join *join;         /* same index as incoming */
-    struct engine_history *history;   /* by node; groups have their own */
+    struct engine_incoming *incoming; /* links * EMU_VCS incoming packets */
+    struct engine_join *join;         /* list links; same index as incoming */
+    struct engine_history *history;   /* indexed by node; each group has its own */
 };
 
 /**
- * engine_arrives_credit - did @entry occupy a slot at this end of the cable, which is free now?
- * Replies occupy none, and neither does a copy that a fault made.
+ * engine_arrives_credit - return whether @entry occupied a slot at this end of the cable, so that
+ * its credit must be returned. Replies occupy none, and neither does a copy that a fault made.
  */
 static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu_fate fate)
 {
@@ -59,25 +65,25 @@ static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu
 }
 
 /**
- * engine_arrive - an entry arrived on link @l completely. Takes its reference. The caller has
- * returned its credit, if it has one.
+ * engine_arrive - handle an entry that has arrived completely on link @l, and take its reference.
+ * The caller has returned its credit, if it has one.
  */
 void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                    enum emu_fate fate, uint64_t at_ps);
 
 /**
  * engine_arrive_run - clock raw, a local cable without faults: take up to @most valid continuations
- * of the packet on channel @c of link @l; the oldest entry is one. Returns how many; the caller
- * returns their credits.
+ * of the packet on channel @c of link @l. The oldest entry on the link must be a continuation on
+ * this channel. Returns how many; the caller returns their credits.
  */
 uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most);
 
-/** engine_answer - reply to incoming packet @i, and close it. */
+/** engine_answer - reply to incoming packet @i with an ACK or NACK, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 
 /**
- * engine_receive_due - handle incomplete packets that are overdue by e->now_ps, and packets that
- * are in memory now.
+ * engine_receive_due - drop incomplete packets whose next segment is overdue at e->now_ps, and
+ * acknowledge packets that are in memory now.
  */
 void engine_receive_due(struct engine *e, uint64_t at_ps);
 

@@ -2,8 +2,9 @@
 /*
  * send.c - packets at their source, until they are acknowledged or dropped.
  *
- * A packet waits for a channel, by priority; link.c opens one and sends it; then the packet awaits
- * its reply. After a failed try it waits for its backoff time and is tried again.
+ * Packets wait for a channel in the order of their priorities. link.c opens a channel and sends the
+ * packet, which then awaits its reply. After a failed try the packet is in backoff, and is tried
+ * again when its backoff time has passed.
  * Source: QsNet III §III, §IV-B.
  */
 #include "nic/engine/send.h"
@@ -11,7 +12,7 @@
 #include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
-/* Limit of the counter of tries, which EMU_RETRIES_ENDLESS would let overflow. */
+/* Limit of the counter of tries, which would overflow with EMU_RETRIES_ENDLESS. */
 #define TRIES_COUNTED (1u << 15)
 static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
               "tags use the lowest bits of tries");
@@ -30,7 +31,7 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Short packets overtake bulk. */
+/* Packets of one segment overtake longer ones. */
 static uint8_t packet_priority(const struct engine_packet *p)
 {
     return p->segs == 1 && !p->bulk;
@@ -68,12 +69,12 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     e->send.held -= p->count;
     engine_flow_leave(e, i);
     if (p->tries && e->send.waiting_any)
-        engine_wake_all(e, at_ps); /* the flow may have opened */
+        engine_wake_all(e, at_ps); /* the window of the packet's flow may have opened */
     p->state = ENGINE_FREE;
-    /* the last one used is in the cache */
+    /* first in the list, because it is in the cache */
     engine_list_insert(&e->send.free, e->send.join, ENGINE_NONE, i);
     if (!engine_queue_empty(&e->tree.results) && e->tree.results_ps == EMU_NEVER) {
-        /* results before conditionals, conditionals before the host's segments */
+        /* free packets go to results first, then to conditionals, then to the host's segments */
         e->tree.results_ps = at_ps;
         return;
     }
@@ -82,7 +83,7 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     engine_posts_again(e, at_ps);
 }
 
-/* Insert into a list ordered by due times; most are due last. */
+/* Insert packet @i into a list ordered by due times, from its end: most packets are due last. */
 static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 {
     uint16_t prev = list->last;
@@ -93,8 +94,8 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 }
 
 /*
- * Backoff time: doubles with each try, plus up to half as jitter, so that colliding packets
- * separate.
+ * Return the backoff time. It doubles with each try, and up to half as much is added as jitter, so
+ * that packets that collided do not collide again.
  */
 static uint64_t packet_backoff_ps(struct engine *e, const struct engine_packet *p)
 {
@@ -108,13 +109,16 @@ static uint64_t packet_backoff_ps(struct engine *e, const struct engine_packet *
            (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
-/* Has everybody left the packet's group? Further tries would delay packets to other groups. */
+/*
+ * Return whether all members have left the packet's group. Further tries would delay packets to
+ * other groups.
+ */
 static bool packet_for_no_group(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && !engine_group_of(e, p->dst);
 }
 
-/* A try has failed; the packet is in no list. */
+/* Handle the failure of a try of packet @i, which is in no list: begin its backoff, or drop it. */
 static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -126,7 +130,7 @@ static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
-    if (p->tries >= TRIES_COUNTED) /* endless: the tag continues from here */
+    if (p->tries >= TRIES_COUNTED) /* with endless tries; the tag continues from here */
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_BACKOFF;
     p->due_ps = e->now_ps + packet_backoff_ps(e, p);
@@ -172,7 +176,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
         uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->tries);
 
         if (due_ps > e->now_ps) {
-            /* a segment was sent since, or time-outs have become longer */
+            /* a segment was sent since then, or time-outs have become longer */
             p->due_ps = due_ps;
             engine_list_drop(&e->send.awaiting, e->send.join, i);
             timer_add(e, &e->send.awaiting, i);

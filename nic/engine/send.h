@@ -3,10 +3,10 @@
  * send.h - packets that an engine sends, from their first host segment until they are acknowledged
  * or dropped.
  *
- * Owner: the engine's worker. A packet is in one list at a time: free; waiting for a channel, by
- * priority; awaiting its reply; in backoff until its next try; or back, until the host is notified.
- * Or it is in the host's delivery, and in no list. It holds a reference to the buffer of each of
- * its host segments.
+ * Owner: the engine's worker. A packet is in one list at a time: it is free, waits for a channel
+ * (one list per priority), awaits its reply, is in backoff until its next try, or is back until the
+ * host is notified. While the host is being notified of it (host.h), it is in no list. A packet
+ * holds a reference to the buffer of each of its host segments.
  */
 #ifndef NIC_ENGINE_SEND_H
 #define NIC_ENGINE_SEND_H
@@ -15,8 +15,8 @@
 #include "nic/engine/flow.h"
 #include "nic/engine/list.h"
 
-#define ENGINE_SEGS_MAX 17u /* segments of a packet of EMU_PACKET_BYTES */
-#define ENGINE_QUEUE    64u /* packets in addition to those in flight or in backoff */
+#define ENGINE_SEGS_MAX 17u /* segments on the wire of a packet of EMU_PACKET_BYTES */
+#define ENGINE_QUEUE    64u /* packets in addition to those that await a reply or are in backoff */
 
 struct engine_query;
 
@@ -28,11 +28,12 @@ enum engine_state {
     ENGINE_BACK      /* waits until the host is notified */
 } __attribute__((packed));
 
-/* Contents of a packet; the receiver recognises it by its host segments. */
+/* What a packet contains. The receiver finds this out from the kinds of its host segments. */
 enum engine_class {
-    ENGINE_PLAIN, /* from host to host, or to the hosts of a group */
+    ENGINE_PLAIN, /* messages from host to host, or to the hosts of a group */
     ENGINE_TREE,  /* contributions and results of collectives */
-    ENGINE_TEST   /* a network conditional: has no sequence number, because it changes nothing */
+    /* a network conditional; has no sequence number, because it changes nothing at its receivers */
+    ENGINE_TEST
 } __attribute__((packed));
 
 /* Destination of a packet. */
@@ -43,95 +44,112 @@ struct engine_to {
     uint8_t only; /* 1 + the link that it must use; 0: any */
 };
 
-/* Contents of a delivery to the host. */
+/* What is delivered to the host: segments of other nodes, or a report on its own segments. */
 enum engine_notice {
     ENGINE_NOTICE_NONE,
     ENGINE_NOTICE_SEGMENTS, /* segments from other nodes */
-    ENGINE_NOTICE_FAILED,   /* own segments: dropped for good */
-    ENGINE_NOTICE_ACKED,    /* own segments: acknowledged, if a report was requested */
-    ENGINE_NOTICE_ANSWER    /* own segments: answer to a conditional */
+    ENGINE_NOTICE_FAILED,   /* own segments that were dropped for good */
+    /* own segments that were acknowledged, if the host requested a report */
+    ENGINE_NOTICE_ACKED,
+    ENGINE_NOTICE_ANSWER /* own segments with the answer to a conditional */
 } __attribute__((packed));
 
 struct engine_packet {
-    uint64_t due_ps;    /* awaiting, backoff: order of the list */
-    uint64_t active_ps; /* awaiting: when its last segment was sent; due_ps is updated lazily */
-    struct engine_query *query; /* a conditional that is repeated until true; else NULL */
-    uint32_t process;           /* engine_host.process at its start: notified of it */
-    uint32_t dst;               /* node, or a group's address */
-    uint32_t seq;               /* assigned at the first try */
-    uint32_t tag;               /* of the current try */
-    uint32_t crc;               /* of the payload; valid if has_crc */
-    uint16_t bytes;             /* of payload */
+    /* awaiting its reply, in backoff: when the timer is due; order of these lists */
+    uint64_t due_ps;
+    /*
+     * awaiting its reply: when its last segment was sent; due_ps is corrected from this only when
+     * it is reached
+     */
+    uint64_t active_ps;
+    /* the conditional that is repeated until true and uses this packet; else NULL */
+    struct engine_query *query;
+    /* engine_host.process when the packet was begun: the process that is notified of it */
+    uint32_t process;
+    uint32_t dst;   /* node, or a group's address */
+    uint32_t seq;   /* assigned at the first try */
+    uint32_t tag;   /* tag of the current try */
+    uint32_t crc;   /* CRC-32 of the payload; valid if has_crc */
+    uint16_t bytes; /* bytes of payload */
     uint16_t tries;
     enum engine_state state;
     bool group;
-    bool more;    /* a packet to the same destination waits right behind */
-    bool has_crc; /* crc is valid: the packet has had a channel and does not grow any more */
+    bool more; /* a packet to the same destination waited right behind when this one was sent */
+    /* crc is valid: the packet was sent before, or is full, and does not grow any more */
+    bool has_crc;
     enum engine_class class;
-    uint8_t only;            /* 1 + the link that it must use; 0: any */
-    enum engine_notice back; /* report to the host when acknowledged, or now */
-    uint8_t answer;          /* enum emu_test_answer */
-    bool bulk;               /* lowest priority, however short */
+    uint8_t only; /* 1 + the link that it must use; 0: any */
+    /* report to the host: when the packet is acknowledged, or in state ENGINE_BACK, now */
+    enum engine_notice back;
+    uint8_t answer; /* enum emu_test_answer */
+    bool bulk;      /* has the lowest priority even if it has one segment */
     uint8_t priority;
-    uint8_t count;                 /* host segments */
-    uint8_t segs;                  /* on the wire */
-    uint8_t sent;                  /* of these, in the current try */
-    uint8_t link;                  /* awaiting: link */
-    uint8_t channel;               /* and channel */
-    uint32_t buf[ENGINE_SEGS_MAX]; /* of host segments: holds a reference each */
+    uint8_t count;   /* host segments */
+    uint8_t segs;    /* segments on the wire */
+    uint8_t sent;    /* segments that were sent in the current try */
+    uint8_t link;    /* awaiting its reply: the link */
+    uint8_t channel; /* awaiting its reply: the channel that it occupies */
+    /* buffers of the host segments; the packet holds a reference to each */
+    uint32_t buf[ENGINE_SEGS_MAX];
 };
 
 struct engine_sending {
     uint32_t first_seq;   /* first sequence number */
-    uint32_t tests;       /* conditionals sent so far: numbers them */
-    uint32_t waiting_any; /* bit per priority: some packets wait */
+    uint32_t tests;       /* conditionals sent so far; the next one gets its number from this */
+    uint32_t waiting_any; /* bit per priority: packets wait */
     struct engine_list waiting[EMU_PRIORITIES];
-    struct engine_list awaiting; /* ordered by due_ps, like resting */
+    struct engine_list awaiting; /* ordered by due_ps, like backing_off */
     struct engine_list backing_off;
     struct engine_list back;
     struct engine_list free;
-    uint16_t forming;    /* the newest waiting packet, which may still grow; ENGINE_NONE */
+    uint16_t forming;    /* the newest waiting packet, which may still grow; ENGINE_NONE: none */
     uint8_t last_served; /* link that opened a channel last */
     uint32_t packets;
-    uint32_t held; /* segments in packets */
-    uint32_t most; /* the host must wait when held reaches this */
+    uint32_t held; /* host segments in packets */
+    uint32_t most; /* limit: the host must wait when held reaches this */
     struct engine_packet *packet;
-    struct engine_join *join;      /* same index as packet */
-    struct engine_join *flow_join; /* same index as packet: links the packets of a flow */
-    struct engine_flow *flow;      /* by node; groups have their own */
+    struct engine_join *join;      /* list links; same index as packet */
+    struct engine_join *flow_join; /* list links of the packets of a flow; same index as packet */
+    struct engine_flow *flow;      /* indexed by node; each group has its own flow */
 };
 
 /**
- * engine_packets - number of packets of an engine: as many as can be in flight may also be in
- * backoff. Pure.
+ * engine_packets - return the number of packets of an engine. As many packets can be in backoff as
+ * can await their replies. Pure.
  */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {
     return 2 * links * channels + ENGINE_QUEUE;
 }
 
-/** engine_sending_init - all packets are free. */
+/** engine_sending_init - put all packets into the free list. */
 void engine_sending_init(struct engine_sending *send);
 
-/** engine_ready - let packet @i wait for a channel; @first: before the others. */
+/**
+ * engine_ready - let packet @i wait for a channel; @first: in front of the packets that wait
+ * already.
+ */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
 
-/** engine_waiting_drop - packet @i stops waiting: it is in no list. */
+/**
+ * engine_waiting_drop - remove packet @i from its list of waiting packets; it is in no list then.
+ */
 void engine_waiting_drop(struct engine *e, uint16_t i);
 
-/** engine_await - packet @i awaits a reply. */
+/** engine_await - let packet @i await its reply. */
 void engine_await(struct engine *e, uint16_t i);
 
 /**
- * engine_replied - the try of packet @i has ended; the packet is in no list. @taken: with an ACK.
+ * engine_replied - handle the end of a try of packet @i, which is in no list. @taken: by an ACK.
  */
 void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 
-/** engine_free - packet @i has ended; it is in no list. */
+/** engine_free - free packet @i, which is in no list, and let others use it. */
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);
 
 /**
- * engine_send_due - handle packets whose reply is overdue by e->now_ps, or whose backoff has ended.
+ * engine_send_due - handle packets whose reply is overdue at e->now_ps, and packets whose backoff
+ * has ended.
  */
 void engine_send_due(struct engine *e, uint64_t at_ps);
 

@@ -3,9 +3,9 @@
  * timed.c - the engine on clocks real and virtual: one event at a time.
  *
  * Events happen in the order of their times. At equal times the order is: input from the links,
- * segments posted by the host, deliveries to the host, timers, results, output. So a packet holds
- * all segments that the host posted at one time, and nothing depends on how time is divided into
- * windows. A segment has arrived when its last byte has.
+ * segments posted by the host, deliveries to the host, timers, results, output. Because of this
+ * order, a packet gets all segments that the host posts at one time, and no result depends on how
+ * the workers divide time into windows. A segment arrives when its last byte arrives.
  */
 #include "nic/engine/internal.h"
 
@@ -25,8 +25,8 @@ struct engine_event {
 };
 
 /*
- * From the time of an entry until its last byte has arrived. With faults all count as full
- * segments.
+ * Return the time from entry.time_ps until the entry's last byte arrives. On a cable with faults
+ * every entry counts as a full segment.
  */
 static uint64_t wire_tail_ps(const struct engine *e, uint32_t bytes)
 {
@@ -35,7 +35,7 @@ static uint64_t wire_tail_ps(const struct engine *e, uint32_t bytes)
     return wire_ps > e->profile->switch_ps ? wire_ps - e->profile->switch_ps : 0;
 }
 
-/* When the last byte of the front segment of a link arrives. */
+/* Return when the last byte of the front segment of a link arrives; EMU_NEVER: there is none. */
 static uint64_t arrive_ps(const struct engine *e, struct engine_link *l)
 {
     const struct emu_entry *entry;
@@ -56,7 +56,10 @@ static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine
         *best = (struct engine_event){.at_ps = at_ps, .kind = kind, .link = link};
 }
 
-/* The earliest event; at_ps EMU_NEVER: none. At equal times the order of kinds decides. */
+/*
+ * Return the earliest event; its at_ps is EMU_NEVER if there is none. At equal times the order of
+ * the kinds decides.
+ */
 static struct engine_event event_next(struct engine_timed *t)
 {
     struct engine *e = &t->base;
@@ -75,9 +78,9 @@ static struct engine_event event_next(struct engine_timed *t)
 }
 
 /*
- * An entry becomes visible when a switch would have forwarded it: its delay after the first byte. A
- * shorter segment had arrived before that, by the time returned. (On a cable with faults this is
- * 0.)
+ * Return by how long the last byte arrived before the entry became visible. An entry becomes
+ * visible when a switch would have forwarded it, which is the switch's delay after its first byte.
+ * A short segment arrives completely before that. On a cable with faults this is 0.
  */
 static uint64_t early_ps(const struct engine *e, const struct engine_link *l,
                          const struct emu_entry *entry)
@@ -115,7 +118,8 @@ static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
     if (entry) {
         if (!engine_take(e, entry, at_ps)) {
             e->host.in_ps = e->host.in_full ? EMU_NEVER
-                                            : at_ps + e->profile->retry_ps; /* no buffers */
+                                            /* no pool buffer is free: try again later */
+                                            : at_ps + e->profile->retry_ps;
             return;
         }
         emu_rx_skip(&e->host.in);
@@ -150,7 +154,7 @@ static void timed_send(struct engine *e, struct engine_link *l, uint64_t at_ps)
     }
 }
 
-/* Handle signals of other devices since the last step. */
+/* Handle the notifications of other devices since the last step. */
 static void timed_begin(struct engine_timed *t, uint64_t until_ps)
 {
     struct engine *e = &t->base;
@@ -158,7 +162,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
     const struct emu_credit *back;
 
-    engine_host_refresh(e); /* the process may have detached since */
+    engine_host_refresh(e); /* the process may have detached since then */
     if (!e->host.in_full && ((data >> ENGINE_HOST & 1) || e->host.in_ps != EMU_NEVER))
         e->host.in_ps = emu_rx_front_ps(&e->host.in, until_ps);
     emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
@@ -167,7 +171,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     if (!(credit >> ENGINE_HOST & 1) || t->out_ps != EMU_NEVER)
         return;
     if (e->host.out.kind != EMU_LINK_LOCAL)
-        t->out_ps = until_ps; /* the process has made space, or is gone */
+        t->out_ps = until_ps; /* the process has made space, or has detached */
     else if (e->host.delivery.active && (back = emu_credit_front(&e->host.out.credit)))
         t->out_ps = back->time_ps;
 }
@@ -211,7 +215,8 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     timed_begin(t, until_ps);
     while ((event = event_next(t)).at_ps <= until_ps) {
         moved++;
-        if (event.at_ps < e->now_ps) /* clock real: a late event counts as happening now */
+        /* clock real: a late event happens at the time of the one before it */
+        if (event.at_ps < e->now_ps)
             event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;
         timed_event(t, &event, until_ps);
@@ -223,7 +228,7 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* Times from the profile. */
+/* Set the fields of struct engine_timed, and the times from the profile. */
 static void timed_init(struct engine *e, enum emu_clock_mode clock)
 {
     struct engine_timed *t = (struct engine_timed *)e;

@@ -3,18 +3,20 @@
  * tree.c - collectives among adapters: barriers, reductions, and their results.
  *
  * The adapters of a group form a tree. Each combines the contributions of its own host, its parent
- * and its children. When all but one have contributed it sends the result to that one. So a
- * reduction ends at the host that did not contribute, wherever it is (the rule of the switches'
- * trees, emu/packet/seg.h). Results for all members (barriers, all-reduces) are complete at the
- * tree's root, which broadcasts them to the group; the switches copy them and merge the replies.
- * With barrier=conditional nothing is sent up: the root tests whether all members have arrived.
- * With combining=switch a combine unit in each switch, an engine without a host, replaces the inner
- * adapters, and the group's tree of switches replaces the tree of adapters.
+ * and its children. When all of these but one have contributed, it sends the result to that one. So
+ * a reduction ends at the host that did not contribute, wherever it is. (The switches follow the
+ * same rule, emu/packet/seg.h.) A result for all members (of a barrier or an all-reduce) is
+ * complete at the tree's root, which sends it to the group as a multicast; the switches copy it and
+ * merge the replies. With barrier=conditional nothing is sent up: the root tests whether all
+ * members have arrived. With combining=switch a combine unit in each switch, which is an engine
+ * without a host, replaces the inner adapters, and the group's tree of switches replaces the tree
+ * of adapters.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
- * Contributions of other adapters arrive exactly once (flow.c), those of the host by its protocol.
- * A repeated contribution, or one to an operation that has ended, is dropped, so nothing is counted
- * twice. The manager has reserved memory for all results that can be under way.
+ * A contribution of another adapter arrives exactly once because of flow.c, and one of the host
+ * because of the protocol of its library. The engine drops a repeated contribution, and one to an
+ * operation that has ended, so that nothing is combined twice. The manager has reserved memory for
+ * all results that can be in progress.
  */
 #include <string.h>
 
@@ -28,17 +30,17 @@ static void contribution_drop(struct engine *e, uint32_t buf)
 
 /* --- combining ---------------------------------------------------------------------- */
 
-/* Hosts that send lengths only give no payload. */
+/* Return whether the segment in @buf has payload: a host that sends lengths only provides none. */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
     return !engine_is_length_only(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
- * Combine two buffers into one and return it; takes both references. The sender of a buffer may
- * still hold it, for a time that depends on threads; this may decide whether a copy is made, but
- * nothing else. The order of operands must not depend on it either: the minimum of 0.0 and -0.0 is
- * the second operand.
+ * Combine two buffers into one and return it. Takes both references. The sender of a buffer may
+ * still hold a reference to it, for a time that depends on the scheduling of threads. This may
+ * decide whether the buffer is copied, but it must not decide the order of the operands, because
+ * the result can depend on that: the minimum of 0.0 and -0.0 is the second operand.
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
 {
@@ -59,7 +61,9 @@ static bool is_top(const struct engine_tree *tree)
     return !emu_ports_has(tree->all, ENGINE_PARENT);
 }
 
-/* A result for all members goes to the group, and to the host here, if there is one. */
+/*
+ * Return where a result for all members goes: to the group, and to the host here if there is one.
+ */
 static emu_ports all_get(const struct engine_tree *tree)
 {
     return (tree->all & emu_port(ENGINE_HERE)) | emu_port(ENGINE_GROUP);
@@ -71,7 +75,7 @@ emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports ha
                              all_get(tree));
 }
 
-/* Where the result of @state goes, as bits; 0: contributions are missing. */
+/* Return where the result of @state goes, as bits; 0: contributions are missing. */
 static emu_ports state_outs(const struct engine *e, const struct engine_coll *state)
 {
     const struct engine_tree *tree = state->group->tree;
@@ -81,7 +85,10 @@ static emu_ports state_outs(const struct engine *e, const struct engine_coll *st
     return engine_outs(tree, state->hdr.kind, state->have);
 }
 
-/* Does the contribution start a new operation, or is it a new one to the operation under way? */
+/*
+ * Return whether the contribution begins a new operation, or is still missing in the operation that
+ * is in progress.
+ */
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
 {
@@ -95,7 +102,10 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
            emu_combiner_agrees(&state->hdr, &asked);
 }
 
-/* A contribution does not fit: record a possible mismatch of the members' operations. */
+/*
+ * A contribution does not fit: if this is because members have started different operations, record
+ * that.
+ */
 static void contribution_mismatch(struct engine_tree *tree, const struct engine_coll *state,
                                   const struct emu_hdr *hdr)
 {
@@ -105,7 +115,10 @@ static void contribution_mismatch(struct engine_tree *tree, const struct engine_
     emu_mismatch_note(&tree->mismatch, &state->hdr, &other);
 }
 
-/* The header as faults see it. A contribution without payload has no bits that could flip. */
+/*
+ * Return the header that the fault functions see. A contribution without payload has length 0
+ * there, because it has no bits that could flip.
+ */
 static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 {
     struct emu_hdr hdr = *engine_hdr(e, buf);
@@ -116,8 +129,8 @@ static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * When the state is read, does its parity show that a bit has flipped? Then the group has failed
- * here, and the manager notifies its members.
+ * The state is read: return whether its parity shows that a bit has flipped. In this case the group
+ * has failed here, and the manager notifies its members.
  */
 static bool state_damaged(struct engine *e, const struct engine_coll *state)
 {
@@ -128,16 +141,16 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
     return true;
 }
 
-/* Was @then more than a window before @now? Numbers are modulo 2^32. */
+/* Return whether number @then is at least a window before @now. Numbers are modulo 2^32. */
 static bool is_before_window(const struct engine_tree *tree, uint32_t then, uint32_t now)
 {
     return now - then >= tree->window && now - then < UINT32_C(1) << 31;
 }
 
 /*
- * Numbers repeat after 2^32, so old ones are forgotten long before: one state at a time, because a
- * forged contribution may have any number. Every half window has a token, so each state is visited
- * in time.
+ * Forget numbers that are older than a window, because numbers repeat after 2^32. Only one state is
+ * checked per call, so that a forged contribution, which may have any number, changes little. Every
+ * half window has a token, so each state is checked long before its number repeats.
  */
 static void tree_forget_old(struct engine_tree *tree, uint32_t seq)
 {
@@ -169,7 +182,7 @@ void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
         row->from = row->to - tree->window;
 }
 
-/* Add a contribution. False: the state is damaged, and nothing was done. */
+/* Add a contribution to @state. False: the state is damaged, and nothing was done. */
 static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from, uint32_t buf,
                       uint64_t at_ps)
 {
@@ -207,7 +220,10 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     return true;
 }
 
-/* Combining takes time; contributions are combined one after the other. */
+/*
+ * Add the time that combining this contribution takes. Contributions are combined one after the
+ * other.
+ */
 static void combine_add_time(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
 {
     if (e->tree.combine_ps < at_ps)
@@ -215,7 +231,7 @@ static void combine_add_time(struct engine *e, const struct emu_hdr *hdr, uint64
     e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
 }
 
-/* The state is empty again. */
+/* Make the state empty again. */
 static void state_clear(struct engine_coll *state)
 {
     state->have = EMU_NO_PORTS;
@@ -224,7 +240,7 @@ static void state_clear(struct engine_coll *state)
 
 static bool result_go_now(struct engine *e, struct engine_coll *state);
 
-/* Send the result of @state to @outs: now, or when its combining is done. */
+/* Send the result of @state to @outs: now, or when it has been combined. */
 static void state_go(struct engine *e, struct engine_coll *state, emu_ports outs)
 {
     state->outs = outs;
@@ -313,7 +329,7 @@ struct engine_to engine_result_to(const struct engine *e, const struct engine_gr
                               .only = group->tree->by_link ? to.only : 0};
 }
 
-/* Pass one reference to the result to @out. False: no packet is free. */
+/* Send the result to @out, together with one reference to its buffer. False: no packet is free. */
 static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
 {
     if (out != ENGINE_HERE)
@@ -328,8 +344,8 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
 }
 
 /*
- * Make the buffer of @state one that nobody else writes. A result only for the host here may stay
- * shared with other readers: a copy takes 95 ns per segment.
+ * Make the result of @state, in a buffer that nobody else writes. If the result stays at the host
+ * here, its buffer may be shared with other readers, which saves a copy of 95 ns per segment.
  */
 static void result_make(struct engine *e, struct engine_coll *state)
 {
@@ -344,11 +360,12 @@ static void result_make(struct engine *e, struct engine_coll *state)
         state->buf = emu_combiner_own(cache, state->buf, state->hdr.len);
     if (!stays)
         engine_hdr(e, state->buf)->src = e->node;
-    state->have = emu_port(ENGINE_HERE); /* the kept contributions have been used */
+    /* marks buf as used; the kept contributions have been combined */
+    state->have = emu_port(ENGINE_HERE);
     emu_count(&e->counts.results, 1);
 }
 
-/* Send the result to all its outputs. False: packets to send it are missing. */
+/* Send the result to all its outputs. False: too few packets are free. */
 static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     while (emu_ports_any(state->outs)) {
@@ -369,8 +386,8 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
 }
 
 /*
- * Handle the next waiting state. False: it must wait. Nothing is sent for a group that all have
- * left; its buffers are freed with it.
+ * Handle the next state in the queue of results. False: it must wait. Nothing is sent for a group
+ * that all members have left; the buffers of its states are freed with the group.
  */
 static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
@@ -385,7 +402,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     }
     if (!state->made) {
         if (state_damaged(e, state)) {
-            state->outs = EMU_NO_PORTS; /* a damaged result goes nowhere */
+            state->outs = EMU_NO_PORTS; /* a damaged result is not sent */
             return true;
         }
         result_make(e, state);
@@ -397,14 +414,20 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     return true;
 }
 
-/* Clock raw: send a vector's result immediately if none waits. False: it must be queued. */
+/*
+ * Clock raw: send the result of a reduction immediately if no other one waits. False: it must be
+ * queued.
+ */
 static bool result_go_now(struct engine *e, struct engine_coll *state)
 {
     return !e->dev.timed && state->hdr.kind != EMU_BARRIER && engine_results_pass(&e->tree) &&
            state_next(e, state, 0);
 }
 
-/* Drop all results, and mark their groups as failed; their other buffers are freed with them. */
+/*
+ * Drop all results that wait, and mark their groups as failed. The other buffers of these groups
+ * are freed with the groups.
+ */
 static void results_drop(struct engine *e)
 {
     while (!engine_queue_empty(&e->tree.results)) {
@@ -438,12 +461,12 @@ void engine_results(struct engine *e, uint64_t at_ps)
             return;
         }
         if (!state_next(e, state, at_ps))
-            return; /* until a packet is free: engine_free() */
+            return; /* engine_free() continues when a packet is free */
         engine_queue_pop(&e->tree.results);
         engine_group_release(state->group);
     }
     engine_queries_go(e, at_ps);
-    engine_posts_again(e, at_ps); /* packets that results did not need */
+    engine_posts_again(e, at_ps); /* with packets that results did not need */
 }
 
 /* --- faults ------------------------------------------------------------------------- */

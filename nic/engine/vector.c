@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vector.c - clock raw: contributions to a long vector, in runs.
+ * vector.c - clock raw: contributions to a long vector, handled in runs.
  *
- * They arrive by the packet: full segments of one member with consecutive numbers, whose states
- * usually have contributions of the same members so far. Then everything that does not depend on
- * the number is checked once, each is combined in place, and the results that a run completes leave
- * together: in one packet, or to the host. All other contributions are left to tree.c, which takes
- * them one by one; this file only handles the regular case.
+ * The contributions of a member arrive in packets of full segments with consecutive numbers.
+ * Usually the same other members have contributed to the states of all these numbers. Such a
+ * sequence is a *run*. What does not depend on the number is checked once per run, each
+ * contribution is combined in place, and the results that a run completes are sent together, in one
+ * packet or to the host. This file handles only this regular case. It leaves all other
+ * contributions to tree.c, which takes them one by one.
  */
 #include "nic/engine/internal.h"
 
-/* Common properties of a run's contributions. */
+/* A run, and what its contributions have in common. */
 struct vector_run {
     struct engine_group *group;
-    uint32_t at;        /* their position in the tree */
-    struct emu_hdr hdr; /* of the first one */
-    /* Second word of the next one's header. Incrementing the number inside a header and then
-       reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce. */
+    uint32_t at;        /* position in the tree from which they came */
+    struct emu_hdr hdr; /* header of the first one */
+    /*
+     * Second word of the header of the next one. Incrementing the number inside a header and then
+     * reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce.
+     */
     uint64_t signature;
-    bool passes;    /* contributions pass unchanged, without a state */
-    emu_ports had;  /* inputs that have contributed to their states */
-    emu_ports outs; /* where results go; 0: no results yet */
+    bool passes;    /* the contributions pass unchanged, without a state */
+    emu_ports had;  /* inputs that have contributed to their states before */
+    emu_ports outs; /* positions to which the results go; 0: no results yet */
     struct engine_to to;
-    uint32_t room; /* for this many results, now */
+    uint32_t room; /* how many results can be sent now */
 };
 
 /*
- * For example the last node of a chain, which only passes on its host's contributions, and the
- * root, which only receives. No other state may be open, so no other operation can interfere.
+ * For example, nothing is combined at the last node of a chain, which only forwards its host's
+ * contributions, and at a root that does not contribute. No state may be open, so that no other
+ * operation can interfere.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at)
@@ -40,7 +44,7 @@ emu_ports engine_passes(const struct engine *e, const struct engine_group *group
     return engine_outs(tree, kind, emu_port(at));
 }
 
-/* Check the first contribution of a run. False: leave it to tree.c. */
+/* Begin a run with the contribution in @buf. False: leave this contribution to tree.c. */
 static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t buf)
 {
     struct engine_tree *tree = run->group->tree;
@@ -64,7 +68,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
     return true;
 }
 
-/* Where the results go, and for how many there is space. */
+/* Set where the results of the run go, and how many can be sent now, at most @most. */
 static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t most)
 {
     emu_ports others = run->outs & ~emu_port(ENGINE_HERE);
@@ -84,7 +88,9 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         run->room = 0;
 }
 
-/* Add the contribution in @buf to @state, if both are like the first ones. */
+/*
+ * Add the contribution in @buf to @state. False: it or the state differs from the rest of the run.
+ */
 static inline bool run_add(struct engine *e, const struct vector_run *run,
                            struct engine_coll *state, uint32_t buf)
 {
@@ -113,17 +119,19 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
     return true;
 }
 
-/* Make @buf a result, and return its reference. */
+/*
+ * Turn the contents of @buf into a result. Returns the buffer of the result, which replaces @buf.
+ */
 static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
     if (emu_ports_equal(run->outs, emu_port(ENGINE_HERE)))
-        return buf; /* others may read it in place, too */
+        return buf; /* others may read the buffer at the same time */
     buf = emu_combiner_own(engine_cache(e), buf, EMU_PAYLOAD_BYTES);
     engine_hdr(e, buf)->src = e->node;
     return buf;
 }
 
-/* Send @count results. */
+/* Send @count results of the run. */
 static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
                       uint32_t count)
 {
@@ -140,8 +148,8 @@ static void run_leave(struct engine *e, const struct vector_run *run, const uint
 }
 
 /*
- * Prefetch the buffers of the next @count states: members run ahead of each other by up to a
- * window, so these have usually left the inner caches.
+ * Prefetch the buffers of the next @count states. They have usually left the inner caches, because
+ * members run ahead of each other by up to a window.
  */
 static inline void run_fetch(struct engine *e, const struct vector_run *run, uint32_t count)
 {
@@ -156,7 +164,10 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
     }
 }
 
-/* Take a run from the front of @count contributions. Returns its length. */
+/*
+ * Take as many of the @count contributions in @bufs as belong to the run and can be taken now.
+ * Returns how many.
+ */
 static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)
 {
@@ -186,7 +197,7 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
     return taken;
 }
 
-/* The same for contributions that pass unchanged. */
+/* Do as run_take(), for contributions that pass unchanged. */
 static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)
 {

@@ -4,7 +4,7 @@
  */
 #include "switch/channel/allocate.h"
 
-/* Take the credits of output @o that came by @at_ps; clock raw: all. */
+/* Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. */
 static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -19,13 +19,16 @@ static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64
     }
 }
 
-/* Must the packet have slots at the remote end for all its segments before it sends the first? */
+/*
+ * Return whether the packet must have slots at the remote end for all its segments before it sends
+ * the first.
+ */
 static bool allocate_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
 }
 
-/* Give packet @v a channel of output @o, which has one free. */
+/* Give packet @v a channel of output @o, which must have one free. */
 static void allocate_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -40,7 +43,7 @@ static void allocate_open(struct switch_channels *ch, uint32_t v, uint32_t o, ui
         switch_channel_request_segment(ch, o, c, v / EMU_VCS, in->priority);
 }
 
-/* May packet @v open a channel of output @o now? */
+/* Return whether packet @v may open a channel of output @o now. */
 static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint32_t o)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -124,7 +127,8 @@ void switch_channel_allocate(struct switch_channels *ch, uint32_t v, emu_ports o
 /* --- a channel is free -------------------------------------------------------------- */
 
 /*
- * The channels of input @p whose packets wait for output @o; @collects: and collect slots, or not.
+ * Return the channels of input @p whose packets have this priority and wait for output @o.
+ * @collects: only packets that collect slots; otherwise only packets that do not.
  */
 static uint32_t allocate_waiting(const struct switch_channels *ch, uint32_t o, uint32_t p,
                                  uint32_t priority, bool collects)
@@ -135,7 +139,7 @@ static uint32_t allocate_waiting(const struct switch_channels *ch, uint32_t o, u
            (collects ? port->collect : ~port->collect);
 }
 
-/* The next packet, by round robin, that waits for output @o; CHANNEL_NONE: there is none. */
+/* Return the next packet, by round robin, that waits for output @o; CHANNEL_NONE: there is none. */
 static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_t priority,
                                  bool collects)
 {
@@ -157,9 +161,9 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 }
 
 /*
- * The packet that gets the next channel of output @o; CHANNEL_NONE: none may have one. Packets that
- * collect slots alternate with the others; a packet that may not collect yet does not lose its
- * turn.
+ * Return the packet that gets the next channel of output @o; CHANNEL_NONE: none may have one.
+ * Packets that collect slots alternate with the others. If it is the turn of a packet that may not
+ * collect yet, its turn is kept.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 {

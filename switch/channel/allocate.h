@@ -2,12 +2,14 @@
 /*
  * allocate.h - virtual channel allocation: a packet gets a channel of its output, or waits for one.
  *
- * A packet waits for an output only if the output has no channel to give, or if the packet collects
- * slots while another one does so. So a new packet never overtakes a waiting one. Waiting packets
- * are served by priority. Within a priority, packets that collect slots alternate with the others,
- * so neither starve; each of the two groups is served round robin over inputs and their channels.
- * A link of EMU_VCS_KEPT_OF channels or more reserves its last one for packets above bulk, which
- * otherwise would wait for a bulk packet's reply.
+ * A packet *collects* slots if slots at the remote end must be promised to all its segments before
+ * it sends the first. A packet waits for an output only if the output has no channel to give, or if
+ * it would have to collect slots while another packet does so. So a new packet never overtakes a
+ * waiting one. Waiting packets are served by priority. Within a priority, packets that collect
+ * slots alternate with the others, so neither starves. Each of these two kinds is served round
+ * robin over inputs and their channels. A link of EMU_VCS_KEPT_OF channels or more reserves its
+ * last free channel for packets above bulk, which otherwise would have to wait for a bulk packet's
+ * reply.
  *
  * Invariants:
  * - `openable` and `light` follow `pending`, the number of open channels of each output.
@@ -24,13 +26,13 @@
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its previous segment has left. It has one on every cable of its path,
  *     so the whole packet arrives.
- * (3) A segment of a broadcast leaves F only when its last copy does. Sent as in (2), a copy would
- *     wait for the slots of its siblings and for its own remaining segments, and these for slots of
- *     other packets, which in turn wait for the copy. So a broadcast of several segments is sent
- *     only into slots that were promised to it, for all its segments at once (emu/packet/vc.h):
- *     then nothing stops it before F. While it collects them, the slots are used by segments at F,
- *     which leave by (1), or promised to packets that nothing stops. Meanwhile other packets on X
- *     do not take these slots, and go on as in (2).
+ * (3) A segment of a broadcast leaves F only when its last copy does. If a broadcast of several
+ *     segments were sent as in (2), a copy would wait for the slots of the other copies and for its
+ *     own remaining segments. These would wait for slots of other packets, which in turn would wait
+ *     for the copy. So such a broadcast is sent only into slots that were promised to it, for all
+ *     its segments at once (emu/packet/vc.h), and nothing stops it before F. While it collects the
+ *     slots, they are used by segments at F, which leave by (1), or promised to packets that
+ *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
  *     the channel of the cable *into* S wait for all copies, and that cable comes before theirs.
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
@@ -45,7 +47,7 @@
 #include "switch/channel/requests.h"
 #include "switch/policy/policy.h"
 
-/* The subset of @outs whose wire is free and that have nothing to send. */
+/* Return the subset of @outs whose wire is free and that have nothing to send. */
 static inline emu_ports switch_channel_idle(struct switch_channels *ch, emu_ports outs,
                                             uint64_t at_ps)
 {
@@ -65,7 +67,10 @@ static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_por
     return route_choose(&ch->sw, outs, switch_channel_idle(ch, outs & ch->light, at_ps));
 }
 
-/* The number of open channels of output @o has become @pending, or was @pending until now. */
+/*
+ * Update the sets `light` and `openable`. The number of open channels of output @o has just become
+ * @pending, or was @pending until now.
+ */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
     ch->light ^= emu_port_if(o, pending == ch->light_pending);
@@ -83,7 +88,7 @@ static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o)
     switch_channel_count(ch, o, pending);
 }
 
-/* Update the counts of output @o: its channel @c has closed. */
+/* Update the counts of output @o, whose channel @c has closed. */
 static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o, uint32_t c)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -95,7 +100,7 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
     __atomic_store_n(&port->pending, (uint8_t)(pending - 1), __ATOMIC_RELAXED);
 }
 
-/* Packet @v opens a channel of output @o, which has one free. Returns the channel. */
+/* Open a channel of output @o, which must have one free, for packet @v. Returns the channel. */
 static inline uint32_t switch_channel_open(struct switch_channels *ch, uint32_t v, uint32_t o)
 {
     struct switch_channel_in *in = &ch->in[v];
@@ -113,8 +118,8 @@ static inline uint32_t switch_channel_open(struct switch_channels *ch, uint32_t 
 }
 
 /*
- * Give the packet @v a channel of one of @outs, or of each of them if it is a broadcast, or make it
- * wait for these. @outs: not empty.
+ * Give the packet @v a channel of one of @outs, or if it is a broadcast, of each of them. If a
+ * channel is missing, make the packet wait for it. @outs: not empty.
  */
 void switch_channel_allocate(struct switch_channels *ch, uint32_t v, emu_ports outs,
                              uint64_t at_ps);
@@ -122,12 +127,12 @@ void switch_channel_allocate(struct switch_channels *ch, uint32_t v, emu_ports o
 /* Grant the free channels of output @o to packets that wait for them. */
 void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* The packet @v no longer waits for any of @outs. */
+/* Make the packet @v stop waiting for channels of @outs. */
 void switch_channel_stop_waiting_for(struct switch_channels *ch, uint32_t v, emu_ports outs);
 
 /*
- * Take the credits of output @o that came by @at_ps; clock raw: all. If a packet has now collected
- * all its slots, the next one may collect, so channels are granted.
+ * Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. If a
+ * packet has collected all its slots by this, the next packet may collect, so channels are granted.
  */
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.c - checks an entry that has come to a port, and stores it in its input's buffer.
+ * arrival.c - checks an entry that has arrived at a port, and stores it in its input's buffer.
  *
- * Entries from outside are not trusted: one that breaks the protocol is counted and dropped, and
- * its credit returns. The indexes of a packet's segments must grow: a duplicate is dropped, and the
- * packet's receiver detects a gap.
+ * The switch does not trust entries. It counts and drops an entry that violates the protocol, and
+ * returns its credit. The indexes of a packet's segments must grow. The switch drops duplicates;
+ * gaps are detected by the packet's receiver.
  */
 #include "switch/channel/stages.h"
 
@@ -23,7 +23,10 @@ static void arrival_bad(struct switch_channels *ch, uint32_t p, const struct emu
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/* The entry is valid, but there is no slot for it: a fault forged a credit or duplicated it. */
+/*
+ * Drop a valid entry for which there is no slot, because a fault has forged a credit or duplicated
+ * the entry.
+ */
 static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                             enum emu_fate fate, uint64_t at_ps)
 {
@@ -31,7 +34,10 @@ static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/* A segment of @v is in @slot: copies of @v that were waiting for it request to send. */
+/*
+ * A segment of @v is stored in @slot: let the copies of @v that have waited for it request to send
+ * it.
+ */
 static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = ch->out[w].next) {
@@ -45,7 +51,7 @@ static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slo
     }
 }
 
-/* A segment of the open packet @v skips the buffer if it can, or enters its queue. */
+/* Handle a segment of the open packet @v: it skips the buffer if it can, or enters its queue. */
 static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps)
 {
@@ -57,7 +63,7 @@ static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct 
         arrival_request(ch, v, switch_channel_append(ch, v, entry, fate));
 }
 
-/* Drop a segment of a packet that no output leads on for. */
+/* Drop a segment of a packet for which no output leads on. */
 static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                           enum emu_fate fate, uint64_t at_ps)
 {
@@ -69,7 +75,7 @@ static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct e
         switch_channel_answer(ch, v);
 }
 
-/* The head of packet @v has come. Without an output for it, the packet is drained. */
+/* Route packet @v, whose head has arrived. If no output leads on, its segments will be dropped. */
 static void arrival_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
                           uint64_t at_ps)
 {
@@ -103,7 +109,8 @@ static void arrival_head(struct switch_channels *ch, uint32_t p, const struct em
         segments = emu_packet_segments(head.bytes);
         sane = switch_channel_head_sane(&head, hdr, segments);
     }
-    if (!sane || in->tag == hdr->tag) { /* same tag: a duplicate of the current or last packet */
+    if (!sane || in->tag == hdr->tag) {
+        /* the same tag: a duplicate of a head of the current or last packet */
         arrival_bad(ch, p, entry, fate, at_ps);
         return;
     }
@@ -121,7 +128,7 @@ static void arrival_head(struct switch_channels *ch, uint32_t p, const struct em
         arrival_accept(ch, v, entry, fate, at_ps);
 }
 
-/* Is this the next segment of the packet on its channel, or a later one? */
+/* Return whether this is the next segment of the packet on its channel, or a later one. */
 static bool arrival_cont_sane(const struct switch_channel_in *in, const struct emu_cont *cont,
                               const struct emu_packet_hdr *hdr)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * buffer.c - see buffer.h.
- */
+/* buffer.c - the input's buffer, and the return of credits. */
 #include "switch/channel/buffer.h"
 
 /* --- credits ------------------------------------------------------------------------ */
 
-/* The faults at the port decide how many credits return: none, one, or more. */
+/*
+ * Return one credit on a cable with faults, which decide how many credits return: none, one, or
+ * more.
+ */
 static __attribute__((noinline)) void buffer_return_faulty(struct switch_channels *ch,
                                                            struct switch_channel_port *port,
                                                            uint32_t channel, uint64_t at_ps)

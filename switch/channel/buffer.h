@@ -2,19 +2,19 @@
 /*
  * buffer.h - the buffer of each input, and the credits that return to its sender.
  *
- * A segment keeps its slot of the store until all copies of its packet have sent it
+ * A segment occupies a slot of the store until all copies of its packet have sent it
  * (`hold[slot].left` is 0) and all segments before it on its channel have left. `port->held` counts
- * the segments of an input that took a credit, at most channels + pool_slots; `uncredited` counts
- * segments that took none, which only faults make. When a segment leaves, one credit returns to the
- * sender: on timed clocks immediately; on clock raw, rx.owed collects the credits of one channel,
- * and they are paid at the end of the step at the latest.
+ * the segments of an input that took a credit; there are at most channels + pool_slots.
+ * `uncredited` counts segments that took none, which only faults cause. When a segment leaves, one
+ * credit returns to the sender: on timed clocks immediately; on clock raw, rx.owed collects the
+ * credits of one channel, and they return at the end of the step at the latest.
  */
 #ifndef SWITCH_CHANNEL_BUFFER_H
 #define SWITCH_CHANNEL_BUFFER_H
 
 #include "switch/channel/channel.h"
 
-/* Clock raw: the input of port @p owes its sender @count more credits for channel @c. */
+/* Clock raw: add @count to the credits for channel @c that the input of port @p owes its sender. */
 static inline void switch_channel_owe(struct switch_channels *ch, uint32_t p, uint32_t c,
                                       uint32_t count)
 {
@@ -29,33 +29,43 @@ static inline void switch_channel_owe(struct switch_channels *ch, uint32_t p, ui
     ch->owing |= emu_port(p);
 }
 
-/* Has the input of port @p a slot for one more segment that took a credit? */
+/* Return whether the input of port @p has a slot for one more segment that took a credit. */
 static inline bool switch_channel_has_room(const struct switch_channels *ch, uint32_t p)
 {
     return ch->port[p].held < ch->channels + ch->sw.profile->pool_slots;
 }
 
-/* One credit for channel @channel of input @p returns to the sender as of @at_ps. */
+/*
+ * Return one credit for channel @channel of input @p to the sender; the slot became free at @at_ps.
+ */
 void switch_channel_return_credit(struct switch_channels *ch, uint32_t p, uint32_t channel,
                                   uint64_t at_ps);
 
-/* Clock raw: pay all credits that are owed and notify the senders. Once a pass. */
+/* Clock raw: return all credits that are owed, and notify the senders. Called once per step. */
 void switch_channel_flush_credits(struct switch_channels *ch);
 
-/* Is there a slot for one more segment at port @p? A duplicate (@fate) needs an uncredited one. */
+/*
+ * Return whether there is a slot for one more segment at port @p. A duplicate, as @fate says, took
+ * no credit and needs one of the slots for such segments.
+ */
 bool switch_channel_has_slot(const struct switch_channels *ch, uint32_t p, enum emu_fate fate);
 
 /* Append a segment of the open packet @v to its queue. Returns its slot. */
 uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
                                const struct emu_entry *entry, enum emu_fate fate);
 
-/* Free the oldest segments of @v that all copies have sent, and return their credits. */
+/*
+ * Free the slots of the oldest segments of @v that all copies have sent, and return their credits.
+ */
 void switch_channel_release(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/* One copy of @v will not send the queued segments from @slot on; CHANNEL_NONE: there are none. */
+/*
+ * Note that one copy of @v will not send the queued segments from @slot on; CHANNEL_NONE: there are
+ * no such segments.
+ */
 void switch_channel_forgo(struct switch_channels *ch, uint32_t v, uint32_t slot, uint64_t at_ps);
 
-/* No copy of @v will send any of the queued segments. */
+/* Drop all queued segments of @v, because no copy will send them. */
 void switch_channel_discard(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
 #endif

@@ -2,29 +2,30 @@
 /*
  * bypass.c - clock raw: a packet that need not wait skips the input's buffer.
  *
- * Clock raw has no time. A segment that finds nothing waiting at its output, and a credit for it,
- * would leave in the pass in which it came: it moves from one cable's ring to the next, and never
- * enters the store. The same holds for a segment of a broadcast if all its outputs are free, and
- * for a reply. Checks, credits, counters and the state of channels are those of any segment.
+ * On clock raw nothing takes time. A segment for which nothing waits at its output, and which has a
+ * credit there, leaves in the step in which it arrived. It moves from one cable's ring to the next
+ * and never enters the store. So does a segment of a broadcast if all its outputs are free, and a
+ * reply. Checks, credits, counters and the state of channels are the same as for other segments.
  * Where something waits, all new arrivals wait behind it (allocate.c, transmit.c), so the order of
- * service and priorities are kept.
+ * service and the priorities are kept.
  *
- * Most arrivals are one of three: the head of a unicast packet on a closed channel, the next
- * continuations of a packet, an ACK of a packet whose last segment was sent. These take a short
- * path without a copy, calls, or the bookkeeping of packets that wait: a packet of five segments
- * takes some 1000 instructions a switch instead of 1850. arrival.c and reply.c handle all others. A
- * check that fails here changes nothing, except the round robin among equally good outputs.
+ * Most arrivals are of three kinds: the head of a unicast packet on a closed channel, the next
+ * continuations of a packet, and an ACK of a packet whose last segment was sent. These take a short
+ * path without a copy, calls, or the bookkeeping for packets that wait: a packet of five segments
+ * takes about 1000 instructions per switch instead of 1850. arrival.c and reply.c handle all
+ * others. A check that fails in this file changes nothing, except the round robin among equally
+ * good outputs.
  *
- * A link sends packet by packet, so continuations mostly come several at a time, together with
- * their head. So all arrived segments of a packet are taken together: each must be exactly the word
- * that comes next on its channel, so its CRC-16 is compared and not computed again, and the common
- * fields are looked up once.
+ * A link sends packet by packet, so several continuations usually arrive together with their head.
+ * They are therefore handled together. Each must be exactly the word that is expected next on its
+ * channel, so its CRC-16 is compared and not computed again, and the common fields are looked up
+ * once.
  */
 #include "switch/channel/stages.h"
 
 /*
- * How many of @wanted segments channel @c of output @o has credits for. Nothing waits at the
- * output.
+ * Return for how many of @wanted segments channel @c of output @o has credits. Nothing may wait at
+ * the output.
  */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
@@ -33,19 +34,19 @@ static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint3
 
     if (emu_vcs_room_for(vcs, c) < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        if (emu_ports_has(ch->queued, o)) /* these credits have made a waiting packet ready */
+        if (emu_ports_has(ch->queued, o)) /* the credits have made a waiting packet ready */
             return 0;
     }
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;
 }
 
-/* Has the unicast packet @in an output channel, and no segment in the buffer? */
+/* Return whether the unicast packet @in has an output channel, and no segment in the buffer. */
 static inline bool bypass_may(const struct switch_channel_in *in)
 {
     return in->state == CHANNEL_OPEN && in->copies != CHANNEL_NONE && !in->queued;
 }
 
-/* Copy @entry, which came by channel @from, into @slot with a header for channel @c. */
+/* Copy @entry, which arrived on channel @from, into @slot with a header for channel @c. */
 static inline void bypass_fill(const struct switch_channels *ch, struct emu_entry *slot,
                                uint32_t from, uint32_t c, const struct emu_entry *entry)
 {
@@ -58,7 +59,7 @@ static inline void bypass_fill(const struct switch_channels *ch, struct emu_entr
     slot->crc = entry->crc;
 }
 
-/* Send @entry, which came by channel @from of its input, by channel @c of its output. */
+/* Send @entry, which arrived on channel @from of its input, on channel @c of its output. */
 static inline void bypass_send(struct switch_channels *ch, struct emu_tx *tx, uint32_t from,
                                uint32_t c, const struct emu_entry *entry)
 {
@@ -67,8 +68,8 @@ static inline void bypass_send(struct switch_channels *ch, struct emu_tx *tx, ui
 }
 
 /*
- * May the @left remaining segments of the broadcast @in skip the buffer? They may if all its copies
- * have channels and slots, nothing waits at their outputs, and no segment was lost.
+ * Return whether the @left remaining segments of the broadcast @in may skip the buffer: all its
+ * copies have channels and slots, nothing waits at their outputs, and no segment was lost.
  */
 static inline bool bypass_all_may(struct switch_channels *ch, const struct switch_channel_in *in,
                                   uint32_t left)
@@ -92,7 +93,8 @@ static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct
 {
     const struct switch_channel_in *in = &ch->in[v];
 
-    if (!bypass_all_may(ch, in, in->last + 2u - in->index)) /* its index was counted already */
+    /* in->index has counted this segment already */
+    if (!bypass_all_may(ch, in, in->last + 2u - in->index))
         return false;
     emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
     for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
@@ -102,7 +104,7 @@ static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct
         ch->out[w].ended = entry->packet.last;
         emu_vcs_spend(&ch->port[o].vcs, c);
         bypass_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
-        ch->news |= emu_port(o); /* the step notifies its receiver */
+        ch->news |= emu_port(o); /* the step notifies the receiver */
     }
     return true;
 }
@@ -128,13 +130,13 @@ bool switch_channel_bypass_segment(struct switch_channels *ch, uint32_t v,
 /* --- continuations ------------------------------------------------------------------ */
 
 /*
- * The words of a packet's next continuations on its input channel, and which of their bits change
- * on the output channel.
+ * The header words of a packet's next continuations on its input channel, and which of their bits
+ * change on the output channel.
  */
 struct bypass_words {
-    uint64_t rest; /* all but the first word */
+    uint64_t rest; /* second word */
     uint64_t relabel_rest;
-    uint32_t word; /* of index 0 */
+    uint32_t word; /* first word, for index 0 */
     uint32_t relabel;
 };
 
@@ -155,7 +157,7 @@ static inline struct bypass_words bypass_words_of(const struct switch_channels *
                                  .relabel = switch_channel_relabel_cont(ch, c, to)};
 }
 
-/* @words, changed to those of the packet's last continuation. */
+/* Return @words, changed to those of the packet's last continuation. */
 static inline struct bypass_words bypass_last_of(const struct switch_channels *ch,
                                                  const struct switch_channel_in *in,
                                                  struct bypass_words words)
@@ -167,8 +169,8 @@ static inline struct bypass_words bypass_last_of(const struct switch_channels *c
 }
 
 /*
- * Move up to @count entries from the front of @from to @to, stopping at the first that is not the
- * next continuation with @words, from index @index on. Returns how many.
+ * Move up to @count entries from the front of @from to @to. Stops at the first that is not the
+ * continuation that @words describes, beginning with index @index. Returns how many.
  */
 static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_ring_end *from,
                                    struct emu_ring_end *to, struct bypass_words words,
@@ -188,14 +190,14 @@ static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_
         slot->buf = entry->buf;
         slot->crc = entry->crc;
         emu_ring_show(emu_ring_next(to), 0);
-        emu_ring_skip(from); /* free the slot before returning the credit to fill it again */
+        emu_ring_skip(from); /* free the slot before the credit lets the sender fill it again */
     }
     return sent;
 }
 
 /*
- * How many of the next @count slots of a ring are filled; or empty. Slots are filled and emptied in
- * order, so the last one is checked first.
+ * Return how many of the next @count slots of a ring are filled (bypass_filled()), or empty
+ * (bypass_empty()). Slots are filled and emptied in order, so the last one is checked first.
  */
 static inline uint32_t bypass_filled(struct emu_ring_end end, uint32_t count)
 {
@@ -214,15 +216,16 @@ static inline uint32_t bypass_empty(struct emu_ring_end end, uint32_t count)
 }
 
 /*
- * Move up to @most continuations of the packet @in on channel @c from the front of @from to @to, on
- * channel @by. Returns how many.
+ * Move up to @most continuations of the packet @in from the front of @from, on channel @c, to @to,
+ * on channel @by. Returns how many.
  */
 static inline uint32_t bypass_run(const struct switch_channels *ch, struct switch_channel_in *in,
                                   struct emu_ring_end *from, uint32_t c, struct emu_ring_end *to,
                                   uint32_t by, uint32_t most)
 {
     uint32_t count = bypass_empty(*to, bypass_filled(*from, most));
-    uint32_t before = (uint32_t)in->last - in->index; /* continuations before the last one */
+    /* number of continuations before the last one */
+    uint32_t before = (uint32_t)in->last - in->index;
     uint32_t middle = before < count ? before : count;
     struct bypass_words words = bypass_words_of(ch, in, c, by);
     uint32_t sent = bypass_copy(ch, from, to, words, in->index, middle);
@@ -233,7 +236,10 @@ static inline uint32_t bypass_run(const struct switch_channels *ch, struct switc
     return sent;
 }
 
-/* How many of @count entries at the front of @from are the next continuations of packet @in? */
+/*
+ * Return how many of the @count entries at the front of @from are the next continuations of packet
+ * @in.
+ */
 static inline uint32_t bypass_match(const struct switch_channels *ch,
                                     const struct switch_channel_in *in, uint32_t c,
                                     struct emu_ring_end from, uint32_t count)
@@ -253,7 +259,9 @@ static inline uint32_t bypass_match(const struct switch_channels *ch,
     return index - in->index;
 }
 
-/* Add @more references to the payloads of @count entries, before any copy becomes visible. */
+/*
+ * Add @more references to the payload buffers of @count entries, before any copy becomes visible.
+ */
 static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end from,
                                 uint32_t count, uint32_t more)
 {
@@ -261,7 +269,7 @@ static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end 
         emu_pool_share(ch->sw.dev.worker->cache.pool, emu_ring_slot(&from)->buf, more);
 }
 
-/* Send @count entries by copy @w, leaving them at the front of @from. */
+/* Send @count entries by copy @w. They stay at the front of @from for the other copies. */
 static inline void bypass_put(struct switch_channels *ch, const struct switch_channel_in *in,
                               uint32_t c, uint32_t w, struct emu_ring_end from, uint32_t count)
 {
@@ -318,7 +326,7 @@ static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_
     return count;
 }
 
-/* @sent segments moved from one cable to another: update the state of both ports. */
+/* Update the state of both ports after @sent segments have moved from one cable to another. */
 static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t w,
                                const struct emu_ring_end *from, const struct emu_ring_end *to,
                                uint32_t sent)
@@ -334,7 +342,10 @@ static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t 
     ch->news |= emu_port(w / EMU_VCS);
 }
 
-/* Forward up to @most continuations of one packet from the front of port @p's cable. */
+/*
+ * Forward up to @most continuations of one packet from the front of port @p's cable. Returns how
+ * many.
+ */
 static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint32_t c,
                                     uint32_t most)
 {
@@ -362,7 +373,10 @@ static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint
 
 /* --- heads -------------------------------------------------------------------------- */
 
-/* The outputs with a channel to open for a unicast packet @head; empty: arrival.c decides. */
+/*
+ * Return the outputs at which a unicast packet with @head can open a channel; empty: arrival.c
+ * decides.
+ */
 static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p,
                                     const struct emu_head *head)
 {
@@ -372,7 +386,10 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
            ch->openable[head->priority != 0];
 }
 
-/* How many of @wanted segments output @o has credits for, if their packet opens a channel there. */
+/*
+ * Return for how many of @wanted segments output @o has credits, if their packet opens a channel
+ * there.
+ */
 static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;
@@ -387,7 +404,10 @@ static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, u
     return room < wanted ? room : wanted;
 }
 
-/* May the head @hdr open the channel @in of port @p? Sets *@head and *@segments of the packet. */
+/*
+ * Return whether the head with @hdr may open the channel @in of port @p. Sets *@head and *@segments
+ * from it.
+ */
 static inline bool bypass_head_sane(const struct switch_channels *ch, uint32_t p,
                                     const struct switch_channel_in *in,
                                     const struct emu_packet_hdr *hdr, struct emu_head *head,
@@ -401,9 +421,9 @@ static inline bool bypass_head_sane(const struct switch_channels *ch, uint32_t p
 }
 
 /*
- * Forward the head at the front of port @p's cable and the arrived segments of its packet, at most
- * @most. If the chosen output cannot take it now, arrival.c chooses again, perhaps another output
- * that is equally good.
+ * Forward the head at the front of port @p's cable and the segments of its packet that have
+ * arrived, at most @most. Returns how many. If the chosen output cannot take the head now,
+ * arrival.c chooses again, possibly another output that is equally good.
  */
 static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
                                    const struct emu_entry *entry, uint32_t most)
@@ -440,8 +460,9 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
 /* --- replies ------------------------------------------------------------------------ */
 
 /*
- * The ACK at the front of port @p's cable closes its channel, and the packet's own ACK is sent;
- * only if no packet waits for a channel of that port.
+ * Handle the ACK at the front of port @p's cable: it closes its channel, and the packet's own ACK
+ * is sent. This path is taken only if no packet waits for a channel of that port. Returns 1, or 0:
+ * nothing was done.
  */
 static inline uint32_t bypass_ack(struct switch_channels *ch, uint32_t p,
                                   const struct emu_entry *entry)

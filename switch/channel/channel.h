@@ -5,25 +5,27 @@
  * A packet passes these stages. Each stage calls only stages further down this list; stages.h
  * declares what they offer each other.
  *
- * kind.c       creates and frees the switch; its struct switch_kind
- * check.c      recounts all state from scratch and compares
- * link.c       a link goes down or comes up; a port is stuck
- * raw.c, timed.c   when each stage runs, on clock raw and on timed clocks
- * arrival.c    checks an arriving header or segment and stores it in its input's buffer
- * bypass.c     clock raw: a packet that need not wait skips the buffer
- * reply.c      ACK and NACK on their way back; packets that are given up; time-outs
- * transmit.c   switch allocation: picks the channel that sends next, and sends its segment
- * allocate.c   virtual channel allocation: gives a packet a channel of its output, or makes it wait
- * route.c      route computation: the outputs that a packet may take
- * requests.h   which outputs have something to send
- * buffer.c     the input's buffer; credits return to the sender
+ *   kind.c       creates and frees the switch; its struct switch_kind
+ *   check.c      counts all state again and compares
+ *   link.c       takes a link down or up, or stops a port
+ *   raw.c, timed.c   when each stage runs, on clock raw and on timed clocks
+ *   arrival.c    checks an arriving header or segment and stores it in its input's buffer
+ *   bypass.c     clock raw: a packet that need not wait skips the buffer
+ *   reply.c      returns ACK and NACK; ends packets without a reply, and handles time-outs
+ *   transmit.c   switch allocation: picks the channel that sends next, and sends its segment
+ *   allocate.c   virtual channel allocation: gives a packet a channel, or makes it wait for one
+ *   route.c      route computation: the outputs that a packet may take
+ *   requests.h   which outputs have something to send
+ *   buffer.c     the input's buffer; returns credits to the sender
  *
  * The switch's worker owns this state. All stages decide the same on every clock.
  * emu/packet/packet.h defines the protocol between the two ends of a cable.
  *
- * A channel's number is port * EMU_VCS + its number on the port. @v is always a channel of an
- * input, which holds a packet. @w is always a channel of an output; each one that a packet opens is
- * a *copy* of the packet: one for a unicast, one per output for a broadcast.
+ * A channel's number in the switch is port * EMU_VCS + its number on the port. @v is always a
+ * channel of an input, and also stands for the packet on it. @w is always a channel of an output.
+ * Each channel that a packet opens at an output is a *copy* of the packet: one for a unicast, one
+ * per output for a broadcast. A broadcast of several segments *collects* slots: before a copy sends
+ * the first segment, slots at the remote end are *promised* to all its segments (allocate.h).
  */
 #ifndef SWITCH_CHANNEL_H
 #define SWITCH_CHANNEL_H
@@ -36,146 +38,169 @@
 #include "switch/common/store.h"
 
 #define CHANNEL_NONE  UINT16_MAX
-#define CHANNEL_TICKS 8u /* in a time-out */
-/* most segments that a switch holds without a credit; only faults make such segments */
+#define CHANNEL_TICKS 8u /* ticks per time-out */
+/* limit of segments in a switch that took no credit; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
 /* The state of an input's channel and of its packet. */
 enum switch_channel_state {
     CHANNEL_CLOSED,
-    CHANNEL_OPEN,    /* the packet has copies, or waits for channels */
-    CHANNEL_DRAINED, /* no output leads on: segments are dropped, and the last one gets a NACK */
-    CHANNEL_REPLIED  /* all copies have replies; the packet's own reply waits for the wire */
+    CHANNEL_OPEN, /* the packet has copies, or waits for channels */
+    /* no output leads on: the segments are dropped, and the last one is answered with a NACK */
+    CHANNEL_DRAINED,
+    CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
 
 /* A channel of an input. */
 struct switch_channel_in {
-    /* outputs on which it waits for a channel: a unicast needs one of them, a broadcast all */
+    /*
+     * outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
+     */
     emu_ports wants;
-    struct switch_list queue; /* its segments in the buffer */
+    struct switch_list queue; /* its segments in the input's buffer */
     uint32_t tag;
-    uint16_t copies;   /* head of the list of copies, linked by switch_channel_out.next */
-    uint16_t tick;     /* arrival of its latest segment */
+    /* first copy of the packet, linked by switch_channel_out.next; CHANNEL_NONE: none */
+    uint16_t copies;
+    uint16_t tick;     /* when its latest segment arrived, in ticks */
     uint8_t state;     /* enum switch_channel_state */
     uint8_t queued;    /* segments in the queue */
-    uint8_t index;     /* least index that the next segment may have */
+    uint8_t index;     /* lowest index that the next segment may have */
     uint8_t last;      /* index of the packet's last segment */
     uint8_t last_wire; /* `wire` field of the last segment */
     uint8_t priority;
-    uint8_t unsettled; /* copies, made or wanted, without a reply */
+    uint8_t unsettled; /* number of copies, open or wanted, without a reply */
     bool group : 1;    /* a broadcast */
-    bool whole : 1;    /* the last segment has come */
+    bool whole : 1;    /* the last segment has arrived */
     bool nack : 1;     /* a copy was refused or given up */
 };
-static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32, "two in a cache line");
+static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32,
+              "two fit into a cache line");
 
 /* A channel of an output. */
 struct switch_channel_out {
-    uint16_t from;   /* channel of the input; CHANNEL_NONE: its packet was given up there */
-    uint16_t next;   /* next copy of the same packet */
-    uint16_t cursor; /* slot of the next segment to send; CHANNEL_NONE: not here yet */
-    uint16_t tick;   /* when it was opened or last sent a segment */
+    uint16_t from; /* channel of the input; CHANNEL_NONE: the packet has ended there */
+    uint16_t next; /* next copy of the same packet */
+    /* slot of the next segment to send; CHANNEL_NONE: that segment has not arrived */
+    uint16_t cursor;
+    uint16_t tick; /* when the channel was opened or last sent a segment, in ticks */
     uint8_t priority;
     bool ended; /* the last segment was sent */
 };
 
-/* bypass.c touches the cache lines up to `tag` in `vcs`, and the first line of the receiver. */
+/* bypass.c uses the first cache lines, up to `tag` in `vcs`, and the first line of the receiver. */
 struct switch_channel_port {
     /* The output. */
     alignas(EMU_LINE) struct emu_tx tx;
-    emu_ports waiters; /* inputs with a packet that waits for a channel here */
-    emu_ports onward;  /* outputs that packets from this input may take: route.h */
+    emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
+    emu_ports onward;  /* outputs that packets from this input may take: route.c */
     struct emu_vcs vcs;
-    uint32_t stopped; /* set of open channels whose packet has waited at this output */
-    uint8_t pending;  /* number of open channels; any thread may read it */
+    /* set of open channels whose packets have made a request at this output: requests.h */
+    uint32_t stopped;
+    uint8_t pending; /* number of open channels; any thread may read it */
 
     /* The input. */
-    uint8_t owed_channel;      /* raw: channel of the credits counted in rx.owed */
-    uint32_t held;             /* segments at the input that took a credit */
-    struct emu_faults *faults; /* NULL: none */
+    uint8_t owed_channel;      /* raw: the channel to which the credits in rx.owed belong */
+    uint32_t held;             /* segments in the input's buffer that took a credit */
+    struct emu_faults *faults; /* faults of the cable into this port; NULL: none */
     alignas(EMU_LINE) struct emu_rx rx;
 
-    /* The output's requests (requests.h), and round robin (transmit.c, allocate.c). */
+    /* The output's requests (requests.h), and positions of round robin (transmit.c, allocate.c). */
     uint32_t ready[EMU_PRIORITIES]; /* set of channels with a segment to send */
-    uint32_t replies;      /* set of this port's input channels whose reply waits for the wire */
-    uint32_t nacks;        /* subset of `replies` that are NACKs */
-    emu_ports twins;       /* outputs to the same device, including this one */
-    emu_ports served;      /* inputs with a packet on a channel in `stopped` */
-    uint8_t last_input;    /* input that sent a segment last */
-    uint8_t last_reply;    /* channel that sent a reply last */
-    uint8_t last_grant[2]; /* input that was granted a channel last; [1]: for a collecting packet */
-    uint8_t collects;      /* by priority: the next grant goes to a packet that collects slots */
-    uint8_t input_of[EMU_VCS];        /* for channels in `stopped`: the packet's input */
-    uint32_t open_of[TOPO_PORTS_MAX]; /* the reverse: channels in `stopped`, by input */
+    uint32_t replies;   /* set of this port's input channels whose replies wait for the wire */
+    uint32_t nacks;     /* subset of `replies` that are NACKs */
+    emu_ports twins;    /* outputs to the same device, including this one */
+    emu_ports served;   /* inputs that have a packet on a channel in `stopped` */
+    uint8_t last_input; /* the input that sent a segment last */
+    uint8_t last_reply; /* the channel that sent a reply last */
+    /* the input that was granted a channel last; [1]: for a packet that collects slots */
+    uint8_t last_grant[2];
+    /* bit per priority: the next grant goes to a packet that collects slots */
+    uint8_t collects;
+    uint8_t input_of[EMU_VCS];        /* for each channel in `stopped`: the packet's input */
+    uint32_t open_of[TOPO_PORTS_MAX]; /* for each input: its channels in `stopped` */
     /* Packets of this input that wait for a channel: allocate.c. */
-    uint32_t of_priority[EMU_PRIORITIES]; /* set of their channels */
-    uint32_t collect;                     /* subset whose packets collect slots */
-    uint64_t reply_ps[EMU_VCS];           /* time of the latest reply to a broadcast's copies */
+    /* set of the channels of the waiting packets, by priority */
+    uint32_t of_priority[EMU_PRIORITIES];
+    uint32_t collect; /* subset of channels whose packets collect slots */
+    /* for each channel: time of the latest reply to a copy, if its packet is a broadcast */
+    uint64_t reply_ps[EMU_VCS];
 };
 
-/* An output and an input. */
+/* State of an output and an input together. */
 struct switch_channel_pair {
-    uint32_t waiting;      /* channels of the input that wait for one of the output */
-    uint8_t last_sent;     /* channel of the output that sent for the input last */
-    uint8_t last_grant[2]; /* channel of the input that was granted one last; [1]: collecting */
+    /* channels of the input whose packets wait for a channel of the output */
+    uint32_t waiting;
+    uint8_t last_sent; /* the channel of the output that last sent a segment from the input */
+    /* the channel of the input that was granted one last; [1]: for a packet that collects slots */
+    uint8_t last_grant[2];
 };
 
-/* Why a segment still has its slot at an input: buffer.h. */
+/* Why a segment still occupies its slot at an input: buffer.h. */
 struct switch_channel_hold {
-    uint8_t left;   /* copies that have not sent it yet */
-    bool no_credit; /* it took no credit */
+    uint8_t left;   /* number of copies that have not sent the segment yet */
+    bool no_credit; /* the segment took no credit */
 };
 
-/* Combine units, which are devices of their own: see switch_units(). */
+/* Combine units, which are separate devices here: see switch_units(). */
 struct switch_channel_units {
-    uint32_t first;     /* destinations from this number on are units; UINT32_MAX: there are none */
-    uint32_t own;       /* port of this switch's unit; UINT32_MAX: it has none */
-    const uint32_t *at; /* by port, the unit behind it; valid only if there are units */
+    /* a destination with this number or a higher one is a unit; UINT32_MAX: there are no units */
+    uint32_t first;
+    uint32_t own;       /* the port of this switch's unit; UINT32_MAX: it has none */
+    const uint32_t *at; /* for each port, the unit behind it; valid only if there are units */
 };
 
-/* Timed clocks: when each output acts. Each array is by output. */
+/* Timed clocks: when each output acts. Each array has an entry for each output. */
 struct switch_channel_timing {
     struct switch_agenda agenda;
     struct switch_little little;
-    uint64_t sweep_ps;    /* next check for time-outs, a multiple of tick_ps; EMU_NEVER: none */
-    uint64_t *busy_ps;    /* copies of each tx.busy_ps, side by side */
-    uint64_t *due_ps;     /* outputs in agenda.due: when it acts */
-    uint64_t *stalled_ps; /* when it last found no credit for any segment */
+    /* when time-outs are checked next, a multiple of tick_ps; EMU_NEVER: not scheduled */
+    uint64_t sweep_ps;
+    uint64_t *busy_ps;    /* copies of tx.busy_ps, next to each other */
+    uint64_t *due_ps;     /* for outputs in agenda.due: when the output acts */
+    uint64_t *stalled_ps; /* when the output last found no credit for any of its segments */
 };
 
 struct switch_channels {
     struct switch_dev sw;
-    struct switch_channel_timing *timing; /* NULL: clock raw */
+    struct switch_channel_timing *timing; /* NULL on clock raw */
 
     /* Sets of outputs. */
-    emu_ports news;        /* got a request since they were last scheduled */
-    emu_ports plugged;     /* have a cable: routes name only these */
-    emu_ports up;          /* subset whose link is up: segments are sent only by these */
-    emu_ports openable[2]; /* have a channel to open: [0] for bulk, [1] for higher priorities */
-    emu_ports light;       /* have fewer than profile->light_pending open channels */
-    emu_ports queued;      /* have segments or replies to send */
-    emu_ports owing;       /* raw: inputs that owe their senders credits, paid at the step's end */
+    emu_ports news;    /* outputs that received a request since they were last scheduled */
+    emu_ports plugged; /* outputs with a cable; routes lead only to these */
+    emu_ports up;      /* subset whose link is up; segments are sent only by these */
+    /* outputs with a channel that may be opened: [0] by bulk, [1] by higher priorities */
+    emu_ports openable[2];
+    emu_ports light;  /* outputs with fewer than profile->light_pending open channels */
+    emu_ports queued; /* outputs with segments or replies to send */
+    /* raw: inputs that owe credits to their senders, which return at the step's end */
+    emu_ports owing;
 
-    uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
-    uint32_t channels;                /* of a link */
-    uint32_t bulk;                    /* channels that bulk packets may open */
-    uint32_t light_pending;           /* profile->light_pending */
+    uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
+    uint32_t channels;                /* number of channels of a link */
+    uint32_t bulk;                    /* number of channels of a link that bulk packets may open */
+    uint32_t light_pending;           /* copy of profile->light_pending */
     struct switch_channel_units units;
-    uint32_t open;                    /* open channels of all outputs */
-    uint32_t uncredited;              /* segments held that took no credit */
-    uint16_t tick;                    /* time for time-outs, CHANNEL_TICKS to one */
+    uint32_t open;                    /* number of open channels of all outputs */
+    uint32_t uncredited;              /* number of segments at the inputs that took no credit */
+    uint16_t tick;                    /* time for time-outs, of which one lasts CHANNEL_TICKS */
     uint64_t tick_ps;                 /* length of a tick */
-    uint64_t credit_ps;               /* time that a credit takes to return; clock raw: 0 */
+    uint64_t credit_ps;               /* time until a credit has returned; 0 on clock raw */
     struct switch_store store;        /* segments at the inputs */
-    struct switch_channel_hold *hold; /* by slot of the store */
-    struct switch_channel_port *port; /* sw.ports */
-    struct switch_channel_in *in;     /* sw.ports * EMU_VCS */
-    struct switch_channel_out *out;   /* sw.ports * EMU_VCS */
+    struct switch_channel_hold *hold; /* index: slot of the store */
+    struct switch_channel_port *port; /* sw.ports of them */
+    struct switch_channel_in *in;     /* sw.ports * EMU_VCS of them */
+    struct switch_channel_out *out;   /* sw.ports * EMU_VCS of them */
     struct switch_channel_pair *pair; /* [output][input] */
-    /* changes of the CRC-16 of a head and of a continuation, by old channel ^ new channel */
+    /*
+     * how the CRC-16 of a head and of a continuation changes with the channel; index: old ^ new
+     * channel
+     */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: change of a continuation's word, by its index; and for the last one */
+    /*
+     * raw: which bits of a continuation's word depend on its index, and which say that it is the
+     * last
+     */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };
@@ -189,7 +214,7 @@ struct switch_channels_timed {
 /* The device on clock raw. */
 struct switch_channels_raw {
     struct switch_channels ch;
-    uint64_t swept_ps; /* last check for time-outs, by the host's clock */
+    uint64_t swept_ps; /* when time-outs were last checked, by the host's clock */
 };
 
 static inline struct switch_channels_raw *switch_channels_raw_of(struct switch_dev *sw)
@@ -214,14 +239,17 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
     return &ch->pair[o * ch->sw.ports + p];
 }
 
-/* The bits of a continuation's word that change when it moves from channel @from to @to. */
+/*
+ * Return the bits of a continuation's word that change when the continuation moves from channel
+ * @from to channel @to.
+ */
 static inline uint32_t switch_channel_relabel_cont(const struct switch_channels *ch, uint32_t from,
                                                    uint32_t to)
 {
     return (from ^ to) | (uint32_t)ch->cont_crc[from ^ to] << 16;
 }
 
-/* Rewrite a checked header of channel @from for channel @to. */
+/* Change a header of channel @from, which was checked, into one of channel @to. */
 static inline void switch_channel_relabel(const struct switch_channels *ch,
                                           struct emu_packet_hdr *hdr, uint32_t from, uint32_t to)
 {
@@ -234,7 +262,7 @@ static inline void switch_channel_relabel(const struct switch_channels *ch,
         hdr->cont ^= switch_channel_relabel_cont(ch, from, to);
 }
 
-/* Do a head and its descriptor agree? */
+/* Return whether a head agrees with the rest of its packet header. */
 static inline bool switch_channel_head_sane(const struct emu_head *head,
                                             const struct emu_packet_hdr *hdr, uint32_t segments)
 {
@@ -243,9 +271,9 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 }
 
 /*
- * Set up @in for a packet whose head has come. The fields are written one by one: the compiler
- * would copy a struct literal in larger pieces than it was just stored in, and the processor would
- * wait for that (5 % of a hop of packets of five segments).
+ * Initialize @in for a packet whose head has arrived. The fields are written one by one. The
+ * compiler would copy a struct literal in larger pieces than those in which it has just been
+ * stored, and the processor would wait for that (5 % of a hop of packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,
                                       struct switch_channel_in *in, const struct emu_head *head,

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - recounts the state of a switch with channels from scratch and compares.
- */
+/* check.c - counts the state of a switch with channels again, and compares. */
 #include "switch/channel/stages.h"
 
-/* Segments of each channel in a cable's ring, or delayed by @faults. */
+/* Add to @count the segments of each channel that are in a cable's ring, or delayed by @faults. */
 static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,
                          uint32_t count[EMU_VCS])
 {
@@ -79,7 +77,7 @@ const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
                                  sw->profile->pool_slots);
 }
 
-/* The switch at the remote end of the cable at port @p; NULL: there is none. */
+/* Return the switch at the remote end of the cable at port @p; NULL: there is none. */
 static const struct switch_channels *check_remote(const struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
@@ -99,7 +97,9 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/* Is there a head (or a @reply) of channel @c and packet @tag on the cable to @rx? */
+/*
+ * Return whether a head of channel @c and packet @tag is on the cable to @rx; with @reply, a reply.
+ */
 static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
@@ -115,7 +115,7 @@ static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool 
     return false;
 }
 
-/* Has copy @w not sent its head yet? */
+/* Return whether copy @w has not sent its head yet. */
 static bool check_unsent(const struct switch_channels *ch, uint32_t w)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -123,7 +123,10 @@ static bool check_unsent(const struct switch_channels *ch, uint32_t w)
     return slot != CHANNEL_NONE && ch->store.slot[slot].packet.kind == EMU_PACKET_HEAD;
 }
 
-/* Has a fault or a time-out happened here that may leave a channel open at one end only? */
+/*
+ * Return whether a fault or a time-out has happened here that may leave a channel open at one end
+ * only.
+ */
 static bool check_faulty(const struct switch_channels *ch)
 {
     for (uint32_t p = 0; p < ch->sw.ports; p++)
@@ -133,8 +136,9 @@ static bool check_faulty(const struct switch_channels *ch)
 }
 
 /*
- * If one end of the cable at port @p has a channel open, so has the other end, or the packet's head
- * or reply is on the cable; unless a segment was lost or a packet given up.
+ * Check that a channel of the cable at port @p is open at both ends, or at neither, or that the
+ * packet's head or reply is on the cable. The check is left out if a segment may have been lost, or
+ * a packet given up.
  */
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
 {
@@ -160,7 +164,10 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
     return NULL;
 }
 
-/* The copies of @v, made and wanted, match its `unsettled`; each has its own channel. */
+/*
+ * Check that the copies of @v, open and wanted, match its `unsettled`, and that each has a channel
+ * of its own.
+ */
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -206,7 +213,10 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/* `stopped`, `open_of` and `served` agree: each channel in `stopped` belongs to one input. */
+/*
+ * Return whether `stopped`, `open_of` and `served` agree: each channel in `stopped` belongs to one
+ * input.
+ */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;
@@ -267,7 +277,7 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
         counted &= !wrong;
     }
     if (!counted)
-        return; /* the sums below would only repeat that error */
+        return; /* because the checks below would only repeat the error */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
     if (ch->timing)
         emu_found_at(found, EMU_NO_PORT,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * kind.c - the channel switch as a kind of switch: creates, frees and rebases it.
- */
+/* kind.c - the switch with channels as a kind of switch: creates, frees and rebases it. */
 #include "switch/channel/stages.h"
 
 #include <stdlib.h>
@@ -34,9 +32,9 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 }
 
 /*
- * A cable's ring has one slot per buffer slot, and two per channel for replies (emu_vc_slots()). On
- * clock raw the remote end may give up another packet on the same channel before it empties the
- * ring, so the sender checks emu_tx_has_slot().
+ * The ring of a cable has one slot per buffer slot of the receiver, and two per channel for replies
+ * (emu_vc_slots()). On clock raw the remote end may give up further packets on a channel before it
+ * takes the replies to them out of the ring, so this end checks emu_tx_has_slot() before it sends.
  */
 static_assert(3 * EMU_VCS + EMU_POOL_SLOTS_MAX < EMU_VC_SLOTS_MAX, "emu_vc_ring()");
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a link goes down or comes up, which both of its ends detect; a port is stuck.
+ * link.c - take a link down or up, which both of its ends detect; stop a port.
  *
- * The hardware reacts by itself: packets take other outputs, a packet that has no other output gets
- * a NACK, and the channels of the link close. The fabric manager edits the tables (apps/manager/).
- * Segments that were on the wire are lost. Their credits return as if they had been received
- * (emu/fault/fault.h), so both ends agree when the link is up again.
+ * The hardware reacts by itself. Packets take other outputs, a packet that has no other output gets
+ * a NACK, and the channels of the link close. The fabric manager changes the routing tables
+ * (apps/manager/). Segments that were on the wire are lost. Their credits return as if the segments
+ * had been received (emu/fault/fault.h), so that both ends agree when the link is up again.
  * Source: QsNet III §III, Figure 2 (a broken link), §V.
  */
 #include "switch/channel/stages.h"
@@ -48,7 +48,7 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
 
 /* --- a port that is stuck ----------------------------------------------------------- */
 
-/* On timed clocks the wire of a stuck port is busy. */
+/* Treat the wire of a port that is stuck as busy, on timed clocks. */
 static void link_stick_timed(struct switch_channels *ch, uint32_t port)
 {
     struct switch_channel_timing *timing = switch_channels_timing(ch);
@@ -73,7 +73,10 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
         switch_channel_schedule_news(ch, at_ps - 1);
 }
 
-/* Credits in the ring matter only if the output has none: see switch_channel_transmit(). */
+/*
+ * Return whether the port has something to send. Credits in its ring matter only if it has no
+ * others, see switch_channel_transmit().
+ */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

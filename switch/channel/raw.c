@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * raw.c - a pass of a switch with channels on clock raw. Timed clocks: timed.c.
- */
+/* raw.c - clock raw: the step of a switch with channels. timed.c is for timed clocks. */
 #include <time.h>
 
 #include "emu/util/now.h"
 #include "switch/channel/stages.h"
 
-#define RAW_FETCHED   8u               /* slots of a ring that are prefetched */
-#define CHANNEL_BURST EMU_VC_SLOTS_MAX /* entries taken from one port, or sent, in one pass */
+#define RAW_FETCHED 8u /* slots of a ring that are prefetched */
+/* limit of entries that are taken from one port, or sent by one, in a step */
+#define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals: a sender that gives up and sends again never finds the ring full of replies.
+ * Take all arrivals of port @p, so that a sender that gives up a packet and sends again never finds
+ * the ring full of replies.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
@@ -36,8 +36,8 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 }
 
 /*
- * Prefetch the cache lines of @ports and of their cables: since the last pass other devices and
- * payloads have used the cache.
+ * Prefetch the cache lines of @ports and of their cables, because other devices and payloads have
+ * used the cache since the last step.
  */
 static void raw_fetch(const struct switch_channels *ch, emu_ports ports)
 {
@@ -67,7 +67,10 @@ static uint32_t raw_take(struct switch_channels *ch)
     return moved;
 }
 
-/* If the ring is full of replies (channels_sane() in kind.c), its receiver empties it in a step. */
+/*
+ * Send as much as output @o can. If the cable's ring is full of replies (channels_sane() in
+ * kind.c), its receiver empties it in a step, and this switch tries again.
+ */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     emu_ports bit = emu_port(o);
@@ -102,9 +105,10 @@ static uint32_t raw_send(struct switch_channels *ch)
 }
 
 /*
- * Advance the ticks by the host's clock, after the arrivals were taken. They need not be exact, so
- * a coarse clock is enough. If this switch was not stepped for long, perhaps others were not
- * either, so at most one tick passes in a step. An early time-out only costs a NACK.
+ * Advance the ticks by the host's clock, after the arrivals were taken. A coarse clock is enough,
+ * because ticks need not be exact. At most one tick passes in a step: if this switch was not
+ * stepped for long, others may not have been either. A time-out that is too early only costs a
+ * NACK.
  */
 static void raw_tick(struct switch_channels_raw *raw)
 {
@@ -119,7 +123,10 @@ static void raw_tick(struct switch_channels_raw *raw)
     switch_channel_check_timeouts(ch, 0);
 }
 
-/* One pass: bounded, never blocks or allocates. Returns entries moved. */
+/*
+ * Do one step. It does a bounded amount of work, never blocks and never allocates memory. Returns
+ * how many entries were moved.
+ */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_channels_raw *raw = (struct switch_channels_raw *)dev;

@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reply.c - ACK and NACK on their way back, packets that are given up, and time-outs.
+ * reply.c - ACK and NACK on their way back, packets that end without a reply, and time-outs.
  *
- * A reply closes the channel of the output that it came by. When all copies of a packet have their
- * replies, one reply goes back: ACK, or NACK if any of them was a NACK. That frees the channel of
- * the input. Then the closed channels are granted to packets that wait.
+ * A reply closes the channel of the output at which it arrives. When all copies of a packet have
+ * their replies, the switch sends one reply to the packet's sender: ACK, or NACK if any of them was
+ * a NACK. The channel of the input is then free. Channels of outputs that have closed are granted
+ * to packets that wait.
  *
- * An open channel on which nothing was sent for profile->reply_timeout_ps has lost its packet, or
- * the reply: it is closed, and counts as a NACK. Time passes in ticks of an eighth of that, and all
- * channels are checked once a tick, so a packet costs no timer. A late reply finds another tag, or
- * a closed channel.
+ * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
+ * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
+ * eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer. A
+ * late reply finds a channel with another tag, or a closed one.
  *
- * A packet that has waited as long for a channel gets a NACK: packets of a higher priority, to a
- * node that never answers, may take all channels of an output again and again. The packet would
- * hold its slots forever, and block all other packets of its sender.
+ * A packet that has waited for a channel for as long as that gets a NACK. Packets of a higher
+ * priority, to a node that never answers, may take all channels of an output again and again.
+ * Without the NACK, the packet would hold its slots forever and block all other packets of its
+ * sender.
  *
- * If a packet is given up, a copy whose last segment was not sent gets no reply: its channel closes
- * immediately, and the remote end learns it from the next head on the channel. A copy that was sent
- * to its last segment keeps its channel until the reply comes, which then counts for no packet.
+ * If the sender gives up a packet, a copy whose last segment was not sent will get no reply. Its
+ * channel closes immediately, and the remote end learns this from the next head on the channel. A
+ * copy whose last segment was sent keeps its channel until the reply arrives, which is then
+ * ignored.
  *
- * Clock raw has no time of its own: ticks are the host's. A switch with an open channel is stepped
- * at least once a tick, because a sender that waits for its slots cannot send to wake it.
+ * On clock raw, ticks are measured by the host's clock. A switch with an open channel is stepped at
+ * least once a tick, because a sender that waits for the channel's slots cannot send anything that
+ * would wake the switch.
  */
 #include "switch/channel/stages.h"
 
 #include <assert.h>
 
-/* Copy @w sends nothing more of its packet. */
+/*
+ * Stop copy @w, which sends nothing more of its packet, and release the segments that only it had
+ * to send.
+ */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -60,7 +67,8 @@ void switch_channel_answer(struct switch_channels *ch, uint32_t v)
 }
 
 /*
- * A broadcast's reply is not earlier than its copies' replies: clock real may see them reordered.
+ * Note the time of a reply to a copy of a broadcast, because the broadcast's own reply must not be
+ * earlier. (On clock real the replies may be seen in another order.)
  */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
@@ -107,7 +115,8 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 /* --- a packet ends without its replies ---------------------------------------------- */
 
 /*
- * Detach the copies of @v, whose replies now count for no packet. Returns outputs that closed one.
+ * Detach the copies of @v, so that their replies will be ignored. Returns the outputs at which a
+ * channel was closed.
  */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
@@ -152,7 +161,7 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 
     switch_channel_stop_waiting_for(ch, v, emu_port(o));
     if (!in->group && emu_ports_any(in->wants))
-        return; /* other outputs are left */
+        return; /* the packet still waits for other outputs */
     switch_channel_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
     in->nack = true;
     assert(in->unsettled);
@@ -162,13 +171,13 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Has a time-out passed since tick @since? */
+/* Return whether a time-out has passed since tick @since. */
 static bool sweep_late(const struct switch_channels *ch, uint16_t since)
 {
     return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;
 }
 
-/* Returns true if a channel of output @o is open still. */
+/* Close the channels of output @o that have timed out. Returns true if one is still open. */
 static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -184,8 +193,8 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 }
 
 /*
- * Time out a drained packet whose last segment has not come, or a packet that waits for channels.
- * Returns true if it has to be checked again.
+ * End a packet that has timed out: one whose segments are dropped and whose last segment has not
+ * arrived, or one that waits for channels. Returns true if it has to be checked again.
  */
 static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {

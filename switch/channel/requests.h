@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * requests.h - which outputs have something to send, as requests to the switch allocator.
+ * requests.h - which outputs have something to send. A *request* tells the switch allocator
+ * (transmit.c) that an output has a segment or a reply.
  *
- * arrival.c, allocate.c and reply.c make requests; transmit.c serves them. For each output:
- * - `replies` has a bit for each channel of the port's input whose reply waits for the wire;
- * - `ready` has a bit for each open channel with a segment to send (its cursor is not
- *   CHANNEL_NONE), in the word of the packet's priority;
- * - `stopped` has a bit for each open channel whose packet has ever made a request, so not for
- *   packets that bypass the buffer. `input_of`, `open_of` and `served` map these to inputs.
- * An output is in `queued` while it has any request, and in `news` from the time of a request until
- * raw.c or timed.c has scheduled the output.
+ * arrival.c, allocate.c and reply.c make requests; transmit.c serves them. Each output has these
+ * sets:
+ * - `replies`: the channels of the port's input whose replies wait for the wire;
+ * - `ready`: the open channels with a segment to send (their cursors are not CHANNEL_NONE), one set
+ *   per priority of the packets;
+ * - `stopped`: the open channels whose packets have ever made a request, which packets that bypass
+ *   the buffer do not. `input_of`, `open_of` and `served` map these channels to inputs.
+ * An output is in `queued` while it has any request. It is in `news` from the time of a request
+ * until raw.c or timed.c has scheduled the output.
  */
 #ifndef SWITCH_CHANNEL_REQUESTS_H
 #define SWITCH_CHANNEL_REQUESTS_H
@@ -22,7 +24,10 @@ static inline void switch_channel_request(struct switch_channels *ch, uint32_t o
     ch->queued |= emu_port(o);
 }
 
-/* A request of output @o was withdrawn or served; clear `queued` if it was the last one. */
+/*
+ * Clear `queued` of output @o if this was its last request, after a request was withdrawn or
+ * served.
+ */
 static inline void switch_channel_unrequest(struct switch_channels *ch, uint32_t o)
 {
     const struct switch_channel_port *port = &ch->port[o];
@@ -33,7 +38,7 @@ static inline void switch_channel_unrequest(struct switch_channels *ch, uint32_t
     ch->queued &= ~emu_port_if(o, !any);
 }
 
-/* The packet on channel @c of output @o, which came by input @p, has a segment to send. */
+/* Request to send a segment of the packet on channel @c of output @o, which arrived at input @p. */
 static inline void switch_channel_request_segment(struct switch_channels *ch, uint32_t o,
                                                   uint32_t c, uint32_t p, uint32_t priority)
 {
@@ -47,7 +52,7 @@ static inline void switch_channel_request_segment(struct switch_channels *ch, ui
     switch_channel_request(ch, o);
 }
 
-/* Channel @c of output @o closes: remove it from the maps to inputs. */
+/* Remove channel @c of an output, which closes, from the maps to inputs. */
 static inline void switch_channel_forget_requests(struct switch_channel_port *port, uint32_t c)
 {
     uint32_t p = port->input_of[c];

@@ -5,8 +5,8 @@
  * `plugged` is the set of outputs with a cable, `up` the subset whose link is up, and `twins` of an
  * output the set of all outputs to the same device. `onward` of an input is the set of outputs that
  * a packet from there may take. A packet that came down from a higher switch never goes up again,
- * whatever the tables contain while they are being edited: routes that first go up and then down
- * cannot deadlock, whichever tables each switch has (allocate.h).
+ * even while the manager changes the routing tables. So all routes go up first and then down, and
+ * nothing can deadlock, whichever table each switch has at the time (allocate.h).
  * Source: QsNet III §III.
  */
 #include "switch/channel/stages.h"
@@ -38,7 +38,7 @@ void switch_channel_find_cables(struct switch_channels *ch)
     switch_channel_update_onward(ch);
 }
 
-/* The outputs to combine unit @dst, which is at this switch or at a neighbour. */
+/* Return the outputs to combine unit @dst, which is at this switch or at a neighbour. */
 static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 {
     emu_ports outs = EMU_NO_PORTS;
@@ -49,10 +49,10 @@ static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 }
 
 /*
- * D-mod-K: at each level, the next digit of the destination's number chooses the next device, and
- * then the link to it. So the switches of a level spread the destinations over the devices above,
- * and all switches choose the same device for one destination: few links lead to it, and each link
- * of a full tree leads to equally many destinations.
+ * Choose an output by D-mod-K: at each level, the next digit of the destination's number chooses
+ * the next device, and then the link to it. So the switches of a level spread the destinations over
+ * the devices above, and all switches choose the same device for one destination. Therefore few
+ * links lead to a destination, and each link of a full tree leads to equally many destinations.
  * Source: Zahavi, D-Mod-K Routing Providing Non-Blocking Traffic for Shift Permutations on Real
  * Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
@@ -70,8 +70,8 @@ static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, u
 }
 
 /*
- * The outputs that a packet to @dst from input @p may take. Adaptive routing avoids links that are
- * down; the others rely on their tables, which the manager edits.
+ * Return the outputs that a packet to @dst from input @p may take. Adaptive routing avoids links
+ * that are down. The other kinds of routing rely on the routing tables, which the manager changes.
  */
 static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {
@@ -96,17 +96,17 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
 }
 
 /*
- * The outputs of the broadcast @v: all ports of its group's tree except the one that it came by.
- * Empty if it came from outside the tree, if an input can never hold all of its segments, or if a
- * link of the tree is down. @slot: the group's index in the table of groups; a packet's header has
- * no generation.
+ * Return the outputs of the broadcast @v: all ports of its group's tree except the one at which it
+ * arrived. Empty if it arrived from outside the tree, if an input can never hold all of its
+ * segments, or if a link of the tree is down. @slot: the group's index in the table of groups. (The
+ * header of a packet has no generation.)
  */
 static emu_ports route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
     emu_ports from = emu_port(v / EMU_VCS), outs;
-    bool member = group && (emu_ports_any(group->ports & from) || /* or from the unit here */
-                            v / EMU_VCS == ch->units.own);
+    /* or it comes from the unit here */
+    bool member = group && (emu_ports_any(group->ports & from) || v / EMU_VCS == ch->units.own);
 
     if (!member || ch->in[v].last > ch->sw.profile->pool_slots)
         return EMU_NO_PORTS;

@@ -2,16 +2,16 @@
 /*
  * timed.c - a switch with channels on a timed clock: its events, in the order of their times.
  *
- * As in crosspoint/timed.c, simultaneous events have an order: arrivals first, in an order that
+ * As in crosspoint/timed.h, simultaneous events have an order: first arrivals, in an order that
  * depends pseudo-randomly on the time, then time-outs, then outputs by number. An output acts when
  * its wire is free and it has something to send. If none of its segments has a credit, it acts
- * again when the next credit comes, or when it is given something else to send. Credits are taken
- * by their times, and only when an output that needs one acts: the channels that may send depend on
- * the credits that have come. All of this is a function of times and ports alone.
+ * again when the next credit returns, or when it receives something else to send. An output takes
+ * credits by their times, and only when it needs one, because the credits that have returned decide
+ * which channels may send. All this is a function of times and ports alone.
  */
 #include "switch/channel/stages.h"
 
-/* Schedule output @o at @at_ps, unless it is scheduled earlier. */
+/* Schedule output @o to act at @at_ps, unless it is scheduled for an earlier time. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_timing *timing = switch_channels_timing(ch);
@@ -29,7 +29,7 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     switch_agenda_add(agenda, o, at_ps);
 }
 
-/* Schedule the outputs that were given requests at @at_ps. */
+/* Schedule the outputs that received requests at @at_ps. */
 static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
 {
     emu_ports outs = ch->news;
@@ -39,7 +39,10 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
         timed_plan(ch, o, at_ps);
 }
 
-/* No segment at output @o has a credit at @at_ps: schedule it at the next credit. */
+/*
+ * Schedule output @o for the time of its next credit, because none of its segments has a credit at
+ * @at_ps.
+ */
 static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
@@ -53,8 +56,8 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 }
 
 /*
- * The next entry of port @p: add it to @arrivals if it comes by @until_ps, else remember the port.
- * Returns its time in the latter case.
+ * Look at the next entry of port @p. If it arrives not later than @until_ps, add it to @arrivals
+ * and return EMU_NEVER. Otherwise note the port for the next step, and return the entry's time.
  */
 static uint64_t timed_poll(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
                            uint64_t until_ps)
@@ -88,7 +91,7 @@ static inline void timed_out(struct switch_channels *ch)
     const struct emu_tx *tx = &ch->port[o].tx;
 
     if (!tx->cross_worker && !emu_tx_has_slot(tx)) {
-        /* a malicious host may take no replies: try again later */
+        /* the ring is full, as a malicious host can leave it: try again later */
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
     }
@@ -112,7 +115,7 @@ static inline uint64_t timed_next_ps(const struct switch_dev *sw)
     return act_ps < timing->sweep_ps ? act_ps : timing->sweep_ps;
 }
 
-/* At the same time, the check for time-outs comes before outputs. */
+/* Check time-outs or let an output act. At equal times, time-outs come first. */
 static inline uint32_t timed_act(struct switch_dev *sw, const void *own)
 {
     struct switch_channels *ch = switch_channels_of(sw);
@@ -146,7 +149,10 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     return timed_poll(ch, arrivals, p, until_ps);
 }
 
-/* Schedule outputs whose awaited credit has come. Clock real: it may have been seen late. */
+/*
+ * Schedule the outputs whose awaited credits have returned. On clock real a credit may be seen
+ * late, so the time must not be before the stall.
+ */
 static inline void timed_take_credits(struct switch_channels *ch)
 {
     emu_ports outs = switch_take(&ch->sw, EMU_EVENT_CREDIT) &

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * transmit.c - see transmit.h.
- */
+/* transmit.c - switch allocation, and the wire. */
 #include "switch/channel/transmit.h"
 
 void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
@@ -12,7 +10,7 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->vcs.promised[c])
-        ch->news |= emu_port(o); /* other packets may use the slots */
+        ch->news |= emu_port(o); /* other packets may use the slots that were promised to it */
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -22,10 +20,10 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 /* --- switch allocation -------------------------------------------------------------- */
 
 /*
- * Choose one of the channels @ready: inputs round robin, and packets of an input one after the
- * other, each as far as it has come. Round robin by segments would finish all packets late and hold
- * their channels longer (random traffic, 8 packets outstanding, 2 levels: 0.81 of the links' rate
- * against 0.85).
+ * Choose one of the channels @ready. Inputs are served round robin. The packets of one input are
+ * served one after the other, each as far as its segments have arrived. If they were served round
+ * robin by segments, all packets would end late and occupy their channels longer (random traffic, 8
+ * packets outstanding, 2 levels: 0.81 of the links' rate instead of 0.85).
  */
 static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {
@@ -43,16 +41,16 @@ static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t r
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!emu_bits_several(own)) { /* last_sent is not read: that would be a cache miss */
+    if (!emu_bits_several(own)) { /* last_sent is not read, which avoids a cache miss */
         pair->last_sent = (uint8_t)emu_bits_first(own);
         return emu_bits_first(own);
     }
-    if (!(own >> pair->last_sent & 1)) /* else the same packet continues */
+    if (!(own >> pair->last_sent & 1)) /* otherwise the same packet continues */
         pair->last_sent = (uint8_t)emu_bits_next(own, pair->last_sent);
     return pair->last_sent;
 }
 
-/* The channel that sends next; EMU_VCS: none may. */
+/* Return the channel that sends next; EMU_VCS: none may send. */
 static uint32_t transmit_pick(struct switch_channels *ch, uint32_t o)
 {
     const struct switch_channel_port *port = &ch->port[o];
@@ -71,7 +69,7 @@ static inline void transmit_depart(struct switch_channels *ch, uint32_t o, struc
 {
     struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!ch->timing) { /* flushed at the end of the burst */
+    if (!ch->timing) { /* the entries are published at the end of the burst */
         emu_tx_send(tx, entry);
         return;
     }
@@ -115,7 +113,10 @@ static inline void transmit_advance(struct switch_channels *ch, uint32_t w, uint
     emu_vcs_spend(&port->vcs, c);
 }
 
-/* Copy @w has sent its last segment. Free slots that were promised to lost segments. */
+/*
+ * End copy @w, which has sent its last segment. If segments before it were lost, free the slots
+ * that were promised to them.
+ */
 static inline void transmit_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;
@@ -143,8 +144,8 @@ static void transmit_segment(struct switch_channels *ch, uint32_t o, uint32_t c,
 }
 
 /*
- * Credits are taken only when they are needed: while the pool has slots, every ready channel may
- * send, no packet collects slots, and one more credit would change nothing.
+ * Send by output @o. Credits are taken only if the pool has no slots left. While it has slots,
+ * every ready channel may send and no packet collects slots, so more credits would change nothing.
  */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {

@@ -2,10 +2,10 @@
 /*
  * transmit.h - switch allocation, and the wire: an output sends a reply or a segment.
  *
- * Replies go first: they are short, and there is at most one for each packet that came. Then comes
- * the highest priority with a segment that has a credit; within it, inputs are served round robin.
- * So a packet of higher priority overtakes at the next segment. A segment that all copies have sent
- * releases its slot, and its credit returns.
+ * An output sends replies first, because they are short, and there is at most one for each packet
+ * that has arrived. Then it serves the highest priority that has a segment with a credit. Within a
+ * priority it serves inputs round robin. So a packet of a higher priority waits for one segment at
+ * most. When all copies have sent a segment, its slot is free and its credit returns.
  * Source: QsNet III §IV-B.
  */
 #ifndef SWITCH_CHANNEL_TRANSMIT_H
@@ -14,7 +14,7 @@
 #include "switch/channel/allocate.h"
 #include "switch/channel/buffer.h"
 
-/* The second word of the reply on channel @c of an input, to the packet @in. */
+/* Return the second word of the reply on channel @c of an input to the packet @in. */
 static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in *in, uint32_t c,
                                                  bool nack)
 {
@@ -26,7 +26,9 @@ static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in 
         .rest;
 }
 
-/* Clock raw: does nothing wait at output @o, and has its cable's ring a free slot? */
+/*
+ * Clock raw: return whether nothing waits at output @o and the ring of its cable has a free slot.
+ */
 static inline bool switch_channel_is_open(const struct switch_channels *ch, uint32_t o)
 {
     const struct emu_tx *tx = &ch->port[o].tx;
@@ -35,7 +37,7 @@ static inline bool switch_channel_is_open(const struct switch_channels *ch, uint
            emu_tx_has_slot(tx);
 }
 
-/* Clock raw: send the reply to the packet @v. False: it has to wait; nothing has changed. */
+/* Clock raw: send the reply to the packet @v. False: it has to wait, and nothing has changed. */
 static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uint32_t v)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -55,10 +57,10 @@ static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uin
     return true;
 }
 
-/* Output @o sends a reply or a segment. False: none may be sent now. */
+/* Send a reply or a segment by output @o. False: it may send none now. */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* The copy @w sends nothing more: free the slots that were promised to it. */
+/* Stop copy @w, which sends nothing more, and free the slots that were promised to it. */
 void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cables.c - see cables.h.
- */
+/* cables.c - the stages between ports and cables: intakes and replay buffers. */
 #include "switch/common/cables.h"
 
 #include <errno.h>
@@ -18,8 +16,9 @@ static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
 }
 
 /*
- * On a timed clock the intakes take all arrivals up to @until_ps before the device processes the
- * first of them, and the device sends all departures up to then before the replay buffers do.
+ * Step a switch that has intakes or replay buffers. On a timed clock the intakes take all arrivals
+ * up to @until_ps before the switch processes the first of them, and the switch sends all
+ * departures up to @until_ps before the replay buffers send.
  */
 static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -43,7 +42,7 @@ static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
 
 /* --- creation ----------------------------------------------------------------------- */
 
-/* The cables of @sw, which are made if there are none. NULL: no memory. */
+/* Return the stages of @sw, which are created if there are none. NULL: no memory. */
 static struct switch_cables *cables_of(struct switch_dev *sw)
 {
     if (sw->cables)
@@ -56,7 +55,7 @@ static struct switch_cables *cables_of(struct switch_dev *sw)
     return sw->cables;
 }
 
-/* The intake of @port, which is made if there is none. NULL: no memory. */
+/* Return the intake of @port, which is created if there is none. NULL: no memory. */
 static struct emu_intake *cables_intake(struct switch_dev *sw, uint32_t port)
 {
     struct switch_cables *cables = cables_of(sw);
@@ -197,7 +196,9 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
     emu_each_port (p, sw->cables->out)
         if (emu_replay_holds(sw->cables->replay[p], id))
             return true;
-    /* without retry there is no replay buffer to hold it */
+    /*
+     * with retry the sender's replay buffer holds these segments, so this is only for other cables
+     */
     emu_each_port (p, sw->cables->in & ~sw->cables->out)
         if (emu_link_holds(&sw->cables->intake[p]->wire, id))
             return true;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * crossbar.c - creates, rebases and checks rows, outputs and their queues.
- */
+/* crossbar.c - create, rebase and check rows, outputs and their queues. */
 #include "switch/common/crossbar.h"
 
 #include <stdlib.h>
@@ -85,9 +83,9 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
 }
 
 /*
- * Set whether segments that come in by @port may only go down. While its link is down, with retry,
- * they may go anywhere: the manager reroutes the segments in flight of both directions through this
- * row, and makes sure that they do not come down and go up again.
+ * Set whether segments that arrive at @port may only go down. While the link at @port is down, with
+ * link-level retry, they may go anywhere. The manager then sends the segments in flight of both
+ * directions through this row again, and makes sure that none comes down and goes up again.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
@@ -101,11 +99,12 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     struct switch_out *out = &bar->out[port];
-    uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0; /* events up to @at_ps have happened */
+    /* because events up to @at_ps have happened */
+    uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0;
 
     if (up == !switch_link_is_down(bar, port))
         return 0;
-    if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
+    if (!up && switch_is_stuck(sw, port)) /* switch_stick(): a port whose link is down does send */
         sw->kind->stick(sw, port, false, goes_ps);
     switch_out_holds(out, out->queued ^ SWITCH_OUT_DOWN);
     bar->light &= ~emu_port(port);
@@ -114,10 +113,10 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     if (up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, true, goes_ps);
     switch_cables_link(sw, port, up, at_ps);
-    return 0; /* this kind has no replies */
+    return 0; /* no packets are lost, because this kind knows no replies */
 }
 
-/* On timed clocks a stuck output is treated as one without a credit. */
+/* Stop or resume a port. On timed clocks a stuck output behaves like one without a credit. */
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
@@ -207,7 +206,7 @@ void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
 
 /* --- checks ------------------------------------------------------------------------- */
 
-/* Count the queues of row @r. */
+/* Check the queues of row @r, and add up their segments and waiting times. */
 static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
                              uint64_t *held, uint64_t *waited_ps)
 {
@@ -254,7 +253,7 @@ void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct 
         counted &= !wrong;
     }
     if (!counted)
-        return; /* the sums below would only repeat that error */
+        return; /* because the checks below would only repeat the error */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&bar->store, held));
     if (sw->dev.timed)
         emu_found_at(found, EMU_NO_PORT,

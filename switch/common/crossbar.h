@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.h - rows, outputs, and a queue for each pair of them: common to the routers with
- * crosspoints and the one with virtual output queues. The switch's worker owns all of it.
+ * crossbar.h - rows, outputs, and a queue for each pair of them, shared by the routers with
+ * crosspoints and the one with virtual output queues.
+ *
+ * A *row* is an input with its queues, one per output. The first rows and outputs belong to the
+ * ports, the others to combine units: such an output feeds the unit, and its row takes the unit's
+ * results. A *crosspoint* is the queue between one row and one output. *Level* n of a row is the
+ * number of its queues that have n segments or more. The switch's worker owns all of it.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -10,36 +15,43 @@
 #include "switch/common/events.h"
 #include "switch/common/store.h"
 
-/* A row: the queues of one input. */
+/* The receiving end of a row; its queues are in struct switch_crossbar. */
 struct switch_row {
     alignas(EMU_LINE) struct emu_rx rx;
 };
 
 struct switch_out {
-    alignas(EMU_LINE) emu_ports waiting; /* rows with a segment for this output */
-    uint32_t queued; /* segments of all rows, plus SWITCH_OUT_DOWN; any thread may read it */
-    uint8_t last;    /* row served last: round robin */
+    alignas(EMU_LINE) emu_ports waiting; /* rows that have a segment for this output */
+    /* segments for this output in all rows, plus SWITCH_OUT_DOWN; any thread may read it */
+    uint32_t queued;
+    uint8_t last; /* the row that was served last, for round robin */
     struct emu_tx tx;
 };
 
 struct switch_crossbar {
     struct switch_dev sw;
-    /* A cache line that every segment touches. */
-    alignas(EMU_LINE) emu_ports runnable; /* outputs with new segments or credits to process */
+    /* A cache line that is used for every segment. */
+    alignas(EMU_LINE) emu_ports runnable; /* outputs with new segments or credits, to be served */
     emu_ports light;                      /* outputs with fewer than light_slots segments */
     uint32_t light_slots;                 /* copy of profile->light_slots */
-    uint32_t width;         /* of a row in count and xpoint: rows + levels, rounded up to 16 */
-    emu_ports down_only;    /* rows whose segments have come down and must not go up again */
-    struct switch_row *row; /* rows */
-    struct switch_out *out; /* rows */
-    /* [row][output]: segments in the queue; [row][rows]: its levels, if any; after them 0 */
+    /* entries per row in count and xpoint: rows + levels, rounded up to a multiple of 16 */
+    uint32_t width;
+    /* rows whose segments came down from a higher switch and must not go up again */
+    emu_ports down_only;
+    struct switch_row *row; /* `rows` of them */
+    struct switch_out *out; /* `rows` of them */
+    /*
+     * [row][output]: segments in the queue. Behind the outputs: the levels of the row, if it has
+     * any, then 0
+     */
     uint8_t *count;
     struct switch_list *xpoint; /* [row][output]: the queue */
-    /* Another such line. */
+    /* Another cache line that is used for every segment. */
     struct switch_store store;
-    struct switch_little little; /* timed clocks */
-    uint32_t rows;               /* and outputs; from sw.ports on they belong to combine units */
-    /* Rarely touched. */
+    struct switch_little little; /* on timed clocks */
+    /* number of rows and of outputs; from sw.ports on they belong to combine units */
+    uint32_t rows;
+    /* Rarely used. */
     emu_ports sends; /* ports that are not stuck */
 };
 static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
@@ -48,8 +60,8 @@ static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) 
               "cache lines as the comments say");
 
 /*
- * crossbar.c: allocate the parts. False: no memory; switch_crossbar_free() in any case.
- * @levels: of each row, see switch_level(); 0: none.
+ * crossbar.c: allocate the parts of @bar. False: no memory. The caller calls switch_crossbar_free()
+ * in either case. @levels: number of levels of each row, see switch_level(); 0: none.
  */
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
                           uint32_t levels);
@@ -57,16 +69,16 @@ void switch_crossbar_free(struct switch_crossbar *bar);
 size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, uint32_t levels,
                              const struct emu_profile *profile);
 
-/* crossbar.c: tx and rx of a struct switch_kind. */
+/* crossbar.c: tx() and rx() of a struct switch_kind. */
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
 /*
- * crossbar.c: link of a struct switch_kind: segments for a link that is down wait until it is up.
+ * crossbar.c: link() of a struct switch_kind. Segments for a link that is down wait until it is up.
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
-/* crossbar.c: queued, shortest, stick, ready and waiting of a struct switch_kind. */
+/* crossbar.c: queued(), shortest(), stick(), ready() and waiting() of a struct switch_kind. */
 uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port);
 emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs);
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
@@ -75,25 +87,28 @@ uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
                                  void (*report)(void *ctx, const struct emu_entry *entry),
                                  void *ctx);
 
-/* crossbar.c: ups of a struct switch_kind: segments that came down never go up again. */
+/* crossbar.c: ups() of a struct switch_kind. Segments that came down never go up again. */
 void switch_crossbar_ups(struct switch_dev *sw);
 
-/* crossbar.c: the clock is rebased by @by_ps. */
+/* crossbar.c: subtract @by_ps from all times. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
 /*
- * crossbar.c: check of a struct switch_kind: checks all rows, outputs and queues, calls check_row()
- * for each row, and on timed clocks checks Little's law.
+ * crossbar.c: check() of a struct switch_kind. Checks all rows, outputs and queues, calls
+ * check_row() for each row, and on timed clocks checks Little's law.
  */
 void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
 
-/* crossbar.c: check the cable into port @r, whose input holds segments that took @holds credits. */
+/*
+ * crossbar.c: check the cable into port @r. @holds: how many credits the segments in the port's row
+ * have taken.
+ */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
                                         uint32_t holds);
 
 /*
- * crossbar.c: holds and bufs of a struct switch_kind whose segments are all in the crossbar's
- * queues and on cables.
+ * crossbar.c: holds() and bufs() of a struct switch_kind whose segments are all in the crossbar's
+ * queues or on cables.
  */
 bool switch_crossbar_holds(struct switch_dev *sw, uint32_t id);
 uint32_t switch_crossbar_bufs(struct switch_dev *sw);
@@ -103,27 +118,27 @@ static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
     return (struct switch_crossbar *)sw;
 }
 
-/* Is the link at the port down? */
+/* Return whether the link at the port is down. */
 static inline bool switch_link_is_down(const struct switch_crossbar *bar, uint32_t port)
 {
     return bar->out[port].queued & SWITCH_OUT_DOWN;
 }
 
-/* Index of the queue (row, out) in count[] and xpoint[]. */
+/* Return the index of the queue (row, out) in count[] and xpoint[]. */
 static inline size_t switch_at(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
 {
     return (size_t)row * bar->width + out;
 }
 
-/* Segments in a queue. */
+/* Return where the number of segments in a queue is stored. */
 static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
 {
     return &bar->count[switch_at(bar, row, out)];
 }
 
 /*
- * Number of queues of a row that hold @level segments or more; @level: from 1. It is in the cache
- * line of their counts, which change with it.
+ * Return where level @level of a row is stored: the number of its queues with @level segments or
+ * more; @level is at least 1. It is in the cache line of the row's counts, which change with it.
  */
 static inline uint8_t *switch_level(const struct switch_crossbar *bar, uint32_t row, uint32_t level)
 {
@@ -137,15 +152,15 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 }
 
 /*
- * crossbar.c: count a trap for @dst, for which the edited tables have no output, and return the
- * outputs that led there when all links were up; empty: none ever did.
+ * crossbar.c: count a unicast to @dst, to which the current routing table has no route from here.
+ * Returns the outputs that led there when all links were up; empty: there was never a route.
  */
 emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 
-/* Routes of the unicasts of a row: looked up once for a burst. */
+/* How unicasts from one row are routed; looked up once per burst. */
 struct switch_routes {
     const struct topo_route *route;
-    emu_ports barred; /* outputs that they must not take */
+    emu_ports barred; /* outputs that unicasts from the row must not take */
 };
 
 static inline struct switch_routes switch_routes_of(const struct switch_crossbar *bar, uint32_t r)
@@ -156,9 +171,9 @@ static inline struct switch_routes switch_routes_of(const struct switch_crossbar
 }
 
 /*
- * The outputs that a unicast to @dst may take from a row with these @routes; empty: none. A segment
- * that came down from a higher switch never goes up again, whatever the tables contain while they
- * are being edited: it keeps to its original route, and waits if a link of that is down
+ * Return the outputs that a unicast to @dst may take from a row with these @routes; empty: none. A
+ * segment that came down from a higher switch never goes up again, even while the manager changes
+ * the routing tables. It keeps to its original route, and waits if a link of that route is down
  * (switch_reroute_in_flight()). So every route goes up first and then down, and no cycle of waits
  * can form.
  */
@@ -170,21 +185,21 @@ static inline emu_ports switch_unicast_outs(struct switch_crossbar *bar,
     return __builtin_expect(emu_ports_any(outs), 1) ? outs : switch_crossbar_trap(bar, dst);
 }
 
-/* The oldest segment of a queue that has one. */
+/* Return the oldest segment of a queue, which must not be empty. */
 static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, uint32_t row,
                                              uint32_t out)
 {
     return &bar->store.slot[switch_xpoint(bar, row, out)->first];
 }
 
-/* Set out->queued, which other threads read: switch_queued(). Returns @queued. */
+/* Set out->queued, which other threads read by switch_queued(). Returns @queued. */
 static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
 {
     __atomic_store_n(&out->queued, queued, __ATOMIC_RELAXED);
     return queued;
 }
 
-/* Output @o has one more segment, from row @r. The caller updates `runnable` if needed. */
+/* Count one more segment for output @o, from row @r. The caller updates `runnable` if needed. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
@@ -194,7 +209,7 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
-/* Output @o has @count segments less, all from row @r, which has @left for it. */
+/* Count @count segments fewer for output @o, all from row @r, which has @left more for it. */
 static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
                                    uint32_t count, uint32_t left)
 {
@@ -207,24 +222,32 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* Return the credits that row @r, of a port, owes as of @at_ps to its sender. */
+/*
+ * Return the credits that row @r, of a port, owes to its sender. The event that freed their space
+ * happened at @at_ps.
+ */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
     if (bar->row[r].rx.owed)
         emu_rx_pay(&bar->row[r].rx, &bar->sw.dev, at_ps + bar->sw.profile->credit_ps);
 }
 
-/* The front segment of row @r, which arrived at @at_ps, has entered: free its slot, pay credits. */
+/*
+ * Remove the front segment of row @r's ring, because it has entered the switch, and return the
+ * credits that the row owes. @at_ps: when the segment arrived.
+ */
 static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
-    emu_rx_skip(&bar->row[r].rx); /* free the slot before returning the credit to fill it again */
+    /* free the slot before the credit that lets the sender fill it again */
+    emu_rx_skip(&bar->row[r].rx);
     emu_rx_done(&bar->row[r].rx, 1);
     switch_pay(bar, r, at_ps);
 }
 
 /*
- * The front segment of row @r: add it to @arrivals if it arrives by @until_ps, else remember the
- * row. Returns its time in the latter case.
+ * Look at the front segment of row @r's ring. If it arrives not later than @until_ps, add it to
+ * @arrivals and return EMU_NEVER. Otherwise note the row for the next step, and return the
+ * segment's time; EMU_NEVER: there is no segment.
  */
 static inline uint64_t switch_poll(struct switch_crossbar *bar, struct emu_order *arrivals,
                                    uint32_t r, uint64_t until_ps)
@@ -239,7 +262,9 @@ static inline uint64_t switch_poll(struct switch_crossbar *bar, struct emu_order
     return at_ps;
 }
 
-/* switch_poll() after a segment has entered: mostly the ring is empty. */
+/*
+ * Do as switch_poll() after a segment of row @r has entered; in most cases the ring is empty then.
+ */
 static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_order *arrivals,
                                         uint32_t r, uint64_t until_ps)
 {
@@ -250,7 +275,10 @@ static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_
     return switch_poll(bar, arrivals, r, until_ps);
 }
 
-/* switch_poll() at all rows with arrivals. Returns the earliest arrival after @until_ps. */
+/*
+ * Do as switch_poll() for all rows with arrivals. Returns the time of the earliest arrival after
+ * @until_ps.
+ */
 static inline uint64_t switch_poll_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the functions of device.h, which call those of the struct switch_kind.
+ * device.c - the functions of device.h; most call the function of the same name of the switch's
+ * kind.
  */
 #include "switch/common/device.h"
 
@@ -53,7 +54,8 @@ void switch_reroute(struct switch_dev *sw, const struct topo_route *route)
 
 const struct topo_route *switch_route_now(const struct switch_dev *sw)
 {
-    return atomic_load_explicit(&sw->route, memory_order_relaxed); /* the caller has written it */
+    /* relaxed, because the calling thread has written it */
+    return atomic_load_explicit(&sw->route, memory_order_relaxed);
 }
 
 void switch_ups(struct switch_dev *sw, emu_ports ports)

@@ -2,7 +2,9 @@
 /*
  * device.h - operations on a switch of any kind. switch.h creates one.
  *
- * "Stopped" below means that the switch's worker is stopped.
+ * "While stopped" means: while the switch's worker is stopped. A *combine unit* is the part of a
+ * switch that combines *contributions*, the operands that members of a group send. A *link* is up
+ * or down at a port; a cable has two ends.
  */
 #ifndef SWITCH_DEVICE_H
 #define SWITCH_DEVICE_H
@@ -17,10 +19,10 @@
 #include "emu/packet/profile.h"
 #include "topo/topo.h"
 
-#define SWITCH_COMBINING_MAX 1024u         /* groups with combine states, per switch */
-#define SWITCH_ROWS_MAX      EMU_PORTS_MAX /* ports and combine units together */
+#define SWITCH_COMBINING_MAX 1024u         /* limit of groups with combine states, per switch */
+#define SWITCH_ROWS_MAX      EMU_PORTS_MAX /* limit of ports and combine units together */
 #if EMU_PORT_WORDS == 1
-#define SWITCH_SEGMENTS_MAX 65535u /* segments that a switch can hold */
+#define SWITCH_SEGMENTS_MAX 65535u /* limit of segments that a switch can hold */
 #else
 #define SWITCH_SEGMENTS_MAX 1048575u
 #endif
@@ -31,22 +33,27 @@ struct switch_group;
 
 /* Counters. The switch's worker writes them; any thread may read them. */
 struct switch_counts {
-    _Atomic uint64_t combined;    /* contributions combined */
-    _Atomic uint64_t results;     /* results sent */
-    _Atomic uint64_t multicasts;  /* segments copied to more than one port */
-    _Atomic uint64_t bad;         /* dropped: not of the group, or a protocol error */
-    _Atomic uint64_t late;        /* dropped: the group does not exist here (any more) */
-    _Atomic uint64_t trapped;     /* unicasts without a route: refused, or held */
-    _Atomic uint32_t trapped_dst; /* destination of the last of them */
-    _Atomic uint64_t damaged;     /* combine states that were found damaged when read */
-    _Atomic uint64_t scrapped;    /* dropped: contributions to units that were out of service */
+    _Atomic uint64_t combined;   /* contributions that were combined */
+    _Atomic uint64_t results;    /* results of reductions that were sent */
+    _Atomic uint64_t multicasts; /* segments that were copied to more than one port */
+    /* dropped: from outside the group's tree, or against the protocol */
+    _Atomic uint64_t bad;
+    _Atomic uint64_t late; /* dropped: the group does not exist here, or no longer */
+    /* unicasts without a route: dropped, refused, or waiting for a link */
+    _Atomic uint64_t trapped;
+    _Atomic uint32_t trapped_dst; /* destination of the last unicast without a route */
+    /* states of combine units that were found damaged when they were read */
+    _Atomic uint64_t damaged;
+    _Atomic uint64_t scrapped; /* dropped: contributions to units that were out of service */
 
-    /* Packets, with channels only. */
-    _Atomic uint64_t stale;    /* segments and replies of packets that had ended */
-    _Atomic uint64_t refused;  /* packets that no output led on for: a NACK */
-    _Atomic uint64_t timeouts; /* no reply came in time, or no channel was free */
-    _Atomic uint64_t given_up; /* packets given up because their sender gave them up */
-    _Atomic uint64_t overrun;  /* dropped: segments without a free slot */
+    /* Counters of packets and their segments, only in switches with virtual channels. */
+    _Atomic uint64_t stale; /* segments and replies of packets that had ended */
+    /* packets that were refused by a NACK, because no output leads on to their destination */
+    _Atomic uint64_t refused;
+    /* packets without a reply in time, or for which no channel was free in time */
+    _Atomic uint64_t timeouts;
+    _Atomic uint64_t given_up; /* packets that ended because their sender has given them up */
+    _Atomic uint64_t overrun;  /* dropped: segments that found no free slot */
 };
 
 /* Counts of faults on cables into a switch, and of link-level retry on cables out of it. */
@@ -57,7 +64,7 @@ struct switch_retries {
 #include "switch/common/retries.def"
 };
 
-/** switch_destroy - free a switch, after its worker has ended. Unjoins its local cables. */
+/** switch_destroy - free a switch, after its worker has ended. Its local cables are unjoined. */
 void switch_destroy(struct switch_dev *sw);
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw);
@@ -66,221 +73,256 @@ struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port);
 const struct switch_counts *switch_counts(const struct switch_dev *sw);
 
 /**
- * switch_queued - load of an output: segments in the switch that will leave by it; with channels,
- * packets that were sent by it and have no reply yet. A recent value. Thread: any.
+ * switch_queued - return the load of an output: the segments in the switch that will leave by it.
+ * With virtual channels: the packets that were sent by it and have no reply yet. The value may be
+ * slightly old. Thread: any.
  */
 uint32_t switch_queued(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_audit - check all invariants between two passes: credits, queues and counters agree; on
- * clock virtual also Little's law, to the picosecond.
- * @now_ps: clock virtual: all events up to then have happened. @found: is called for each error.
+ * switch_audit - check all invariants between two iterations of the worker: credits, queues and
+ * counters agree; on clock virtual also Little's law, to the picosecond.
+ * @now_ps: on clock virtual, all events up to this time have happened.
+ * @found: called for each error.
  * Thread: the driver, while all workers are stopped.
  */
 void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
 
-/** switch_check - as switch_audit(). Returns the first error, or NULL. */
+/** switch_check - do the checks of switch_audit(). Returns the first error, or NULL. */
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
 /**
- * switch_bufs - references to pool buffers in the switch and on the cables to it, without those of
- * groups. Thread: the driver, while all workers are stopped.
+ * switch_bufs - return how many references to pool buffers the switch and the cables to it hold,
+ * without those that groups hold. Thread: the driver, while all workers are stopped.
  */
 uint32_t switch_bufs(struct switch_dev *sw);
 
 /* --- clocks, faults, units ---------------------------------------------------------- */
 
-/** switch_rebase - rebase a timed clock by @by_ps. Thread: manager, while stopped. */
+/**
+ * switch_rebase - subtract @by_ps from all times of a switch on a timed clock. Thread: manager,
+ * while stopped.
+ */
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /**
- * switch_faults - set the faults of the cable from another device into @port; NULL: none.
+ * switch_faults - set the faults of the cable that leads from another device into @port; NULL:
+ * none.
  * Thread: manager, while stopped. Errors: -ENOMEM.
  */
 int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
-/** switch_retries_add - add the counts of a switch without channels to @sum. Thread: any. */
+/**
+ * switch_retries_add - add the counts of a switch without virtual channels to @sum. Thread: any.
+ */
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
- * switch_overruns - report the segments on the cable into @port that found no buffer and have not
- * been reported yet: emu_intake_overruns(). Thread: manager, while stopped.
+ * switch_overruns - report the segments on the cable into @port that were lost because no pool
+ * buffer was free, and that were not reported before: emu_intake_overruns(). Thread: manager, while
+ * stopped.
  */
 void switch_overruns(struct switch_dev *sw, uint32_t port,
                      void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * switch_join_retry - join a cable with link-level retry, instead of emu_link_join(): switches
- * without channels only. Errors: -ENOMEM. Thread: before their workers start.
+ * switch_join_retry - join a cable with link-level retry, as emu_link_join() joins one without.
+ * Only for switches without virtual channels. Errors: -ENOMEM. Thread: before their workers start.
  */
 int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
                       uint32_t to_port);
 
-/* The ends of a port that are directly at its cable, for a capture. */
+/* What is directly at the cable of a port, for a capture. */
 struct switch_cable_ends {
-    struct emu_tx *tx;      /* fills the cable's ring: the port's, or link-level retry's */
-    struct emu_rx *rx;      /* the port's, which returns credits */
-    struct emu_rx *answers; /* link-level retry's; NULL: there is none */
+    /* fills the cable's ring: of the port, or of the replay buffer of link-level retry */
+    struct emu_tx *tx;
+    struct emu_rx *rx; /* of the port, which returns credits */
+    /* of link-level retry, for acknowledgments of the other end; NULL: there is none */
+    struct emu_rx *answers;
 };
 
-/** switch_cable_ends - Thread: any. */
+/** switch_cable_ends - return what is directly at the cable of @port. Thread: any. */
 struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port);
 
 /* --- links and routes; thread: the manager, while stopped --------------------------- */
 
 /**
- * switch_reroute - publish a new routing table. Borrowed; the old one may be freed after
- * emu_rcu_wait(). Thread: manager, at any time.
+ * switch_reroute - publish a new routing table, which is borrowed. The caller may free the old one
+ * after emu_rcu_wait(). Thread: manager, at any time.
  */
 void switch_reroute(struct switch_dev *sw, const struct topo_route *route);
 
-/** switch_route_now - the current routing table. Thread: manager, at any time. */
+/** switch_route_now - return the current routing table. Thread: manager, at any time. */
 const struct topo_route *switch_route_now(const struct switch_dev *sw);
 
 /**
- * switch_ups - set the ports that lead to switches of higher levels: segments that came down by one
- * of them never go up again. Before the worker starts.
+ * switch_ups - set the ports that lead to switches of higher levels. A segment that arrived at one
+ * of them never leaves by one of them. Before the worker starts.
  */
 void switch_ups(struct switch_dev *sw, emu_ports ports);
 
 /**
- * switch_link - the link at @port goes down, or is up again, at @at_ps: the switch detects a loss
- * of signal. Call it for both ends. All links are up at first. Returns packets that were sent by it
- * and had no reply yet: they are lost. Wake the switch afterwards (emu_dev_signal_remote()).
+ * switch_link - take the link at @port down, or up again, at @at_ps, because the switch detects
+ * that the signal is lost or back. The caller calls this for both ends. All links are up at first.
+ * Returns how many packets were sent by the link and had no reply yet; they are lost. The caller
+ * then wakes the switch (emu_dev_signal_remote()).
  * Source: QsNet III §III, Figure 2.
  */
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
- * switch_reroute_in_flight - the cable from @from to @to, with link-level retry, is down: reroute
- * segments that wait for it: emu_replay_reroute(). A segment that goes back enters @from by the
- * same port, and leaves by another.
- * @replay: NULL; or the replay buffer of a device between hosts, and @from is NULL: then the remote
- *          end is on another host, and a segment that goes back is sent there by the same port.
- * @carry: with most, at_ps, may and ctx set, and depth if there is @replay.
- * Returns the number of segments. Wake both devices afterwards.
+ * switch_reroute_in_flight - the cable from @from to @to, which has link-level retry, is down: send
+ * the segments that wait for it on other routes (emu_replay_reroute()). A segment that returns
+ * enters @from at the same port, and leaves it by another port.
+ * @replay: NULL for a cable between two switches. Otherwise @from is NULL, and @replay is the
+ * replay buffer of the device that connects @to with a switch on another host. A segment that
+ * returns is then sent to that host through the same port.
+ * @carry: the caller sets most, at_ps, may and ctx, and with @replay also depth.
+ * Returns the number of segments. The caller then wakes both devices.
  */
 uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *from,
                                   uint32_t from_port, struct switch_dev *to, uint32_t to_port,
                                   struct emu_reroute carry);
 
 /**
- * switch_retry_end - the receiving half of link-level retry on the cable into @port, for
+ * switch_retry_end - return the receiving half of link-level retry on the cable into @port, for
  * emu_retry_join() with a device that is not a switch. NULL: no memory. Thread: as
  * switch_join_retry().
  */
 struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_is_clear - have all rerouted segments that came back by @port and lead up left? Until then
- * its link must stay down: segments that come down by it must not wait for those.
+ * switch_is_clear - return whether all rerouted segments that returned at @port, and must go up,
+ * have left. The link at @port must stay down until then, because segments that come down by it
+ * must not wait for segments that go up.
  */
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - the port sends nothing from now on, without any signal; not @stuck: it sends again
- * from @at_ps on (raw: 0). Nothing is lost. Without channels, a stuck port whose link is down
- * (switch_link()) does send, on behalf of the management network: with link-level retry, only up to
- * the replay buffer, for switch_reroute_in_flight(); else over the cable.
+ * switch_stick - stop the port from sending, without any signal; not @stuck: let it send again from
+ * @at_ps on (raw: 0). Nothing is lost.
+ * Without virtual channels, a stuck port whose link is down (switch_link()) does send, for the
+ * manager. With link-level retry the segments go only into the replay buffer, for
+ * switch_reroute_in_flight(). Without it they go over the cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
-/** switch_is_stuck - is the port stuck? */
+/** switch_is_stuck - return whether the port is stuck. */
 bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
 
-/** switch_is_ready - has the port, which leads to another device, a segment and a credit for it? */
+/**
+ * switch_is_ready - return whether the port, which must lead to another device, has a segment to
+ * send and a credit for it.
+ */
 bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_waiting - segments that are queued for the port. @report: is called with each, as it would
- * be sent; NULL: they are only counted. Returns how many.
+ * switch_waiting - return how many segments are queued for the port. @report: called with each of
+ * them, as it would be sent; NULL: they are only counted.
  */
 uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
                         void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
 
 /**
- * switch_combine_faults - combine through @faults: emu_faults_fold().
- * switch_combine_stall() - stop the combine units; not @stalled: continue, from @at_ps on (raw: 0).
- * Switches that combine by themselves only. Errors: -ENOMEM.
+ * switch_combine_faults - set the faults to which combining is subject: emu_faults_fold().
+ * switch_combine_stall - stop the combine units; not @stalled: let them continue, from @at_ps on
+ * (raw: 0).
+ * Only for switches that have combine units of their own. Errors: -ENOMEM.
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 
 /**
- * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0): they drop and
- * count (switch_counts.scrapped) all contributions until not @out.
+ * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0), until not
+ * @out. Meanwhile they drop all contributions and count them (switch_counts.scrapped).
  */
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 
-/** switch_combine_taken - contributions that the units took since the first fault in them. */
+/**
+ * switch_combine_taken - return how many contributions the combine units took since the first fault
+ * was injected into them.
+ */
 uint64_t switch_combine_taken(const struct switch_dev *sw);
 
-/** switch_combine_waiting - contributions that wait at the units: as switch_waiting(). */
+/**
+ * switch_combine_waiting - return how many contributions wait at the combine units. @report: as for
+ * switch_waiting().
+ */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/** switch_slow - timed: make the wire from the port slower by @factor: emu_tx_slow(). */
+/** switch_slow - timed clocks: make the wire from the port slower by @factor: emu_tx_slow(). */
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);
 
 /**
- * switch_units - combine units are devices of their own, each on a port of its switch.
+ * switch_units - tell a switch that combine units are devices of their own, each on a port of its
+ * switch.
  * @first: number of the first unit, as a destination; nodes have lower numbers.
  * @own: the port of this switch's unit.
- * @at: by port, the number of the unit of this switch behind it, or of the neighbour's unit; 0:
- *      none. Borrowed.
+ * @at: for each port, the number of the unit behind it, which is this switch's or a neighbour's; 0:
+ * none. Borrowed.
  */
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
 
 /**
- * switch_check_cable - the part of switch_check() for a cable into @port from a device that is not
- * a switch. @vcs: the sender's. @promised: by channel, slots reserved for segments that it has not
- * sent yet; NULL: none. Returns an error, or NULL.
+ * switch_check_cable - check the cable into @port from a device that is not a switch, as
+ * switch_check() checks others. Returns an error, or NULL.
+ * @vcs: the sender's count of the buffer slots.
+ * @promised: by channel, slots that are reserved for segments that the sender has not sent yet;
+ * NULL: none.
  */
 const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
 
 /**
- * switch_check_out - the same for a cable from @port to a device that is not a switch.
- * @rx: the receiver, which returns each segment's credit as it comes. @faults: at the receiver.
+ * switch_check_out - check the cable from @port to a device that is not a switch.
+ * @rx: the receiver, which returns the credit of each segment when it arrives.
+ * @faults: at the receiver.
  */
 const char *switch_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
                              const struct emu_faults *faults);
 
 /**
- * switch_check_channels - the same for any cable. @held: by channel, segments at the receiver whose
- * credits have not returned; NULL: none. @faults: at the receiver. @slots: of the pool.
+ * switch_check_channels - check a cable with virtual channels.
+ * @held: by channel, segments at the receiver whose credits have not returned; NULL: none.
+ * @faults: at the receiver.
+ * @promised: as for switch_check_cable().
+ * @slots: number of slots of the pool.
  */
 const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs *vcs,
                                   const struct emu_faults *faults, const uint32_t *held,
                                   const uint32_t *promised, uint32_t slots);
 
 /**
- * switch_holds - is a segment of group @id in the switch, or on a cable from or to it? Without
- * channels only. Segments in a process's ring that have not been taken do not count.
+ * switch_holds - return whether a segment of group @id is in the switch, or on a cable from or to
+ * it. Only without virtual channels. Segments in the ring of a process that the switch has not
+ * taken do not count.
  */
 bool switch_holds(struct switch_dev *sw, uint32_t id);
 
 /* --- groups; thread: the manager ---------------------------------------------------- */
 
 /**
- * switch_group_create - make the switch's part of a collective tree.
- * @id: its address: a slot and, above it, a generation. Slots are used again; the generation keeps
- *      a late segment of an old group out of the new one. It encodes the window (emu/packet/seg.h).
- * @ports: the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds a state for each number of its window. 0:
- *      the group is for multicasts only.
+ * switch_group_create - create the part of a collective tree that one switch has.
+ * @id: the group's address. Its low bits are a slot of the table, and the bits above a generation.
+ * Slots are reused; the generation keeps a late segment of an old group out of the new one. The
+ * address also encodes the window (emu/packet/seg.h).
+ * @ports: the tree's ports here.
+ * @up: port towards the top of the tree; -1 at the top.
+ * @units: number of combine units of the switch; the group then holds a state for each number of
+ * its window. 0: the group is for multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports, int up,
                         uint32_t units, enum emu_combine_order order);
 
 /**
- * switch_group_destroy - free a group that is in no switch's table, and its buffers.
- * @ports: external ports of the switch.
+ * switch_group_destroy - free a group, which is in no switch's table, and its buffers.
+ * @ports: number of external ports of the switch.
  */
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
 
-/** switch_group_bufs - pool buffers that the group holds. While stopped. */
+/** switch_group_bufs - return how many pool buffers the group holds. While stopped. */
 uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports);
 
 /** switch_group_check - check the group's states. Returns an error, or NULL. While stopped. */
@@ -292,44 +334,50 @@ struct switch_group_entry {
     int up;
 };
 
-/** switch_group_entry - the table entry of group @id. False: the table has none. */
+/** switch_group_entry - copy the table entry of group @id. False: the table has none. */
 bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_group_entry *ret);
 
-/** switch_groups_count - number of groups in the switch's table. */
+/** switch_groups_count - return the number of groups in the switch's table. */
 uint32_t switch_groups_count(const struct switch_dev *sw);
 
-/** switch_group_is_idle - is no operation of the group in progress here? While stopped. */
+/**
+ * switch_group_is_idle - return whether no operation of the group is in progress here. While
+ * stopped.
+ */
 bool switch_group_is_idle(const struct switch_group *group);
 
 /**
- * switch_group_arrived - the ports that have contributed to segment @seq of the group's stream; all
- * ports of the group once the result was sent. While stopped.
+ * switch_group_arrived - return the ports that have contributed to segment @seq of the group's
+ * stream; after the result was sent, all ports of the group. While stopped.
  */
 emu_ports switch_group_arrived(const struct switch_group *group, uint32_t seq);
 
 /**
- * switch_group_failed - was a state of the group found damaged here? Then none of its operations
- * completes any more. While stopped.
+ * switch_group_failed - return whether a state of the group was found damaged here. In this case
+ * none of the group's operations completes any more. While stopped.
  */
 bool switch_group_failed(const struct switch_group *group);
 
 /**
- * switch_group_mismatch - the first two contributions here whose headers did not match, or NULL.
- * While stopped.
+ * switch_group_mismatch - return the first two contributions here whose headers did not match, or
+ * NULL. While stopped.
  */
 const struct emu_mismatch *switch_group_mismatch(const struct switch_group *group);
 
 /**
- * switch_groups_set - put a group into the switch's table. If the table must grow, a new one is
- * published; *old is the old one, to be freed after emu_rcu_wait(), else NULL. Errors, nothing
- * changed: -ENOMEM; -ENOTSUP, a switch with channels does not combine.
+ * switch_groups_set - put a group into the switch's table. If the table must grow, a new table is
+ * published and *old is the old one, which the caller frees after emu_rcu_wait(); otherwise *old is
+ * NULL. Errors, which change nothing: -ENOMEM; -ENOTSUP, the group combines and this kind of switch
+ * does not.
  */
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
 
-/** switch_groups_clear - remove a group. It may be freed after emu_rcu_wait(). */
+/**
+ * switch_groups_clear - remove a group from the table. The caller may free it after emu_rcu_wait().
+ */
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
-/** switch_multicast_bytes - memory of a group for multicasts only. Pure. */
+/** switch_multicast_bytes - return the memory of a group for multicasts only, in bytes. Pure. */
 size_t switch_multicast_bytes(void);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * events.c - see events.h.
- */
+/* events.c - the agenda, and the check of Little's law. */
 #include "switch/common/events.h"
 
 size_t switch_agenda_bytes(uint32_t outs)
@@ -19,7 +17,7 @@ bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
     return event != NULL;
 }
 
-/* On clock real the law is not exact: see switch_no_sooner(). */
+/* On clock real Little's law is not exact, because of switch_no_sooner(). */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - shared by switches on timed clocks: the loop over a step's events, the agenda of the
- * outputs, and the sums for Little's law. The switch's worker owns all of it.
+ * events.h - what switches on timed clocks share: the loop over the events of a step, the agenda of
+ * scheduled outputs, and the sums for Little's law. The switch's worker owns all of it.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H
@@ -9,25 +9,29 @@
 #include "emu/dev/order.h"
 #include "switch/common/base.h"
 
-/* The two sides of Little's law, counted independently. */
+/*
+ * The two sides of Little's law (segments held times time = sum of waiting times), counted
+ * independently.
+ */
 struct switch_little {
-    uint64_t held;      /* segments in the switch now; each copy counts */
-    uint64_t last_ps;   /* time of its last change */
+    uint64_t held;      /* segments that are in the switch now; each copy counts */
+    uint64_t last_ps;   /* when `held` last changed */
     uint64_t area_ps;   /* integral of `held` over time */
-    uint64_t waited_ps; /* sum over departed segments of departure minus arrival */
+    uint64_t waited_ps; /* sum over all departed segments of departure minus arrival */
 };
 
-static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX, "a step's arrivals have room for all ports");
+static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX, "every port can have an arrival in a step");
 
-/* The scheduled actions of the outputs. */
+/* Which outputs will act, and when. */
 struct switch_agenda {
-    emu_ports due;         /* outputs that are scheduled */
-    emu_ports stalled;     /* outputs with a segment that wait for EMU_EVENT_CREDIT */
+    emu_ports due;         /* outputs that are scheduled to act */
+    emu_ports stalled;     /* outputs with a segment that wait for a credit (EMU_EVENT_CREDIT) */
     struct emu_order acts; /* times of the outputs in `due` */
 };
 
 /*
- * events.c: an agenda of @outs outputs; false: no memory. The caller frees acts.event in any case.
+ * events.c: initialize an agenda for @outs outputs. False: no memory. The caller frees acts.event
+ * in either case.
  */
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
@@ -39,8 +43,9 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 }
 
 /*
- * events.c: check `held`, and on clock virtual Little's law as of @now_ps. @held, @waited_ps:
- * segments that were counted in the switch, and the sum of their waits. Returns an error, or NULL.
+ * events.c: check `held`, and on clock virtual Little's law at @now_ps. @held, @waited_ps: the
+ * segments found in the switch by counting, and the sum of their waiting times. Returns an error,
+ * or NULL.
  */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps);
@@ -52,7 +57,7 @@ static inline void switch_little_until(struct switch_little *little, uint64_t at
     little->last_ps = at_ps;
 }
 
-/* A segment leaves at @at_ps. */
+/* Count a segment that leaves at @at_ps. */
 static inline void switch_little_leave(struct switch_little *little, const struct emu_entry *entry,
                                        uint64_t at_ps)
 {
@@ -60,14 +65,14 @@ static inline void switch_little_leave(struct switch_little *little, const struc
     little->waited_ps += at_ps - entry->time_ps;
 }
 
-/* Schedule output @o, which was not scheduled, at @at_ps. */
+/* Schedule output @o, which must not be scheduled yet, to act at @at_ps. */
 static inline void switch_agenda_add(struct switch_agenda *agenda, uint32_t o, uint64_t at_ps)
 {
     agenda->due |= emu_port(o);
     emu_order_add(&agenda->acts, at_ps, o);
 }
 
-/* Take the next scheduled output; there must be one. */
+/* Take the output that is scheduled next off the agenda. There must be one. */
 static inline struct emu_order_event switch_agenda_take(struct switch_agenda *agenda)
 {
     struct emu_order_event event = emu_order_take(&agenda->acts);
@@ -76,26 +81,34 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/* Callbacks of switch_events_run(), which passes on @own. Times may be EMU_NEVER. */
+/*
+ * Callbacks of switch_events_run(), which passes its @own to them. The times that they return may
+ * be EMU_NEVER.
+ */
 struct switch_events {
-    /* Add arrivals up to @until_ps to @arrivals. Returns the time of the earliest later one. */
+    /*
+     * Add the arrivals up to @until_ps to @arrivals. Returns the time of the earliest later
+     * arrival.
+     */
     uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
-    /* The time of the next scheduled action. */
+    /* Return the time of the next scheduled action. */
     uint64_t (*next_ps)(const struct switch_dev *sw);
     /*
-     * Take the earliest of @arrivals and process it. Add the next arrival of the same port, or
-     * return its time if that is after @until_ps.
+     * Take the earliest of @arrivals and process it. Add the next arrival at its port to @arrivals,
+     * or return its time if it is after @until_ps.
      */
     uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps,
                        const void *own);
-    /* Do the action scheduled at next_ps(). Returns the number of entries moved. */
+    /* Do the action that is scheduled next. Returns the number of entries moved. */
     uint32_t (*act)(struct switch_dev *sw, const void *own);
 };
 
 /*
- * One step: process all events up to @until_ps in the order of their times; at the same time,
- * arrivals come first. Always inlined with constant @events, so that there are no indirect calls.
- * @own: NULL, or constants of a kind that shares its events with others. Returns entries moved.
+ * Do one step: process all events up to @until_ps in the order of their times. At equal times,
+ * arrivals come before other actions. The function is always inlined with constant @events, so that
+ * there are no indirect calls.
+ * @own: NULL, or constants of a kind that shares its callbacks with other kinds.
+ * Returns the number of entries moved.
  */
 static inline __attribute__((always_inline)) uint32_t switch_events_run(
     struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events, const void *own)
@@ -111,7 +124,8 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
     if (emu_order_next_ps(&arrivals) < first_ps)
         first_ps = emu_order_next_ps(&arrivals);
     if (first_ps <= until_ps)
-        emu_dev_lag(&sw->dev, first_ps, until_ps); /* the earliest event lags most */
+        /* the earliest event is the latest compared to the host's clock */
+        emu_dev_lag(&sw->dev, first_ps, until_ps);
     for (;;) {
         uint64_t own_ps = events->next_ps(sw);
         uint64_t arrive_ps = emu_order_next_ps(&arrivals);

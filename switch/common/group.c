@@ -63,7 +63,7 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
 }
 
 /*
- * List the buffers that unit @u holds for state @i in @buf. Returns how many, EMU_NO_BUF included.
+ * List in @buf the buffers that unit @u holds for state @i. Returns how many, EMU_NO_BUF included.
  */
 static uint32_t group_partial_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
                                     uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
@@ -93,7 +93,7 @@ uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports)
     return bufs;
 }
 
-/* Is each waiting result of unit @u in the list exactly once? */
+/* Return whether each result that waits at unit @u is in the list of results exactly once. */
 static bool group_results_complete(const struct switch_group *group, uint32_t u)
 {
     const struct switch_results *results = &group->results[u];
@@ -110,7 +110,7 @@ static bool group_results_complete(const struct switch_group *group, uint32_t u)
     return linked == queued && results->pending == results->some;
 }
 
-/* Is state @i consistent? */
+/* Return whether state @i is consistent. */
 static bool group_state_complete(const struct switch_group *group, uint32_t i)
 {
     const struct switch_state *state = switch_group_state(group, i);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - a switch's state of a group: its ports, and partial results.
+ * group.h - what a switch keeps of a group: its ports, and partial results.
+ *
+ * A *contribution* is a segment with the operand of one member, or a result from another switch or
+ * unit. The contributions with one sequence number of a group are combined in a *state*. If the
+ * switch has several combine units, each has its part of the state. The units then form a tree of
+ * *leaves*, which take the contributions of some ports each, and one *root*, which combines the
+ * results of the leaves (crosspoint/combine.c).
  */
 #ifndef SWITCH_GROUP_H
 #define SWITCH_GROUP_H
@@ -16,62 +22,80 @@
 #include "switch/common/device.h"
 
 /*
- * One unit's part of one state. Its inputs are numbered like the switch's rows: ports, and for the
- * root of several units the leaves' rows.
+ * The part of one state that one unit has. Inputs are numbered like the rows of the switch: ports,
+ * and at the root of several units also the rows of the leaves.
  */
 struct switch_partial {
     emu_ports have;   /* inputs that have contributed */
-    uint64_t done_ps; /* time of completion */
-    uint32_t buf;     /* partial result; when combining by arrival, set by the first contribution */
-    uint16_t next;    /* if queued: the state of the group's next result at the unit */
-    bool passed;      /* this part is complete; stays true until the whole state is complete */
-    bool queued;      /* its result waits for space in the unit's row */
+    uint64_t done_ps; /* when the part was complete */
+    /*
+     * the contributions combined so far; in the order of arrival, valid after the first
+     * contribution
+     */
+    uint32_t buf;
+    uint16_t next; /* if queued: index of the state with the group's next result at the unit */
+    bool passed;   /* this part is complete; stays true until the whole state is complete */
+    bool queued;   /* the result of this part waits for space in the unit's row */
 };
 
-/* The queued results of one group at one unit, by state; first and last are valid if `some`. */
+/*
+ * The results of one group that wait at one unit: a list of states. first and last are valid if
+ * `some`.
+ */
 struct switch_results {
     uint16_t first;
     uint16_t last;
     bool some;
-    bool pending; /* the group's id is in the unit's list */
-    bool failed;  /* the unit found a state of the group damaged, and drops its contributions */
+    bool pending; /* the group's id is in the unit's list of groups */
+    /* the unit has found a state of the group damaged, and drops the group's contributions */
+    bool failed;
 };
 
-/* The state of (group, sequence number): one cache line if the switch has one unit. */
+/* The state of one sequence number of a group. It is one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /* output ports of the result, empty while undecided; not active: of the previous result */
+    /*
+     * output ports of the result, empty while undecided; if not active, those of the previous
+     * result
+     */
     emu_ports outs;
-    struct emu_hdr hdr; /* of the first contribution: the others must match */
-    uint32_t born_ns;   /* of the first contribution */
+    struct emu_hdr hdr; /* header of the first contribution; the others must match it */
+    uint32_t born_ns;   /* when the first contribution was posted, in ns */
     bool active;        /* an operation is in progress */
-    bool used;          /* hdr is valid: of the operation in progress, or of the last one */
-    /* units with parity: set of units in whose part a bit was flipped; the next read finds it */
+    bool used;          /* hdr is valid: that of the operation in progress, or of the last one */
+    /*
+     * combine units with parity: set of units in whose parts a fault has flipped a bit; the next
+     * read of the part finds it
+     */
     uint16_t flipped;
-    struct switch_partial part[]; /* units */
+    struct switch_partial part[]; /* one for each unit */
 };
 static_assert(EMU_PORT_WORDS > 1 ||
                   sizeof(struct switch_state) + sizeof(struct switch_partial) == EMU_LINE,
-              "one cache line");
-static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
+              "a state of one unit is one cache line");
+static_assert(EMU_UNITS_MAX <= 16, "`flipped` has a bit for each unit");
 
 /*
- * The first eight fields are constant. The switch's worker owns the others from the publication of
- * the group to the end of the grace period after its removal.
+ * The fields are constant. The switch's worker owns what the pointers refer to, from the
+ * publication of the group to the end of the RCU grace period after its removal.
  */
 struct switch_group {
     uint32_t id;     /* collective address: slot in the table (low bits), generation (high bits) */
     emu_ports ports; /* the tree's ports at this switch */
-    int16_t up;      /* port towards the top switch, -1 at the top */
+    int16_t up;      /* port towards the top switch; -1: this is the top switch */
     uint8_t width;   /* number of ports */
-    uint8_t units;   /* of the switch; 0: for multicasts only, and the rest is empty */
-    bool in_order;   /* combine in port order: contributions are kept until all have come */
+    /*
+     * number of combine units of the switch; 0: for multicasts only, and the fields below are empty
+     */
+    uint8_t units;
+    /* combine in the order of ports: contributions are kept until all have arrived */
+    bool in_order;
     uint32_t window; /* number of states; a power of two */
     uint32_t state_bytes;
-    uint8_t *states;                /* `window` states: switch_group_state() */
+    uint8_t *states;                /* see switch_group_state() */
     struct switch_results *results; /* by unit */
-    uint32_t *kept;                 /* in_order: buffers, [state][input] */
-    struct emu_mismatch *mismatch;  /* first mismatch of contributions here */
+    uint32_t *kept;                 /* in_order: buffers of contributions, [state][input] */
+    struct emu_mismatch *mismatch;  /* the first mismatch of contributions here */
 };
 
 static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)
@@ -85,7 +109,10 @@ static inline struct switch_partial *switch_group_partial(const struct switch_gr
     return &switch_group_state(group, i)->part[u];
 }
 
-/* in_order: contributions to state @i, of ports and leaves' rows. @ports: number, of the switch. */
+/*
+ * With in_order: return the kept contributions to state @i, from ports and from leaves' rows.
+ * @ports: number of ports of the switch.
+ */
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)
 {

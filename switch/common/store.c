@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * store.c - see store.h.
- */
+/* store.c - the pool of slots for segments. */
 #include "switch/common/store.h"
 
 #include <stdlib.h>

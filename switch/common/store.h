@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.h - the segments that a switch holds: one pool of slots, and queues that are lists in it.
+ * store.h - the segments that a switch holds: one pool of slots, and queues, which are linked lists
+ * of slots.
  *
- * The slot freed last is used first, so a switch that holds few segments touches little memory. The
- * switch's worker owns all of it.
+ * The slot that was freed last is used first, so that a switch that holds few segments touches
+ * little memory. The switch's worker owns all of it.
  */
 #ifndef SWITCH_STORE_H
 #define SWITCH_STORE_H
@@ -24,40 +25,50 @@ typedef uint32_t switch_slot;
 #define SWITCH_NO_SLOT UINT32_MAX
 #endif
 
-/* The slots of a queue's oldest and latest segment; invalid while it is empty. */
+/*
+ * A queue: the slots of its oldest and its latest segment. Both are invalid while the queue is
+ * empty.
+ */
 struct switch_list {
     switch_slot first;
     switch_slot last;
 };
 
-static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
+static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "each slot has a number");
 
 struct switch_store {
-    struct emu_entry *slot; /* as many as the switch can hold segments */
-    switch_slot *next;      /* by slot: the next slot in its queue, or in the list of free slots */
-    uint32_t free;          /* head of the list of freed slots */
-    uint32_t fresh;         /* slots from here on were never used */
+    struct emu_entry *slot; /* one for each segment that the switch can hold */
+    /* for each slot: the next slot in its queue, or in the list of free slots */
+    switch_slot *next;
+    uint32_t free;  /* first of the list of freed slots; SWITCH_NO_SLOT: none */
+    uint32_t fresh; /* slots from this one on were never used */
 };
 
-/* store.c: init an empty store; false: no memory; switch_store_free() in any case. */
+/*
+ * store.c: initialize an empty store. False: no memory. The caller calls switch_store_free() in
+ * either case.
+ */
 bool switch_store_init(struct switch_store *store, uint32_t slots);
 void switch_store_free(struct switch_store *store);
 size_t switch_store_bytes(uint32_t slots);
 
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
-/* store.c: is each slot free or one of @held in queues? Returns an error, or NULL. */
+/*
+ * store.c: check that each slot is either free or one of the @held slots in queues. Returns an
+ * error, or NULL.
+ */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 
-/* store.c: references to pool buffers of a queue of @count segments. */
+/* store.c: return how many pool buffers the @count segments of a queue refer to. */
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
                            uint32_t count);
 
-/* store.c: is a segment of group @id in a queue of @count segments? */
+/* store.c: return whether one of the @count segments of a queue belongs to group @id. */
 bool switch_store_holds(const struct switch_store *store, const struct switch_list *queue,
                         uint32_t count, uint32_t id);
 
-/* Take a free slot; there must be one. */
+/* Take a free slot. There must be one. */
 static inline uint32_t switch_slot_take(struct switch_store *store)
 {
     uint32_t slot = store->free;
@@ -68,7 +79,7 @@ static inline uint32_t switch_slot_take(struct switch_store *store)
     return slot;
 }
 
-/* Prefetch the cache lines of the slot that is taken next, see emu_fetch_fn. */
+/* Prefetch the cache lines of the slot that will be taken next; see emu_fetch_fn. */
 static inline void switch_slot_fetch(const struct switch_store *store)
 {
     uint32_t slot = store->free == SWITCH_NO_SLOT ? store->fresh : store->free;
@@ -79,9 +90,8 @@ static inline void switch_slot_fetch(const struct switch_store *store)
 
 /*
  * Append a segment to a queue of @count segments. Returns its slot. A branch on whether the queue
- * is empty would be mispredicted often, so there is none; the empty asm statements keep the
- * compiler from making one. With it, on clock raw, uniform traffic, a hop would take 3 to 4 %
- * longer.
+ * is empty would often be mispredicted, and a hop would take 3 to 4 % longer (clock raw, uniform
+ * traffic). So there is no branch, and the empty asm statements keep the compiler from making one.
  */
 static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue,
                                      uint32_t count, const struct emu_entry *entry)
@@ -99,8 +109,8 @@ static inline uint32_t switch_append(struct switch_store *store, struct switch_l
 }
 
 /*
- * Remove the oldest segment of a queue that is not empty. Returns its slot, which is free but stays
- * readable until the next segment is appended anywhere in the switch.
+ * Remove the oldest segment of a queue, which must not be empty. Returns its slot, which is free
+ * but stays readable until the next segment is appended to any queue of the switch.
  */
 static inline uint32_t switch_remove(struct switch_store *store, struct switch_list *queue)
 {

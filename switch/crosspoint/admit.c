@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * admit.c - see admit.h.
- */
+/* admit.c - put a segment that has arrived at its crosspoints, or send it at once. */
 #include "switch/crosspoint/admit.h"
 
-/* Send the copies of a multicast that can go straight to processes. Returns the other outputs. */
+/*
+ * Send the copies of a multicast that can go straight to the rings of processes. Returns the other
+ * outputs.
+ */
 static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                 const struct emu_entry *entry)
 {
@@ -18,7 +19,10 @@ static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
     return outs & ~open;
 }
 
-/* A segment for several outputs. Returns those that still need a copy; each has a reference. */
+/*
+ * Send a multicast to those of @outs to which its copies can go straight. Returns the other
+ * outputs, which still need a copy; @entry has a reference to its buffer for each of them.
+ */
 static emu_ports queue_multicast(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                                  const struct emu_entry *entry, uint8_t *share)
 {

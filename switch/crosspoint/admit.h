@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.h - a segment enters: route, then the crosspoints of its row. The switch's worker only.
+ * admit.h - a segment enters the switch: choose its outputs, then put it at the crosspoints of its
+ * row. Used by the switch's worker only.
  *
- * A segment crosses the crossbar once, whatever the number of copies (§2, Multicast).
+ * A segment crosses the crossbar once, whatever the number of its copies (§2, Multicast).
  */
 #ifndef SWITCH_ADMIT_H
 #define SWITCH_ADMIT_H
@@ -31,7 +32,10 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
     return true;
 }
 
-/* A unicast enters by @row, which has these @routes. False: it was dropped. */
+/*
+ * Route a unicast that entered by @row, which has these @routes, and @put it. False: it was
+ * dropped.
+ */
 static inline __attribute__((always_inline)) bool switch_admit_unicast(
     struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
     const struct emu_entry *entry, switch_put_fn put)
@@ -50,9 +54,10 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
 }
 
 /*
- * A segment enters by @row; the caller accounts for its credit. @folds: a contribution is combined
- * immediately if none waits before it; else it waits at its unit's crosspoint. False: it was
- * dropped. Always inlined with constant @folds and @put.
+ * Let a segment enter by @row; the caller accounts for its credit. @folds: a contribution is
+ * combined immediately, if none waits in front of it; otherwise it waits at the crosspoint of its
+ * combine unit. False: the segment was dropped. The function is always inlined with constant @folds
+ * and @put.
  */
 static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,
                                                                uint32_t row,
@@ -67,7 +72,10 @@ static inline __attribute__((always_inline)) bool switch_admit(struct switch_cro
     return switch_admit_unicast(xp, row, &routes, entry, put);
 }
 
-/* Clock raw, the row guarantee: send the segment if output @o is open, else queue it. */
+/*
+ * Clock raw, the row guarantee: send the segment if output @o is open (switch_is_open()), otherwise
+ * queue it.
+ */
 static inline void switch_enter_put(struct switch_crosspoints *xp, uint32_t row, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {

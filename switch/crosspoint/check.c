@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - recounts the state of crosspoints and compares; and rebases their times.
- */
+/* check.c - check the state of crosspoints by counting it again, and rebase their times. */
 #include "switch/crosspoint/crosspoint.h"
 
 uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r)
@@ -26,7 +24,9 @@ const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t
     return NULL;
 }
 
-/* Is each group with results that wait at unit @u in its list exactly once? */
+/*
+ * Return whether each group with results that wait at unit @u is in the unit's list exactly once.
+ */
 static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
 {
     const struct emu_table *table = atomic_load_explicit(&xp->bar.sw.groups, memory_order_relaxed);
@@ -56,7 +56,7 @@ void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, const stru
 
 /* --- rebase ------------------------------------------------------------------------- */
 
-/* Rebase the completion times of results. */
+/* Rebase the times at which partial results were complete. */
 static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)
 {
     const struct emu_table *table = atomic_load_explicit(&sw->groups, memory_order_relaxed);

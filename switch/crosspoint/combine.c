@@ -2,38 +2,45 @@
 /*
  * combine.c - the combine units: combine contributions and send the results.
  *
- * A unit is attached to an output of its own and feeds results back by a row of its own (§2, Figure
- * 2). It always takes the segments that wait for it: space for the state was reserved when the
- * group was created, and adapters keep within their window, so contributions of one group never
- * block another group. Results wait in the unit's list until the crosspoints of its row have space.
+ * A *contribution* is a segment with the operand of one member of a group, or with the result of
+ * another switch. The contributions with one sequence number of a group are combined in a *state*
+ * (common/group.h). A unit takes contributions from an output of its own, and sends results by a
+ * row of its own (§2, Figure 2). It can always take the contributions that wait for it: memory for
+ * the states was reserved when the group was created, and adapters keep within the window of
+ * states, so the contributions of one group never block another group. Results wait in the unit's
+ * list until the crosspoints of its row have space.
  *
- * Several units form a tree of leaves and one root (§2, Figure 3): the ports are divided among the
- * leaves, and a leaf passes its partial result through the crossbar to the root as soon as all its
- * ports in the group have contributed, or only one port of the whole switch is missing, which is
- * where the result will go (a wire from each leaf to the others shows how many ports are missing).
+ * Several units form a tree of leaves and one root (§2, Figure 3). The ports are divided among the
+ * leaves. A leaf sends its partial result through the crossbar to the root when all its ports in
+ * the group have contributed, or when only one port of the whole switch is missing, which is where
+ * the result will go. (A wire between the leaves tells each how many ports are missing.)
  *
- * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the k-th. That port is
- * settled once: a later contribution comes too late, even while the root still waits for the
- * leaves' parts. An ALLREDUCE or BARRIER is combined towards the tree's top switch, is complete
- * there with all k, and leaves by all k: the paper's reduction and broadcast without the detour
- * down to a root's adapter and up again.
+ * A REDUCE is complete when k - 1 of the tree's k ports at this switch have contributed. Its result
+ * leaves by the remaining port. That port is settled once: a later contribution from it comes too
+ * late, even while the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is
+ * combined towards the tree's top switch. It is complete there with contributions of all k ports,
+ * and its result leaves by all k. The paper instead reduces to one adapter, which then broadcasts
+ * the result.
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/cut_through.h"
 
-#define COMBINE_BURST 64 /* contributions in one pass */
+#define COMBINE_BURST 64 /* limit of contributions that a unit takes in one pass */
 
 /* --- states ------------------------------------------------------------------------- */
 
-/* A barrier's segments have no buffer. */
+/* Return whether there is payload: a barrier's segments have no buffer. */
 static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 {
     (void)pool;
     return buf != EMU_NO_BUF;
 }
 
-/* Output ports of the result of @state once the ports @have have contributed; empty: incomplete. */
+/*
+ * Return the output ports of the result of @state, if the ports @have have contributed; empty: the
+ * result is not complete then.
+ */
 static inline emu_ports combine_outs(const struct switch_group *group,
                                      const struct switch_state *state, emu_ports have)
 {
@@ -42,7 +49,10 @@ static inline emu_ports combine_outs(const struct switch_group *group,
     return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
-/* In port order: combine the kept contributions of state @i. Returns the buffer of the result. */
+/*
+ * With groups that combine in port order: combine the kept contributions of state @i. Returns the
+ * buffer of the result.
+ */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t i, emu_ports have)
 {
@@ -61,7 +71,7 @@ static inline void combine_begin(struct switch_state *state, const struct emu_en
 
 /* --- results ------------------------------------------------------------------------ */
 
-/* Has the unit's row space for one more segment for each of @outs? */
+/* Return whether the unit's row has space for one more segment for each of @outs. */
 static bool results_room(const struct switch_crosspoints *xp, uint32_t row, emu_ports outs)
 {
     emu_each_port (o, outs)
@@ -71,8 +81,8 @@ static bool results_room(const struct switch_crosspoints *xp, uint32_t row, emu_
 }
 
 /*
- * Put a result into the crossbar. Not inlined: writing part of a word of the descriptor and reading
- * all of it immediately stalls the processor, and most results need no descriptor.
+ * Put a result into the crossbar. This function is not inlined, because writing a part of a word of
+ * the entry and reading all of it immediately stalls the processor, and most results need no entry.
  */
 static __attribute__((noinline)) void results_queue(struct switch_crosspoints *xp, uint32_t u,
                                                     emu_ports outs,
@@ -89,8 +99,9 @@ static __attribute__((noinline)) void results_queue(struct switch_crosspoints *x
 }
 
 /*
- * Send unit @u's result of state @i: raw, straight to processes if all have space for it now; else
- * into the crossbar. False: its crosspoints have no space.
+ * Send unit @u's result of state @i. On clock raw, it goes straight to the rings of processes, if
+ * all its outputs lead to processes that have space now. Otherwise it goes into the crossbar.
+ * False: the crosspoints of the unit's row have no space.
  */
 static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
                           const struct switch_group *group, uint32_t i, uint64_t at_ps)
@@ -112,7 +123,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/* Append the result of state @i to the waiting results of unit @u. */
+/* Append the result of state @i to those that wait at unit @u. */
 static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *xp,
                                                     const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
@@ -133,7 +144,9 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/* Send the result of state @i now, if none waits before it. False: it must be queued. */
+/*
+ * Send the result of state @i now, if no other one waits in front of it. False: it must be queued.
+ */
 static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
@@ -142,8 +155,8 @@ static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct s
 }
 
 /*
- * Unit @u reads its part of @state: is the parity wrong? Then the group has failed here, and the
- * manager notifies its members.
+ * Return whether the parity of unit @u's part of @state, which the unit reads, is wrong. In this
+ * case the group has failed here, and the manager notifies its members.
  */
 static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints *xp,
                                                       const struct switch_group *group,
@@ -156,14 +169,20 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
     return true;
 }
 
-/* Unit @u reads its part of @state. False: it is damaged, which needs an injected fault. */
+/*
+ * Check the parity of unit @u's part of @state, because the unit reads it. False: the part is
+ * damaged, which only an injected fault can do.
+ */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
 {
     return __builtin_expect(!xp->impaired, 1) || !combine_damaged(xp, group, state, u);
 }
 
-/* Unit @u's part of state @i is complete: pass it on. False: it is damaged, and stays. */
+/*
+ * Send the result of unit @u's part of state @i, which is complete. False: the part is damaged, and
+ * is not sent.
+ */
 static inline bool combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t i, uint32_t u, uint64_t at_ps)
 {
@@ -182,13 +201,13 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
 
 /* --- progress of a state ------------------------------------------------------------ */
 
-/* The ports of leaf @u. */
+/* Return the ports that leaf @u serves. */
 static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
     return emu_ports_range(u * xp->leaf_ports, xp->leaf_ports);
 }
 
-/* The rows of the leaves that have contributions once the ports @have have contributed. */
+/* Return the rows of the leaves that have contributions if the ports @have have contributed. */
 static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports have)
 {
     emu_ports rows = EMU_NO_PORTS;
@@ -199,7 +218,10 @@ static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports h
     return rows;
 }
 
-/* Pass on the contributions of leaf @u, if it has all of its own, or @all are decided. */
+/*
+ * Send the partial result of leaf @u to the root, if the leaf has contributions and either all its
+ * ports have contributed or @all: the outputs of the result are settled.
+ */
 static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group,
                               uint32_t i, uint32_t u, bool all, uint64_t at_ps)
 {
@@ -210,7 +232,7 @@ static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch
         combine_pass(xp, group, i, u, at_ps);
 }
 
-/* The root has passed its result on: @state is free for a new operation. */
+/* Free @state for a new operation, because the root has sent its result. */
 static inline void combine_end(const struct switch_crosspoints *xp, struct switch_state *state)
 {
     state->active = false;
@@ -220,7 +242,10 @@ static inline void combine_end(const struct switch_crosspoints *xp, struct switc
     }
 }
 
-/* Several units: @u has one more contribution. Pass on all parts that are complete now. */
+/*
+ * Several units: unit @u has one more contribution. Send the results of all parts that are complete
+ * now.
+ */
 static __attribute__((noinline)) void combine_progress_tree(struct switch_crosspoints *xp,
                                                             const struct switch_group *group,
                                                             struct switch_state *state, uint32_t i,
@@ -240,7 +265,7 @@ static __attribute__((noinline)) void combine_progress_tree(struct switch_crossp
         combine_end(xp, state);
 }
 
-/* Unit @u has one more contribution. Pass on all parts that are complete now. */
+/* Unit @u has one more contribution. Send the results of all parts that are complete now. */
 static inline void combine_progress(struct switch_crosspoints *xp, const struct switch_group *group,
                                     struct switch_state *state, uint32_t i, uint32_t u,
                                     uint64_t at_ps)
@@ -259,9 +284,9 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
 /* --- contributions ------------------------------------------------------------------ */
 
 /*
- * May @in from @row be combined? Begins a new operation if none is in progress. Contributions from
- * ports fit only until the result's outputs are settled: then the leaves have passed their parts
- * on.
+ * Return whether contribution @in from @row may be combined. Begins a new operation if none is in
+ * progress. A contribution from a port fits only until the outputs of the result are settled,
+ * because the leaves send their partial results then.
  */
 static inline bool combine_fits(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, struct switch_state *state,
@@ -271,18 +296,21 @@ static inline bool combine_fits(const struct switch_crosspoints *xp,
 
     if (port && !emu_ports_has(group->ports, row))
         return false;
-    if (state->part[xp->units - 1].queued) /* only if members ignore their window */
+    /* happens only if members do not keep within their window */
+    if (state->part[xp->units - 1].queued)
         return false;
     if (state->active)
         return emu_combiner_agrees(&state->hdr, &in->hdr) &&
                !emu_ports_has(state->part[u].have, row) && !(port && emu_ports_any(state->outs));
-    if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
+    if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* the operation has ended */
         return false;
     combine_begin(state, in);
     return true;
 }
 
-/* Account for a contribution from @row that was combined or kept. */
+/*
+ * Account for a contribution from @row that was combined, or is kept for combining in port order.
+ */
 static inline void combine_arrived(struct switch_crosspoints *xp, const struct switch_group *group,
                                    struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                    uint64_t at_ps)
@@ -296,8 +324,9 @@ static inline void combine_arrived(struct switch_crosspoints *xp, const struct s
 }
 
 /*
- * Impaired units only: is a contribution dropped? Units that are out of service drop all, and a
- * group with a damaged state cannot complete any operation.
+ * Only after a fault was injected into the units: return whether a contribution is dropped. Units
+ * that are out of service drop all. A unit also drops those of a group with a damaged state, which
+ * cannot complete any operation.
  */
 static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *xp,
                                                      const struct switch_group *group, uint32_t u)
@@ -309,7 +338,9 @@ static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *
     return true;
 }
 
-/* A contribution is in @state, in the buffer *@at: a fault may flip a bit of it. */
+/*
+ * Let a fault flip a bit of a contribution that was just combined into @state, in the buffer *@at.
+ */
 static __attribute__((noinline)) void combine_flip(struct switch_crosspoints *xp,
                                                    struct switch_state *state, uint32_t u,
                                                    uint32_t row, const struct emu_hdr *hdr,
@@ -375,7 +406,10 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
 
 /* --- waiting results ---------------------------------------------------------------- */
 
-/* Move one group's results to the crosspoints. Returns true if none is left. */
+/*
+ * Send the waiting results of one group as far as the crosspoints have space. Returns true if none
+ * is left.
+ */
 static bool results_move(struct switch_crosspoints *xp, uint32_t u,
                          const struct switch_group *group, uint64_t at_ps)
 {
@@ -393,7 +427,10 @@ static bool results_move(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/* Serve each pending group once; a group whose crosspoints are full goes to the end of the list. */
+/*
+ * Serve each group in the unit's list once. A group whose crosspoints are full goes to the end of
+ * the list.
+ */
 void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
     struct switch_unit *unit = &xp->unit[u];
@@ -404,7 +441,7 @@ void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps
         struct switch_group *group = switch_group_of(&xp->bar.sw, id);
 
         if (!group)
-            continue; /* removed meanwhile */
+            continue; /* the group was removed in the meantime */
         group->results[u].pending = !results_move(xp, u, group, at_ps);
         if (group->results[u].pending)
             unit->group[unit->last++ % SWITCH_PENDING_MAX] = id;
@@ -427,13 +464,13 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
-/* Prefetch distances: a member's contributions come in the order of their sequence numbers. */
-#define COMBINE_AHEAD       4u /* for the partial result */
-#define COMBINE_AHEAD_STATE 8u /* for the state, which has the address of the partial result */
+/* Prefetch distances, in sequence numbers: a member's contributions arrive in their order. */
+#define COMBINE_AHEAD       4u /* for the buffer of a partial result */
+#define COMBINE_AHEAD_STATE 8u /* for the state, which has the index of that buffer */
 
 /*
- * The states and buffers of a wide window exceed a core's cache. Each contribution prefetches the
- * cache lines of later ones.
+ * Prefetch for later contributions, because the states and buffers of a wide window are larger than
+ * a core's cache.
  */
 static inline void combine_prefetch(struct switch_crosspoints *xp, const struct switch_group *group,
                                     uint32_t i, uint32_t u)
@@ -446,7 +483,10 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
         emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
 }
 
-/* May a contribution from @row be combined into @state, the state of its number, without a copy? */
+/*
+ * Return whether a contribution from @row can be combined into @state, which is that of its number,
+ * straight from the sender's memory.
+ */
 static inline bool combine_adds(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, const struct switch_state *state,
                                 uint32_t u, uint32_t row, const struct emu_hdr *hdr)
@@ -544,9 +584,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 }
 
 /*
- * Leaves first, then the root, which finds their parts. Results that remain at a unit, or reach the
- * root only after its step, wait for the next pass: the device schedules one, since no other device
- * would wake it for them.
+ * Units act in the order of leaves, then the root, so that the root finds the partial results of
+ * the leaves. Results that stay at a unit, or reach the root only after it has acted, wait for the
+ * next pass. The switch requests this pass itself, because no other device would wake it.
  */
 uint32_t switch_combine(struct switch_crosspoints_raw *raw)
 {

@@ -2,8 +2,8 @@
 /*
  * counter.c - the plain counter: a credit returns when the last copy of its segment has left.
  *
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
+ * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
+ * readings of its credit counter.
  */
 #include "switch/crosspoint/counter.h"
 
@@ -18,7 +18,9 @@ static bool counter_fits(const struct emu_profile *profile)
     return switch_crosspoints_fit(profile, EMU_CREDIT_COUNTER);
 }
 
-/* @count copies of a multicast enter by row @r. Returns 1 + the index of their counter. */
+/*
+ * Count @count copies of a multicast that enters by row @r. Returns 1 + the index of their counter.
+ */
 static uint8_t counter_share(struct switch_crosspoints *xp, uint32_t r, uint32_t count)
 {
     uint8_t *left = switch_copies_of(&xp->bar.sw)->left[r];
@@ -30,7 +32,9 @@ static uint8_t counter_share(struct switch_crosspoints *xp, uint32_t r, uint32_t
     return (uint8_t)(i + 1);
 }
 
-/* The segment in @slot has left row @r. Returns the credits owed for it. */
+/*
+ * Note that the segment in @slot has left row @r. Returns how many credits are owed for it: 0 or 1.
+ */
 static inline uint32_t copies_leave(struct switch_copies *copies, uint32_t r, uint32_t slot)
 {
     uint32_t of = copies->of[slot];
@@ -153,7 +157,7 @@ static bool counter_init(struct switch_dev *sw)
     return copies->left && copies->of;
 }
 
-/* The segments that row @r holds; copies of one segment count once. */
+/* Return how many segments row @r holds. The copies of one segment count as one. */
 static uint32_t counter_holds(struct switch_crosspoints *xp, uint32_t r)
 {
     const struct switch_copies *copies = switch_copies_of(&xp->bar.sw);

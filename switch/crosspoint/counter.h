@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.h - switches with the plain counter: counter.c.
+ * counter.h - switches whose credits are a plain counter: a credit returns when the last copy of
+ * its segment has left (counter.c).
  */
 #ifndef SWITCH_COUNTER_H
 #define SWITCH_COUNTER_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-/* Unsent copies of multicasts. Owned by the switch's worker. */
+/* Counts of the copies of multicasts that have not left yet. Owned by the switch's worker. */
 struct switch_copies {
-    uint8_t (*left)[EMU_XPOINT_MAX]; /* by port: counters of copies left, one per credit */
-    uint16_t *of; /* by slot of the store: 1 + index of its counter in its row's `left`, or 0 */
+    /* for each port: counters of copies left; at most one is needed per credit */
+    uint8_t (*left)[EMU_XPOINT_MAX];
+    /*
+     * for each slot of the store: 1 + index of the segment's counter in its row's `left`; 0: it has
+     * none
+     */
+    uint16_t *of;
 };
 
 struct switch_counter_raw {
@@ -23,7 +29,10 @@ struct switch_counter_timed {
     struct switch_copies copies;
 };
 
-/* Do not call this per segment: the per-segment code is built for one clock. */
+/*
+ * Return the counts of either clock's device. Too slow to call per segment; code that runs per
+ * segment is compiled for one clock.
+ */
 static inline struct switch_copies *switch_copies_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_counter_timed *)sw)->copies

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crosspoint.c - creates and frees switches with crosspoint buffers, and handles faults of their
- * combine units; the kind with the row guarantee. The plain counter is in counter.c.
+ * crosspoint.c - create and free switches with crosspoint buffers, and handle the faults of their
+ * combine units; also the kind with the row guarantee. The kind with the plain counter is in
+ * counter.c.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -112,7 +113,7 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     agenda->stalled |= emu_port(port);
 }
 
-/* NULL: no memory. */
+/* Return the faults of the units, after allocating them if needed. NULL: no memory. */
 static struct switch_impaired *units_impaired(struct switch_crosspoints *xp)
 {
     if (!xp->impaired)
@@ -130,7 +131,7 @@ int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults)
     return 0;
 }
 
-/* Schedule units that were due while they were stalled at @at_ps. */
+/* Schedule the units that were due while they were stalled, to act at @at_ps. */
 static void units_act(struct switch_crosspoints *xp, uint64_t at_ps)
 {
     struct switch_dev *sw = &xp->bar.sw;
@@ -237,7 +238,9 @@ static bool row_init(struct switch_dev *sw)
     return row->settling;
 }
 
-/* All segments are at crosspoints, so there are none to add. */
+/*
+ * check_row() of the kind. All segments are at crosspoints, so there are none to add to the sums.
+ */
 static const char *row_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {

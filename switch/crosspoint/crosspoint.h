@@ -2,10 +2,16 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its state.
  *
- * A device is one of these structs and begins with the common part, struct switch_crosspoints; the
- * plain counter (counter.c) and the router of input/fifo.c extend them. The switch's worker owns
- * all of it. A segment passes admit.c (or cut_through.c), then send.h on clock raw or timed.h on
- * timed clocks; contributions to a reduction go from admit.c to combine.c.
+ * A *row* is an input, that of a port or of a combine unit. A *crosspoint* (r, o) is the queue
+ * between row r and output o. A *credit* lets a sender send one segment. With the *row guarantee* a
+ * credit promises space in every crosspoint of the receiving row; with the *plain counter*
+ * (counter.c) it returns when the last copy of its segment has left. A *pass* is one step of the
+ * switch on clock raw.
+ *
+ * A device is one of these structs and begins with the common part, struct switch_crosspoints. The
+ * plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it. A
+ * segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
+ * timed clocks. Contributions to a reduction go from admit.c to combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
@@ -13,117 +19,137 @@
 #include "switch/common/cables.h"
 #include "switch/common/crossbar.h"
 
-/* Twice the groups that can combine: a removed group may still be in a list. */
+/*
+ * Limit of the groups in a unit's list: twice the groups that can combine, because a group that was
+ * removed may still be in the list.
+ */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
-static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbers may wrap");
+static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
 
-#define SWITCH_BURST 64 /* segments taken from one port in one pass */
+#define SWITCH_BURST 64 /* limit of segments that are taken from one port in one pass */
 
 /*
- * Credits under the row guarantee satisfy
+ * With the row guarantee, this sum is constant:
  *
- *     sender's credits + credits and segments on the wire + fullest crosspoint = xpoint_slots,
+ *     credits of the sender + credits and segments on the wire + segments in the fullest crosspoint
+ *         = xpoint_slots
  *
- * so an arrival that does not raise the fullest crosspoint owes its credit immediately, and a
- * departure that lowers the fullest owes one. Timed clocks update the levels of a row at every
- * event (switch_level()); raw settles once a pass, for any number of arrivals and departures: the
- * number of arrivals minus the rise of the fullest.
+ * So an arrival that does not make the fullest crosspoint fuller owes the sender its credit at
+ * once, and a departure that makes the fullest crosspoint less full owes one. Timed clocks update
+ * the levels of a row at every event (switch_level()). Clock raw settles a row once a pass, for any
+ * number of arrivals and departures: it owes the number of arrivals minus the growth of the fullest
+ * crosspoint.
  */
 struct switch_settling {
-    uint32_t arrived; /* segments since the row's credits were last settled */
-    uint8_t fullest;  /* segments at its fullest crosspoint then */
+    uint32_t arrived; /* segments that arrived since the row was last settled */
+    uint8_t fullest;  /* segments in the row's fullest crosspoint when the row was last settled */
 };
 
-/* Timed clocks: the current work of a combine unit. */
+/* Timed clocks: what a combine unit does at present. */
 struct switch_work {
-    bool working; /* on the oldest segment of `row`, until its next scheduled action */
+    /* the unit works on the oldest segment of `row`, until the time at which it is scheduled */
+    bool working;
     uint8_t row;
-    uint64_t free_ps; /* end of its last work */
+    uint64_t free_ps; /* when the unit's last work ended */
 };
 
 struct switch_timing {
     struct switch_agenda agenda;
-    bool alone;               /* no other event has the time of the arrival being processed */
-    struct switch_work *work; /* by unit */
+    /* no other event has the time of the arrival that is being processed */
+    bool alone;
+    struct switch_work *work; /* for each unit */
 };
 
-/* A combine unit: output and row number `ports` + its own number. */
+/* A combine unit. Its number plus `ports` is the number of its output and of its row. */
 struct switch_unit {
-    uint32_t first; /* list of groups with results that wait for space in its row: free-running */
+    uint32_t first; /* index of the first group in the list; free-running */
     uint32_t last;
-    uint32_t *group; /* their ids, a ring of SWITCH_PENDING_MAX; each at most once */
+    /*
+     * ids of the groups with results that wait for space in the unit's row: a ring of
+     * SWITCH_PENDING_MAX, with each group at most once
+     */
+    uint32_t *group;
 };
 
 /* Injected faults of the combine units. */
 struct switch_impaired {
     struct emu_faults *faults; /* bit flips while combining; NULL: none */
     bool stalled;
-    bool out;       /* out of service: they drop all contributions */
-    uint64_t taken; /* contributions that they took since the first fault */
-    uint64_t held;  /* timed: set of units that were due while they were stalled */
+    bool out;       /* the units are out of service: they drop all contributions */
+    uint64_t taken; /* contributions that the units took since the first fault */
+    uint64_t held;  /* timed clocks: set of units that were due while they were stalled */
 };
 
 struct switch_crosspoints;
 
-/* Put a segment at the crosspoint (r, o), which has space; @share: see struct switch_access. */
+/*
+ * Put a segment at the crosspoint (r, o), which must have space. @share: see struct switch_access.
+ */
 typedef void (*switch_put_fn)(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                               const struct emu_entry *entry, uint8_t share);
 
 /*
- * Remove the oldest segment of the crosspoint (r, o), which has one. It stays readable until the
- * next segment is put anywhere in the switch.
+ * Remove the oldest segment of the crosspoint (r, o), which must have one. The segment stays
+ * readable until the next one is put at any crosspoint of the switch.
  */
 typedef struct emu_entry *(*switch_dequeue_fn)(struct switch_crosspoints *xp, uint32_t r,
                                                uint32_t o);
 
 /*
- * How segments enter and leave the crosspoints of a kind, with its credit accounting. Collectives
- * call these functions through the device; unicasts and outputs use them as constants, without
- * indirect calls.
+ * How segments enter and leave the crosspoints of a kind, with the accounting of its credits.
+ * Collectives call these functions through the device. Unicasts and outputs use them as constants,
+ * without indirect calls.
  */
 struct switch_access {
     switch_put_fn put;
     switch_dequeue_fn dequeue;
     /*
-     * Count @copies of a multicast from port @r, which put() adds next. Returns their @share, from
-     * 1 on; put() takes 0 for other segments. NULL: this kind does not count copies.
+     * Count @copies of a multicast from port @r, which the caller will put next. Returns the @share
+     * of these copies, from 1 on; other segments have @share 0. NULL: this kind does not count
+     * copies.
      */
     uint8_t (*share)(struct switch_crosspoints *xp, uint32_t r, uint32_t copies);
-    bool fast_path; /* send a result as soon as it is complete, if none waits before it */
+    /* send a result as soon as it is complete, if no other one waits in front of it */
+    bool fast_path;
 };
 
 /* The common part of every device with crosspoints. */
 struct switch_crosspoints {
     struct switch_crossbar bar;
-    emu_ports shut; /* outputs that segments must queue for: see switch_passes() */
+    emu_ports shut; /* outputs for which every segment must queue: see switch_passes() */
     const struct switch_access *access;
-    uint32_t xpoint_slots;            /* copy of profile->xpoint_slots */
-    uint32_t units;                   /* number of combine units */
-    uint32_t leaf_ports;              /* ports that one leaf unit serves */
-    struct switch_unit *unit;         /* units */
+    uint32_t xpoint_slots; /* copy of profile->xpoint_slots */
+    /* number of combine units; if several, the last one is the root and the others are leaves */
+    uint32_t units;
+    uint32_t leaf_ports;              /* number of ports that one leaf serves */
+    struct switch_unit *unit;         /* `units` of them */
     struct switch_impaired *impaired; /* NULL: no fault was ever injected into the units */
 };
 
 /* The device on clock raw. */
 struct switch_crosspoints_raw {
     struct switch_crosspoints xp;
-    emu_ports touched; /* rows with arrivals or departures in this pass: they may owe credits */
+    emu_ports touched; /* rows with arrivals or departures in this pass, which may owe credits */
 };
 
-/* The device on clock raw with the row guarantee: only here may segments skip crosspoints. */
+/*
+ * The device on clock raw with the row guarantee. Only in this device may segments skip
+ * crosspoints.
+ */
 struct switch_crosspoints_row {
     struct switch_crosspoints_raw raw;
-    struct switch_settling *settling; /* by port */
+    struct switch_settling *settling; /* for each port */
     /*
-     * Outputs by anything but a plain local cable that this pass has checked: they are in `shut`,
-     * or may take room[] segments. (For a plain local cable, its credits suffice.)
+     * Outputs that this pass has checked and that are not plain local cables. Such an output is in
+     * `shut`, or may take room[] segments. (For a plain local cable, only its credits count.)
      */
     emu_ports open;
-    emu_ports plain;                /* plain local cables that this pass found open: row_put() */
-    uint32_t room[SWITCH_ROWS_MAX]; /* by output in `open` */
+    /* plain local cables that this pass has found open: row_put() */
+    emu_ports plain;
+    uint32_t room[SWITCH_ROWS_MAX]; /* for each output in `open`: how many segments it may take */
 };
 
-/* The device on timed clocks: sw.dev.timed. */
+/* The device on timed clocks (sw.dev.timed). */
 struct switch_crosspoints_timed {
     struct switch_crosspoints xp;
     struct switch_timing timing;
@@ -151,7 +177,7 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
     return &xp->bar.sw.dev.worker->cache;
 }
 
-/* Count and drop a segment that was not queued; @group: of its header, or NULL. */
+/* Count and drop a segment that was not queued. @group: the group in its header, or NULL. */
 static inline void switch_drop(struct switch_crosspoints *xp, const struct switch_group *group,
                                const struct emu_entry *entry)
 {
@@ -161,22 +187,29 @@ static inline void switch_drop(struct switch_crosspoints *xp, const struct switc
 
 /* --- creation and checks: crosspoint.c, check.c ------------------------------------- */
 
-/* Initialize a device whose base is filled in. False: no memory; free it in any case. */
+/*
+ * Initialize a device whose base is already initialized. False: no memory; the caller frees the
+ * device also in this case.
+ */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
                              const struct switch_access *access);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
-/* Does the profile describe crosspoints without input buffers, and this credit policy? */
+/*
+ * Return whether the profile describes crosspoints without input buffers, and this credit policy.
+ */
 bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_policy credit);
 
-/* sane of a struct switch_kind. */
+/* sane() of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
-/* Memory of a device with @slots slots; and the segments that its crosspoints hold. */
+/*
+ * Return the memory of a device with @slots slots, and how many segments its crosspoints can hold.
+ */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
-/* Members of struct switch_kind that the kinds with crosspoints have in common. */
+/* Members of struct switch_kind that all kinds with crosspoints have in common. */
 #define SWITCH_CROSSPOINTS_KIND                                                  \
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx, \
     .rx = switch_crossbar_rx, .queued = switch_crossbar_queued,                  \
@@ -188,7 +221,7 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combine_waiting = switch_units_waiting, .ups = switch_crossbar_ups,         \
     .check = switch_crosspoints_check, .faults = switch_cables_faults
 
-/* combine_faults, combine_stall and so on of a struct switch_kind. */
+/* combine_faults(), combine_stall() and so on of a struct switch_kind. */
 int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps);
@@ -196,17 +229,17 @@ uint64_t switch_units_taken(const struct switch_dev *sw);
 uint32_t switch_units_waiting(struct switch_dev *sw,
                               void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/* stick, rebase and check of a struct switch_kind. */
+/* stick(), rebase() and check() of a struct switch_kind. */
 void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
                               const struct emu_found *found);
 
-/* Segments at the fullest crosspoint of row @r, counted. */
+/* Count the segments in the fullest crosspoint of row @r. */
 uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r);
 
-/* Part of a kind's check_row(): check the crosspoints of row @r. */
+/* Check the crosspoints of row @r, for check_row() of a kind. */
 const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r);
 
 /* --- steps with the row guarantee: raw.c, timed.c ----------------------------------- */
@@ -219,26 +252,32 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 
 /* --- the path of a segment ---------------------------------------------------------- */
 
-/* admit.c: clock raw, the row guarantee: a segment enters; the caller accounts for its credit. */
+/*
+ * admit.c, clock raw with the row guarantee: let a segment enter; the caller accounts for its
+ * credit.
+ */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/* Are the units stalled? Units that are out of service drop contributions instead. */
+/*
+ * Return whether the units are stalled. (Units that are out of service are not: they drop
+ * contributions.)
+ */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;
 }
 
-/* The unit that takes contributions from @row. */
+/* Return the unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
 {
     return row < xp->bar.sw.ports && xp->units > 1 ? row / xp->leaf_ports : xp->units - 1;
 }
 
-/* The outputs of a collective segment of @group from @row; empty: drop it. */
+/* Return the outputs of a collective segment of @group from @row; empty: drop the segment. */
 static inline emu_ports switch_collective_outs(const struct switch_crosspoints *xp,
                                                const struct switch_group *group, uint32_t row,
                                                const struct emu_hdr *hdr)
@@ -246,7 +285,10 @@ static inline emu_ports switch_collective_outs(const struct switch_crosspoints *
     return switch_group_outs(group, row, hdr, emu_port(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
-/* Put a segment at a crosspoint, which has space, without accounting. Returns its slot. */
+/*
+ * Put a segment at a crosspoint, which must have space, without accounting for credits. Returns its
+ * slot.
+ */
 static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                        const struct emu_entry *entry)
 {
@@ -261,7 +303,7 @@ static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r
     return slot;
 }
 
-/* Remove the oldest segment of a crosspoint without accounting. Returns its slot. */
+/* Remove the oldest segment of a crosspoint, without accounting for credits. Returns its slot. */
 static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_crossbar *bar = &xp->bar;
@@ -271,7 +313,10 @@ static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32
     return slot;
 }
 
-/* Timed clocks: the crosspoint (r, o) has got a segment. Has the row's fullest risen? */
+/*
+ * Timed clocks: update the row's levels, because the crosspoint (r, o) has one more segment.
+ * Returns whether this makes the row's fullest crosspoint fuller.
+ */
 static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     uint32_t count = *switch_count(&xp->bar, r, o);
@@ -280,7 +325,10 @@ static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r,
     return !(*switch_level(&xp->bar, r, count))++;
 }
 
-/* Timed clocks: a segment has left the crosspoint (r, o). Has the row's fullest fallen? */
+/*
+ * Timed clocks: update the row's levels, because a segment has left the crosspoint (r, o). Returns
+ * whether this makes the row's fullest crosspoint less full.
+ */
 static inline bool switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     uint32_t count = *switch_count(&xp->bar, r, o);
@@ -323,11 +371,13 @@ static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *
     return &xp->bar.store.slot[slot];
 }
 
-/* crosspoint.c: of these functions, on clock raw and on timed clocks */
+/*
+ * crosspoint.c: the functions above as a struct switch_access, for clock raw and for timed clocks
+ */
 extern const struct switch_access switch_access_raw;
 extern const struct switch_access switch_access_timed;
 
-/* timed.c: with the credits of the row guarantee */
+/* timed.c: with the accounting of the row guarantee */
 extern const struct switch_access switch_access_row_timed;
 
 /* crosspoint.c: the kind with the row guarantee, for the list in switch.c. */

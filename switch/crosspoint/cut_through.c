@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cut_through.c - clock raw: cut-through of segments that come from a process.
+ * cut_through.c - clock raw: cut-through of segments that a process sends.
  *
- * Raw has no time. A segment that finds its outputs free leaves in the pass in which it came; if
- * all of them lead to processes, its payload is copied from the sender's memory to the receivers',
- * without a buffer in between. A contribution to a reduction is combined straight from the sender's
- * memory. Routing, credits, space and counters are those of any segment; a segment that must wait
- * takes a buffer and a crosspoint as usual.
+ * On clock raw nothing takes time. A segment that finds its outputs idle leaves in the pass in
+ * which it arrived. If all its outputs lead to processes, its payload is copied from the sender's
+ * memory to the receivers', without a buffer in between. A contribution to a reduction is combined
+ * straight from the sender's memory. Routing, credits, space and counters are the same as for other
+ * segments. A segment that must wait takes a buffer and a crosspoint as usual.
  *
- * If the sender changes its payload while we copy it, it corrupts only its own message: the header
- * was read once, and the switch never interprets a payload.
+ * If the sender changes a payload while the worker copies it, the sender corrupts only its own
+ * message: the worker has read the header once, and never interprets a payload.
  */
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/cut_through.h"
 
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
-    struct switch_crosspoints_row *row = switch_row_of(xp); /* valid if any output is not shut */
+    /* only read if an output is not shut, which happens only in this kind of device */
+    struct switch_crosspoints_row *row = switch_row_of(xp);
     emu_ports bit = emu_port(o);
 
     if (emu_ports_has(xp->shut, o))
@@ -30,7 +31,10 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
-/* The shared multicast buffer of all processes at @outs; NULL: none, or they differ. */
+/*
+ * Return the multicast buffer that all processes at @outs share. NULL: they have none, or different
+ * ones.
+ */
 static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, emu_ports outs)
 {
     struct emu_mcast_buf *mcast_buf = NULL;
@@ -47,12 +51,13 @@ static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, e
     return mcast_buf;
 }
 
-/* segments between two checks of a part that is still being read */
+/* refused segments between two checks whether processes still read the next block */
 #define MCAST_BUF_RETRY_SEGS 64u
 
 /*
- * A part of @mcast_buf is full: start the next one, if no process reads it. The check of retirement
- * is last: it covers processes that have detached meanwhile and may still read.
+ * Start the next block of @mcast_buf, whose current one is full, if no process reads it. The check
+ * whether the buffer is retired must come last, because it covers processes that have detached in
+ * the meantime and may still read.
  */
 static __attribute__((noinline)) bool mcast_buf_next_block(struct switch_crosspoints *xp,
                                                            struct emu_mcast_buf *mcast_buf)
@@ -92,16 +97,20 @@ bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const s
     return true;
 }
 
-/* The route of a segment; the next one often has the same. */
+/*
+ * How segments of one kind to one destination are handled. It is kept because the next segment
+ * often has the same kind and destination.
+ */
 struct cut_through_path {
     uint32_t dst;
     uint8_t kind;
-    bool copies_out;                  /* all outputs lead to processes */
-    bool runs;                        /* cut_through_run() may take several segments */
-    bool streams;                     /* cut_through_stream() may take several segments */
-    uint32_t unit;                    /* combine unit that takes the segments; SWITCH_NO_UNIT */
-    emu_ports outs;                   /* empty: this struct is not filled in */
-    const struct switch_group *group; /* collective kinds */
+    bool copies_out; /* all outputs lead to processes, or to no device */
+    bool runs;       /* cut_through_run() may take several segments */
+    bool streams;    /* cut_through_stream() may take several segments */
+    /* combine unit that takes the segments; SWITCH_NO_UNIT: none */
+    uint32_t unit;
+    emu_ports outs;                   /* empty: the struct is not filled in yet */
+    const struct switch_group *group; /* for collective kinds */
 };
 
 #define SWITCH_NO_UNIT UINT32_MAX
@@ -129,7 +138,7 @@ static void cut_through_find(struct switch_crosspoints *xp, uint32_t r, const st
     way->streams = unicast && way->copies_out && !xp->bar.row[r].rx.tapped;
 }
 
-/* Process one segment by its route. False: it needs a buffer, and none is free now. */
+/* Process one segment as @way says. False: it needs a buffer, and none is free now. */
 static inline bool cut_through_pass(struct switch_crosspoints *xp, uint32_t r,
                                     const struct cut_through_path *way, struct emu_hostif *hostif,
                                     const struct emu_seg *seg, struct emu_entry *entry)
@@ -151,9 +160,9 @@ static inline bool cut_through_pass(struct switch_crosspoints *xp, uint32_t r,
 }
 
 /*
- * How many results for several @outs may be written to their shared multicast buffer, *@ret, and
- * sent from there? 0: not by a shared buffer. switch_is_open() comes first: it updates which
- * processes are attached to the outputs.
+ * Return how many results for several @outs may be written into the multicast buffer *@ret and sent
+ * from there. 0: they cannot be sent by a shared buffer. switch_is_open() must come first, because
+ * it updates which processes are attached to the outputs.
  */
 static uint32_t cut_through_mcast_room(struct switch_crosspoints *xp, emu_ports outs,
                                        struct emu_mcast_buf **ret)
@@ -177,13 +186,16 @@ static uint32_t cut_through_mcast_room(struct switch_crosspoints *xp, emu_ports 
     return room;
 }
 
-/* How many segments may be sent by output @o? */
+/* Return how many segments may be sent by output @o. */
 static uint32_t cut_through_room(struct switch_crosspoints *xp, uint32_t o)
 {
     return switch_is_open(xp, o) ? switch_row_of(xp)->room[o] : 0;
 }
 
-/* Send the @count results in the shared multicast buffer from @on on to all of @outs. */
+/*
+ * Send to all of @outs the @count results that are in the shared multicast buffer from position @on
+ * on.
+ */
 static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_t on,
                               uint32_t count)
 {
@@ -191,11 +203,14 @@ static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uin
         switch_row_of(xp)->room[o] -= count;
         emu_tx_refer_run(&xp->bar.out[o].tx, on, count);
     }
-    xp->bar.runnable |= outs; /* the pass notifies their receivers */
+    xp->bar.runnable |= outs; /* the pass notifies the receivers */
     emu_count(&xp->bar.sw.counts.multicasts, count);
 }
 
-/* The outputs of the full-size result that contribution @hdr of row @r completes; empty: none. */
+/*
+ * Return the outputs of the full-size result that the contribution with @hdr from row @r completes;
+ * empty: it completes none.
+ */
 static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t r,
                                          const struct cut_through_path *way,
                                          const struct emu_hdr *hdr)
@@ -206,16 +221,16 @@ static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t
 }
 
 /*
- * The member whose contribution is the last one is mostly last for many numbers in a row, so checks
- * that do not depend on the number are made once. Process up to @most contributions that complete
- * results, from @hdr and @seg on. Returns how many; 0: nothing was done.
+ * Process up to @most contributions that complete results, beginning with @hdr and @seg. The member
+ * that contributes last to one number usually does so to many consecutive numbers, so the checks
+ * that do not depend on the number are made once. Returns how many; 0: nothing was done.
  */
 static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
                                    const struct cut_through_path *way, struct emu_hostif *hostif,
                                    struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
     emu_ports outs = cut_through_result_outs(xp, r, way, hdr);
-    struct emu_mcast_buf *mcast_buf = NULL; /* for several outputs */
+    struct emu_mcast_buf *mcast_buf = NULL; /* NULL: there is one output */
     uint32_t room, on = 0, count = 0;
 
     if (!emu_ports_any(outs) || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
@@ -245,7 +260,7 @@ static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
     return count;
 }
 
-/* Combine several contributions in a row without a buffer. Returns how many, or 0. */
+/* Combine consecutive contributions without a buffer. Returns how many; 0: nothing was done. */
 static uint32_t cut_through_run(struct switch_crosspoints *xp, uint32_t r,
                                 const struct cut_through_path *way, struct emu_hostif *hostif,
                                 struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
@@ -259,8 +274,8 @@ static uint32_t cut_through_run(struct switch_crosspoints *xp, uint32_t r,
 }
 
 /*
- * Send full segments of a stream to a process, which differ in number and payload only, with one
- * check of their common fields. Returns how many, or 0.
+ * Send full segments of a stream to a process. They differ only in number and payload, so their
+ * other fields are checked once. Returns how many; 0: nothing was done.
  */
 static uint32_t cut_through_stream(struct switch_crosspoints *xp,
                                    const struct cut_through_path *way, struct emu_hostif *hostif,
@@ -272,12 +287,14 @@ static uint32_t cut_through_stream(struct switch_crosspoints *xp,
                : 0;
     if (run) {
         switch_row_of(xp)->room[o] -= run;
-        xp->bar.runnable |= emu_port(o); /* the pass notifies its receiver */
+        xp->bar.runnable |= emu_port(o); /* the pass notifies the receiver */
     }
     return run;
 }
 
-/* Process several segments together. Returns how many; 0: the caller processes the next one. */
+/*
+ * Process several segments together. Returns how many; 0: the caller processes the next one alone.
+ */
 static inline uint32_t cut_through_burst(struct switch_crosspoints *xp, uint32_t r,
                                          const struct cut_through_path *way,
                                          struct emu_hostif *hostif, struct emu_hdr *hdr,
@@ -289,7 +306,7 @@ static inline uint32_t cut_through_burst(struct switch_crosspoints *xp, uint32_t
                                                          : 0;
 }
 
-/* Publish the segments for processes at @outs before the pass continues. */
+/* Publish the segments for processes at @outs now, before the pass continues. */
 static void cut_through_show(struct switch_crosspoints *xp, emu_ports outs)
 {
     emu_ports shown = EMU_NO_PORTS;

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cut_through.h - clock raw: cut-through of segments that need not wait at a crosspoint. The
- * switch's worker only.
+ * cut_through.h - clock raw: cut-through of segments that need not wait at a crosspoint. Used by
+ * the switch's worker only. An output is *open* if the next segment for it may skip its crosspoint.
+ * Outputs that *copy out* lead to processes (or to no device): a payload is copied into the
+ * process's ring.
  */
 #ifndef SWITCH_CUT_THROUGH_H
 #define SWITCH_CUT_THROUGH_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-/* cut_through.c: process the segments that a process sends by row @r. Returns segments taken. */
+/*
+ * cut_through.c: process the segments that a process sends by row @r. Returns how many segments it
+ * took.
+ */
 uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
- * cut_through.c: switch_is_open() for an output without a plain local cable. Its space is queried
- * once a pass, because that reads a process's memory.
+ * cut_through.c: do as switch_is_open() for an output that is not a plain local cable. The space at
+ * the output is queried once a pass, because that reads memory of a process.
  */
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
 
 /*
- * May the next segment for output @o skip its crosspoint? Raw has no time: a segment that finds
- * nothing waiting at its output, and a credit, would leave in the pass in which it came. Its row is
- * credited as if it had been queued.
+ * Return whether the next segment for output @o may skip its crosspoint. On clock raw nothing takes
+ * time: a segment leaves in the pass in which it arrived if nothing waits at its output and there
+ * is a credit. Its row is credited as if the segment had been queued.
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
@@ -31,12 +36,15 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
     return out->tx.credits && !emu_ports_any(out->waiting) && !emu_ports_has(xp->shut, o);
 }
 
-/* Account for a segment that skips the queue of output @o, which is open; the caller sends it. */
+/*
+ * Account for a segment that skips its crosspoint. Output @o must be open; the caller sends the
+ * segment.
+ */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
     if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))
         switch_row_of(xp)->room[o]--;
-    xp->bar.runnable |= emu_port(o); /* the pass notifies its receiver */
+    xp->bar.runnable |= emu_port(o); /* the pass notifies the receiver */
 }
 
 static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
@@ -47,7 +55,7 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
     return true;
 }
 
-/* Do all of @outs lead to processes, or to no device? */
+/* Return whether all of @outs copy out. */
 static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_ports outs)
 {
     emu_each_port (o, outs)
@@ -57,19 +65,26 @@ static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_po
 }
 
 /*
- * cut_through.c: write a segment for several @outs, which copy out and are open, once into their
- * shared multicast buffer. False: nothing was done; each process needs its own copy.
+ * cut_through.c: write a segment once into the multicast buffer that the processes at @outs share.
+ * There must be several outputs, which copy out and are open. False: nothing was done, and each
+ * process needs a copy of its own.
  */
 bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const struct emu_hdr *hdr,
                           const struct emu_seg *payload);
 
-/* Does a segment go to the shared multicast buffer? Only full ones, that is, all but a last one. */
+/*
+ * Return whether a segment may go into the shared multicast buffer: only full segments may, which
+ * are all segments of a message but the last.
+ */
 static inline bool switch_fits_mcast_buf(const struct emu_hdr *hdr)
 {
     return hdr->len == EMU_PAYLOAD_BYTES;
 }
 
-/* Send a segment to @outs, which copy out and are open. The caller keeps @payload, or NULL. */
+/*
+ * Send a segment to @outs, which copy out and are open. The caller keeps its reference to @payload,
+ * which may be NULL.
+ */
 static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
@@ -82,7 +97,10 @@ static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
     }
 }
 
-/* switch_put_out() and count, if all of @outs are open. False: nothing was done. */
+/*
+ * Send a segment by switch_put_out() and count it, if all of @outs are open. False: nothing was
+ * done.
+ */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {

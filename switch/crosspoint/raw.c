@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - clock raw: the pass with the row guarantee.
+ * raw.c - clock raw: the pass of a switch with the row guarantee (crosspoint.h).
  *
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
+ * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
+ * readings of its credit counter.
  */
 #include "switch/crosspoint/raw.h"
 
@@ -14,7 +14,7 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
     return switch_row_of(&raw->xp);
 }
 
-/* Each pass checks again which outputs are open. */
+/* Forget which outputs are open, because each pass checks that again. */
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
     row_of(raw)->open = EMU_NO_PORTS;
@@ -23,8 +23,8 @@ static inline void row_begin(struct switch_crosspoints_raw *raw)
 }
 
 /*
- * As switch_enter_put(). @plain: the field of that name, in a register: an output that is known to
- * be open is not checked again, which saves 4 % of a hop.
+ * Do as switch_enter_put(), but without checking outputs in @plain, which are known to be open.
+ * @plain is a copy of the field of that name in a register. This saves 4 % of the time of a hop.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
                                                           uint32_t o, emu_ports *plain,
@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
     }
 }
 
-/* As switch_admit_unicast(). */
+/* Do as switch_admit_unicast(). */
 static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints *xp,
                                                             uint32_t r,
                                                             const struct switch_routes *routes,
@@ -62,7 +62,10 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
     row_put(xp, r, o, plain, entry);
 }
 
-/* Segments that came by the cable into row @r enter: their credits guarantee space. */
+/*
+ * Let the segments enter that have arrived by the cable into row @r. Their credits guarantee that
+ * there is space. Returns how many.
+ */
 static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
 {
     struct switch_crosspoints_row *row = switch_row_of(xp);
@@ -78,7 +81,7 @@ static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
             row_admit(xp, r, &routes, &plain, entry);
         } else {
             switch_enter(xp, r, entry);
-            plain = EMU_NO_PORTS; /* copies may have filled any output */
+            plain = EMU_NO_PORTS; /* the copies may have used up the space of any output */
         }
         emu_ring_skip(&data);
     }
@@ -96,7 +99,8 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
     uint32_t moved;
 
     if (raw->xp.bar.row[r].rx.kind == EMU_LINK_HOSTIF) {
-        row_of(raw)->plain = EMU_NO_PORTS; /* the process's segments may fill any output */
+        /* the process's segments may use up the space of any output */
+        row_of(raw)->plain = EMU_NO_PORTS;
         return switch_cut_through(row_of(raw), r);
     }
     moved = row_take_cable(&raw->xp, r);
@@ -105,8 +109,9 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
 }
 
 /*
- * The fullest crosspoint of a row. A row is padded with zeros to a multiple of 16 bytes. This
- * simple loop lets the compiler vectorize it: 22 instructions instead of 110.
+ * Return the number of segments in the fullest crosspoint of a row. @width is a multiple of 16, and
+ * the counts behind those of the outputs are 0. So the compiler can vectorize the loop: 22
+ * instructions instead of 110.
  */
 static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
 {
@@ -117,7 +122,10 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-/* Update and return the credits that row @r owes, for arrivals and departures since last time. */
+/*
+ * Update and return the number of credits that row @r owes, after the arrivals and departures since
+ * this was last called for the row.
+ */
 static inline uint32_t row_settle(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     const struct switch_crossbar *bar = &raw->xp.bar;

@@ -2,18 +2,21 @@
 /*
  * send.h - clock raw: each output arbitrates independently and spends credits.
  *
- * Rows are served round robin, so no input waits longer than the others. A burst is sent row by
- * row, each with its share of the burst: sent one by one, a switch of a full tree would move 12 %
- * fewer segments. On timed clocks timed.h sends one by one.
+ * An output serves its rows round robin, so no input waits longer than the others. It sends a burst
+ * row by row, and each row has an equal share of the burst. If it changed rows after each segment,
+ * a switch of a full tree would move 12 % fewer segments. timed.h, for timed clocks, sends segments
+ * one by one.
  */
 #ifndef SWITCH_SEND_H
 #define SWITCH_SEND_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-#define SEND_BURST 64 /* segments an output sends in one pass */
+#define SEND_BURST 64 /* limit of segments that an output sends in one pass */
 
-/* Send the @count segments of the list from slot @slot on. Returns the slot of the last one. */
+/*
+ * Send the @count segments of the list that begins at slot @slot. Returns the slot of the last one.
+ */
 static inline __attribute__((always_inline)) uint32_t send_list(const struct switch_store *store,
                                                                 struct emu_tx *tx, uint32_t slot,
                                                                 uint32_t count)
@@ -36,8 +39,9 @@ static inline __attribute__((always_inline)) uint32_t send_list(const struct swi
 }
 
 /*
- * Send all segments that wait for output @o, which has space for them. Its queues are joined into
- * one list first, row by row, so that there is one loop of known length: saves 3 % of a hop.
+ * Send all segments that wait for output @o, which must have space for them. The queues are first
+ * joined into one list, row by row, so that one loop of known length sends them, which saves 3 % of
+ * the time of a hop.
  */
 static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
 {
@@ -78,8 +82,8 @@ static inline void send_run(struct switch_crossbar *bar, uint32_t r, uint32_t o,
 }
 
 /*
- * More segments wait for output @o than the @room for them: each row sends one share. Returns
- * segments sent, at least one.
+ * Send @room segments of output @o, for which more segments wait. Each row sends up to an equal
+ * share. Returns how many segments were sent, at least one.
  */
 static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room)
 {
@@ -100,7 +104,7 @@ static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t 
     return sent;
 }
 
-/* Send up to @room segments one by one, for kinds that account for each. Returns segments sent. */
+/* Send up to @room segments one by one, for kinds that account for each. Returns how many. */
 static inline __attribute__((always_inline)) uint32_t send_singly(
     struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room, switch_dequeue_fn dequeue)
 {
@@ -116,8 +120,8 @@ static inline __attribute__((always_inline)) uint32_t send_singly(
 }
 
 /*
- * Send as many segments as output @o has space for. Query the space until it is 0: only after that
- * does a host interface signal new space. @dequeue: see struct switch_pass.
+ * Send as many segments as output @o has space for. The space must be queried until it is 0,
+ * because a host interface signals new space only after that. @dequeue: see struct switch_pass.
  */
 static inline __attribute__((always_inline)) uint32_t send_port(struct switch_crosspoints_raw *raw,
                                                                 uint32_t o,
@@ -149,7 +153,10 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
     return sent;
 }
 
-/* Send from all runnable outputs. Returns segments sent. Always inlined with constant @dequeue. */
+/*
+ * Send from all outputs in `runnable`. Returns how many segments were sent. Always inlined with
+ * constant @dequeue.
+ */
 static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {

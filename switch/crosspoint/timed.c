@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - timed clocks: arrivals and the step with the row guarantee; prefetching.
+ * timed.c - timed clocks: arrivals and the step of a switch with the row guarantee (crosspoint.h);
+ * prefetching for the step.
  *
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
+ * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
+ * readings of its credit counter.
  */
 #include "switch/crosspoint/timed.h"
 
 #include "switch/crosspoint/admit.h"
 
 /*
- * A crosspoint of row @r gains a segment, or loses one (row_dequeue()). If that raises the fullest,
- * it takes a credit; if it lowers the fullest, it returns one. Rows of combine units have no
- * credits, and their `owed` is not used.
+ * row_gains() and row_dequeue() add a segment to a crosspoint of row @r, and remove one. If the
+ * addition makes the row's fullest crosspoint fuller, it takes a credit. If the removal makes the
+ * fullest crosspoint less full, it returns one. Rows of combine units have no credits, so their
+ * `owed` is not used.
  */
 static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                              const struct emu_entry *entry)
@@ -30,7 +32,10 @@ static inline struct emu_entry *row_dequeue(struct switch_crosspoints *xp, uint3
     return &xp->bar.store.slot[slot];
 }
 
-/* Put a copy or a result. */
+/*
+ * Put a segment at the crosspoint (r, o) and let timed_news() schedule the output; for copies,
+ * results, and outputs that are not cables.
+ */
 static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                          const struct emu_entry *entry, uint8_t share)
 {
@@ -41,7 +46,7 @@ static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
 
 const struct switch_access switch_access_row_timed = {.put = row_put_else, .dequeue = row_dequeue};
 
-/* Send a segment at its arrival time by output @o, which is idle. */
+/* Send a segment at its arrival time by output @o, which must be idle. */
 static inline __attribute__((always_inline)) void row_pass(struct switch_crosspoints *xp,
                                                            uint32_t r, uint32_t o,
                                                            const struct emu_entry *entry)
@@ -53,8 +58,8 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 }
 
 /*
- * Put a unicast from row @r for output @o. If the output is idle and has a credit, and there is no
- * other event at this time to compete with, the segment is not put at its crosspoint at all; its
+ * Put a unicast from row @r for output @o. If the output is idle and has a credit, and no other
+ * event at this time competes with it, the segment is sent without being put at its crosspoint. Its
  * row is credited as if it had been.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
@@ -62,7 +67,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
                                                           uint8_t share)
 {
     struct switch_out *out = &xp->bar.out[o];
-    bool knows = emu_ports_any(out->waiting); /* it is scheduled, or waits for a credit */
+    bool knows = emu_ports_any(out->waiting); /* the output is scheduled, or waits for a credit */
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
     if (!emu_tx_is_cable(&out->tx)) {
@@ -98,7 +103,7 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 
 /* --- prefetching the data of a step ------------------------------------------------- */
 
-/* Outputs that are scheduled, or whose awaited credit has come. */
+/* Return the outputs that are scheduled, or whose awaited credit has arrived. */
 static emu_ports fetch_due(const struct switch_crosspoints_timed *impl)
 {
     const struct switch_agenda *agenda = &impl->timing.agenda;
@@ -107,7 +112,7 @@ static emu_ports fetch_due(const struct switch_crosspoints_timed *impl)
     return (agenda->due | (agenda->stalled & credited)) & emu_ports_below(impl->xp.bar.sw.ports);
 }
 
-/* Predict the outputs of the unicasts that have come by now to @rows. */
+/* Predict the outputs of the unicasts that have arrived at @rows by now. */
 static emu_ports fetch_outputs(const struct switch_crossbar *bar, emu_ports rows)
 {
     uint64_t until_ps = bar->sw.dev.worker->now_ps;
@@ -176,8 +181,8 @@ static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
 }
 
 /*
- * @kept and the return value are ports, as signals: first the rows with arrivals, then the
- * predicted outputs. A wrong prefetch is harmless.
+ * emu_fetch_fn of the device. @kept and the return value are ports, as signals: first the rows with
+ * arrivals, then the predicted outputs. A wrong prefetch does no harm.
  */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {

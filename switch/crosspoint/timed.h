@@ -2,32 +2,41 @@
 /*
  * timed.h - a switch with crosspoints on a timed clock: its events, in the order of their times.
  *
- * There are two kinds of event: the front segment of a row arrives at its crosspoint, and an output
- * acts: a segment leaves, or a combine unit begins or ends its work. Credits are no events: an
- * output that wants to send takes the next one, whatever its time.
+ * There are two kinds of events. The front segment of a row arrives at its crosspoint; or an output
+ * acts, which means that a segment leaves, or that a combine unit begins or ends its work. A
+ * returning credit is no event: an output that wants to send takes the next credit, whatever its
+ * time.
  *
- * At the same time, arrivals come before departures, so that arbitration sees all segments.
+ * At equal times, arrivals come before departures, so that arbitration sees all segments.
  * Simultaneous arrivals are taken in an order that depends pseudo-randomly on the time, so that in
- * the long run every port is first equally often; simultaneous outputs by number, since they do not
- * compete. An output serves its rows round robin. All of this is a function of times and ports
- * alone: it does not depend on the windows that time is divided into, or on the worker.
+ * the long run every port is first equally often. Simultaneous outputs act in the order of their
+ * numbers, because they do not compete. An output serves its rows round robin. All this is a
+ * function of times and ports. It depends neither on how time is divided into windows nor on which
+ * worker steps the switch.
  *
- * A segment's departure time is the latest of its arrival, the free wire and its credit, not the
- * host's time: so on clock real the host's lag is measured, and does not add up from hop to hop.
+ * The departure time of a segment is the latest of three times: of its arrival, of the end of the
+ * previous segment on the wire, and of its credit. It does not depend on the host's time. So on
+ * clock real the lag behind the host's clock can be measured, and does not add up from hop to hop.
  */
 #ifndef SWITCH_CROSSPOINT_TIMED_H
 #define SWITCH_CROSSPOINT_TIMED_H
 
 #include "switch/crosspoint/combine.h"
 
-/* The parts of event handling that differ between kinds. Always a constant: no indirect calls. */
+/*
+ * The parts of event handling that differ between kinds of switches. Always a constant, so that
+ * there are no indirect calls.
+ */
 struct switch_timed {
-    /* a segment enters at its arrival time; calls switch_little_until() before it is held */
-    void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
-    switch_dequeue_fn dequeue; /* as in its access */
     /*
-     * A segment left row @r at @at_ps: move segments from the input's buffer. False: none moved.
-     * NULL: inputs have no buffers.
+     * lets a segment enter at its arrival time; calls switch_little_until() before the segment
+     * counts as held
+     */
+    void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
+    switch_dequeue_fn dequeue; /* as in struct switch_access */
+    /*
+     * Move segments out of the input's buffer, because a segment left row @r at @at_ps. False: none
+     * moved. NULL: inputs have no buffers.
      */
     bool (*advance)(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps);
 };
@@ -38,9 +47,9 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 }
 
 /*
- * Schedule output @o, which has a segment that is ready at @ready_ps, at @due_ps; EMU_NEVER: wait
- * for a credit. A stall is counted when the credit's time is known, so that the count does not
- * depend on the windows.
+ * Schedule output @o, which has a segment that is ready at @ready_ps, to act at @due_ps. EMU_NEVER:
+ * the output waits for a credit. A stall is counted when the time of the credit is known, so that
+ * the count does not depend on how time is divided into windows.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
@@ -58,13 +67,19 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
     switch_agenda_add(timed_agenda(xp), o, due_ps);
 }
 
-/* Schedule output @o, which has a segment that is ready at @ready_ps. */
+/*
+ * Schedule output @o, which has a segment that is ready at @ready_ps, for the earliest possible
+ * time.
+ */
 static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
 {
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/* When the oldest segment of @row has arrived completely at unit @u, which needs all of it. */
+/*
+ * Return when the oldest segment of @row has arrived completely at unit @u, which needs the whole
+ * segment.
+ */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
 {
@@ -75,7 +90,8 @@ static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, ui
 }
 
 /*
- * Schedule unit @u, which is idle: not before @now_ps, nor (on clock real) before it became idle.
+ * Schedule unit @u, which must be idle: not before @now_ps, and not before it became idle (on clock
+ * real that may be later).
  */
 static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
@@ -99,7 +115,7 @@ static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, ui
         switch_agenda_add(timed_agenda(xp), o, begin_ps > now_ps ? begin_ps : now_ps);
 }
 
-/* Schedule the outputs that were given segments at @at_ps. */
+/* Schedule the outputs that received segments at @at_ps. */
 static inline __attribute__((always_inline)) void timed_news(struct switch_crosspoints *xp,
                                                              uint64_t at_ps)
 {
@@ -119,7 +135,10 @@ static inline __attribute__((always_inline)) void timed_news(struct switch_cross
     }
 }
 
-/* A segment left row @r at @at_ps: return its credit, and move waiting segments up. */
+/*
+ * Return the credit of a segment that left row @r at @at_ps, and move waiting segments into the
+ * free space.
+ */
 static inline __attribute__((always_inline)) void timed_left(struct switch_crosspoints *xp,
                                                              uint32_t r, uint64_t at_ps,
                                                              const struct switch_timed *timed)
@@ -147,7 +166,8 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_HOSTIF && !emu_tx_room(&out->tx)) { /* queried in each pass */
+    if (out->tx.kind == EMU_LINK_HOSTIF && !emu_tx_room(&out->tx)) {
+        /* without space, wait for a signal, which the host interface gives only after this query */
         timed_agenda(xp)->stalled |= emu_port(o);
         return;
     }
@@ -163,7 +183,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     timed_left(xp, r, at_ps, timed);
 }
 
-/* The next row, round robin, whose segment has arrived completely at unit @u. */
+/* Return the next row, round robin, whose oldest segment has arrived completely at unit @u. */
 static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint32_t u,
                                       uint64_t at_ps)
 {
@@ -176,7 +196,7 @@ static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint3
     return r;
 }
 
-/* Unit @u has finished its work: the segment leaves its crosspoint. */
+/* End the work of unit @u: its segment leaves its crosspoint. */
 static inline __attribute__((always_inline)) void timed_work_ends(struct switch_crosspoints *xp,
                                                                   uint32_t u, uint64_t at_ps,
                                                                   const struct switch_timed *timed)
@@ -195,7 +215,7 @@ static inline __attribute__((always_inline)) void timed_work_ends(struct switch_
     timed_plan_unit(xp, u, at_ps);
 }
 
-/* Unit @u begins or ends its work. The segment stays at its crosspoint meanwhile. */
+/* Begin or end the work of unit @u. The segment stays at its crosspoint in between. */
 static inline __attribute__((always_inline)) void timed_work(struct switch_crosspoints *xp,
                                                              uint32_t u, uint64_t at_ps,
                                                              const struct switch_timed *timed)
@@ -276,7 +296,7 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
     return switch_poll_all(&xp->bar, arrivals, until_ps);
 }
 
-/* The step. Always inlined with constant @timed. */
+/* The step of a switch with crosspoints. Always inlined with constant @timed. */
 static inline __attribute__((always_inline)) uint32_t switch_timed_run(
     struct emu_dev *dev, uint64_t until_ps, const struct switch_timed *timed)
 {

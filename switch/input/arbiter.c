@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * arbiter.c - the central arbiter of an input-queued switch: matches inputs and outputs in each
- * time slot. An input sends one segment in a slot, and so does an output.
+ * time slot. In a slot an input sends one segment at most, and an output sends one at most.
  *
- * Unicasts, from virtual output queues: iSLIP (McKeown, "The iSLIP scheduling algorithm for
- * input-queued switches", 1999). In each iteration every free output grants to the next input,
- * round robin, that has a segment for it, and every free input accepts the next output, round
- * robin, of those that granted. The round-robin pointers advance only in the first iteration, past
- * the accepted one: so the pointers of different outputs desynchronize, and no queue starves.
- * Iterations continue until none is accepted, which gives a maximal match (mostly after log2 of the
- * ports).
+ * Unicasts wait in virtual output queues and are matched by iSLIP (McKeown, "The iSLIP scheduling
+ * algorithm for input-queued switches", 1999). In each iteration every free output grants to the
+ * next input, round robin, that has a segment for it. Every free input accepts the next output,
+ * round robin, of those that granted. The round-robin pointers move only in the first iteration, to
+ * behind the accepted one. So the pointers of different outputs desynchronize, and no queue
+ * starves. The iterations end when nothing is accepted, usually after log2 of the number of ports,
+ * and give a maximal match.
  *
- * Multicasts, from one fifo per input, with fanout splitting: WBA, the weight based algorithm of
- * Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued switches", 1997): the weight
- * of the residue of an input's first segment is its age minus its fanout, and every output grants
- * to the heaviest input that wants it. Age is in slots since it became first, the fanout is the
- * number of outputs left, both with the factor 1: at equal age the smaller residue wins, and the
- * wait is
- * bounded: with M inputs and N outputs, at most M + N - 1 slots at the head. All outputs see the
- * same weights, so the residue stays at as few inputs as possible. Ties: an order that depends
- * pseudo-randomly on the slot.
+ * Multicasts wait in one FIFO per input and are matched with fanout splitting by WBA, the weight
+ * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued
+ * switches", 1997). Every output grants to the heaviest input that has a multicast for it. The
+ * weight of an input is the age of its first multicast minus the fanout of its residue. The age is
+ * the number of slots since the multicast became first. The fanout is the number of outputs that
+ * have not sent it yet, which are its residue. At equal age the smaller residue wins. The wait is
+ * bounded: with M inputs and N outputs, a multicast is first for at most M + N - 1 slots. All
+ * outputs see the same weights, so a residue remains at as few inputs as possible. Ties are
+ * resolved in an order that depends pseudo-randomly on the slot.
  *
- * The two share the switch as in ESLIP: in even slots the multicasts are matched first, in odd ones
- * the unicasts.
+ * As in ESLIP, unicasts and multicasts share the switch: in even slots the multicasts are matched
+ * first, in odd slots the unicasts.
  */
 #include "switch/input/slots.h"
 
-/* A match in progress. */
+/* A match that is being computed. */
 struct arbiter {
-    emu_ports rows;             /* still free */
-    emu_ports outs;             /* still free */
-    struct switch_sends *sends; /* the match, by row */
+    emu_ports rows;             /* inputs that are not matched yet */
+    emu_ports outs;             /* outputs that are not matched yet */
+    struct switch_sends *sends; /* the match, indexed by row */
 };
 
 static void arbiter_take(struct arbiter *free, uint32_t r, emu_ports outs, bool multicast)
@@ -40,7 +40,7 @@ static void arbiter_take(struct arbiter *free, uint32_t r, emu_ports outs, bool 
     free->sends[r] = (struct switch_sends){.outs = outs, .multicast = multicast};
 }
 
-/* One iteration of iSLIP. Returns true if something was accepted. */
+/* Do one iteration of iSLIP. Returns true if an input has accepted an output. */
 static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool first)
 {
     emu_ports grants[SWITCH_ROWS_MAX];
@@ -78,7 +78,7 @@ static void arbiter_unicasts(struct switch_slots *sw, struct arbiter *free)
         first = false;
 }
 
-/* WBA: the weight of the first multicast of @r in slot @slot. */
+/* Return the weight (WBA) of the first multicast of input @r in slot @slot. */
 static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_t slot)
 {
     emu_ports outs = sw->in.outs[sw->in.fifo[r].list.first];
@@ -86,7 +86,7 @@ static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_
     return (int64_t)(slot - sw->arbiter[r].head_slot) - (int64_t)emu_ports_count(outs);
 }
 
-/* The heaviest of @rows. */
+/* Return the heaviest of @rows. */
 static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, uint64_t slot)
 {
     int64_t most = INT64_MIN;
@@ -104,7 +104,10 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
     return best;
 }
 
-/* From the heaviest to the lightest, match each row with all free outputs that it wants. */
+/*
+ * Match each row with all free outputs to which its first multicast goes, from the heaviest row to
+ * the lightest.
+ */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     emu_ports rows = EMU_NO_PORTS;

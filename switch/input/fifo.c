@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fifo.c - a fifo at each input before small crosspoints; a credit is a slot in the fifo.
+ * fifo.c - a FIFO at each input in front of small crosspoints. A credit is a slot in the FIFO.
  *
- * buffers=input_xpoint is the router with an input flow-control buffer that the paper leaves for
- * later (§5): the buffer covers the cable's round trip, so a crosspoint needs to hold only a
- * segment or two. An arriving segment enters its input's fifo; the first one moves to its
- * crosspoints as they have space, each copy of a multicast independently and once per output; when
- * the last has moved, the slot is free and the credit returns. Segments behind the first wait for
- * it: head-of-line blocking is the price of this design. Modelling choice: moving takes no time;
- * the internal speed-up of the crossbar that output queuing needs anyway can move a whole fifo once
- * there is space.
+ * With buffers=input_xpoint, this is the router with an input flow-control buffer that the paper
+ * leaves for later (§5). The buffer covers the cable's round trip, so a crosspoint needs to hold
+ * only one or two segments. An arriving segment enters its input's FIFO. The first segment of the
+ * FIFO moves to its crosspoints as they have space. Each copy of a multicast moves independently,
+ * once per output. When the last copy has moved, the slot is free and the credit returns. The
+ * segments behind the first one wait for it: head-of-line blocking is the price of this design.
+ * Modelling choice: moving takes no time, because an output-queued crossbar needs an internal
+ * speed-up anyway, by which it can move a whole FIFO when there is space.
  *
- * buffers=input is the router that the paper compares with: input/slots.c.
+ * buffers=input is the router with which the paper compares: input/slots.c.
  *
- * Neither can deadlock in a network whose routes go up and then down, nor can their multicasts, for
- * four reasons. (1) The cables have an order such that every segment takes them in that order:
- * first the links up, by level, then the links down. That holds for a multicast too: its tree spans
- * one top switch, and a segment that came down never goes up again. (2) A segment waits at an input
- * only for resources later in the order: its crosspoints, or output slots, and these for credits of
- * the next cables. Segments behind it in the fifo wait for the same. (3) A copy takes one whole
- * slot of the next input at a time and holds nothing else while it waits for another: there is no
- * hold and wait among the outputs of a switch, and no copy waits for its siblings. (That forbids
- * "no fanout splitting" by claiming outputs one by one.) (4) The last cables lead to adapters,
- * which take everything, and combine units are sinks: results wait in the unit's own list, and come
- * from there. So, from the end of the order backwards, every first segment moves at some time. This
- * needs (1): routes that go up again after going down, or trees with two tops, could deadlock, and
- * nothing here would detect it.
+ * Neither router can deadlock in a network whose routes go up and then down, and neither can their
+ * multicasts, for four reasons. (1) The cables have an order such that every segment takes them in
+ * that order: first the links up, by level, then the links down. This holds for a multicast, too,
+ * because its tree has one top switch, and a segment that came down never goes up again. (2) A
+ * segment waits at an input only for resources later in the order: its crosspoints, or output
+ * slots, which in turn wait for credits of the next cables. Segments behind it in the FIFO wait for
+ * the same. (3) A copy takes one whole slot of the next input at a time, and holds nothing else
+ * while it waits for another slot. So there is no hold and wait among the outputs of a switch, and
+ * no copy waits for the other copies of its segment. (A multicast without fanout splitting, which
+ * claims outputs one by one, would be wrong here.) (4) The last cables lead to adapters, which take
+ * everything. Combine units take everything, too: their results wait in the unit's own list. So,
+ * from the end of the order backwards, every first segment moves at some time. All this needs (1):
+ * routes that go up again after going down, or trees with two tops, could deadlock, and nothing
+ * here would detect it.
  */
 #include "switch/input/fifo.h"
 
@@ -38,14 +39,17 @@ static bool fifo_fits(const struct emu_profile *profile)
     return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT_XPOINT;
 }
 
-/* The parts that differ between clocks. Always a constant: no indirect calls. */
+/* What depends on the clock. Always a constant, so that there are no indirect calls. */
 struct fifo_clock {
     switch_put_fn put;
-    /* the segment in @slot has left its fifo as of @at_ps; NULL: nothing to account for */
+    /*
+     * accounts for the segment in @slot, which left its FIFO at @at_ps; NULL: nothing to account
+     * for
+     */
     void (*left)(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps);
 };
 
-/* The subset of @outs whose crosspoint of row @r has space. */
+/* Return the subset of @outs whose crosspoints in row @r have space. */
 static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_ports outs)
 {
     emu_ports room = EMU_NO_PORTS;
@@ -55,7 +59,10 @@ static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_
     return room;
 }
 
-/* Move the first segment of the fifo of @r to its crosspoints. Returns the outputs left for it. */
+/*
+ * Move the first segment of the FIFO of input @r to its crosspoints. Returns the outputs to which
+ * it must still move.
+ */
 static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_crosspoints *xp,
                                                                  struct switch_inputs *in,
                                                                  uint32_t r, uint64_t at_ps,
@@ -68,7 +75,7 @@ static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_c
     uint32_t o;
 
     entry.time_ps = at_ps;
-    if (entry.hdr.kind == EMU_UNICAST) { /* choose its output as late as possible */
+    if (entry.hdr.kind == EMU_UNICAST) { /* the output is chosen as late as possible */
         if (!emu_ports_any(room))
             return outs;
         o = emu_ports_several(room) ? route_choose(&xp->bar.sw, room, xp->bar.light)
@@ -82,8 +89,8 @@ static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_c
 }
 
 /*
- * Move segments from the fifo of input @r to crosspoints; timed: at @at_ps. Returns whether any
- * moved. Always inlined with constant @clock.
+ * Move segments from the FIFO of input @r to crosspoints; on timed clocks, at @at_ps. Returns
+ * whether any segment moved. Always inlined with constant @clock.
  */
 static inline __attribute__((always_inline)) bool fifo_advance(struct switch_crosspoints *xp,
                                                                struct switch_fifos *fifos,
@@ -112,7 +119,7 @@ static inline __attribute__((always_inline)) bool fifo_advance(struct switch_cro
     return moved;
 }
 
-/* A segment enters the fifo of @r. False: it was dropped. */
+/* Let a segment enter the FIFO of input @r. False: it was dropped. */
 static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
                               const struct emu_entry *entry)
 {
@@ -157,7 +164,7 @@ static inline uint32_t raw_take(struct switch_crosspoints_raw *raw, uint32_t r)
     return raw_take_port(&raw->xp, r, raw_admit);
 }
 
-/* Move segments from all fifos, after departures. */
+/* Move segments out of all FIFOs, after departures have made space. */
 static inline void raw_advance(struct switch_crosspoints_raw *raw)
 {
     struct switch_fifos *fifos = raw_fifos(&raw->xp);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * fifo.h - the router of input/fifo.c: fifos of inputs before crosspoints.
- */
+/* fifo.h - the router of input/fifo.c: a FIFO at each input, in front of crosspoints. */
 #ifndef SWITCH_FIFO_H
 #define SWITCH_FIFO_H
 
@@ -11,7 +9,7 @@
 /* Owned by the switch's worker. */
 struct switch_fifos {
     struct switch_inputs in;
-    emu_ports backed; /* inputs whose fifo is not empty */
+    emu_ports backed; /* inputs whose FIFO is not empty */
 };
 
 struct switch_fifo_raw {
@@ -24,7 +22,10 @@ struct switch_fifo_timed {
     struct switch_fifos fifos;
 };
 
-/* Do not call this per segment: the per-segment code is built for one clock. */
+/*
+ * Return the FIFOs of either clock's device. Too slow to call per segment; code that runs per
+ * segment is compiled for one clock.
+ */
 static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_fifo_timed *)sw)->fifos

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * input.c - see input.h.
- */
+/* input.c - the FIFOs of inputs. */
 #include "switch/input/input.h"
 
 #include <stdlib.h>
@@ -63,7 +61,10 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
     return NULL;
 }
 
-/* References of an input's fifo: each copy of a multicast that has not left it has one. */
+/*
+ * Return how many references to pool buffers an input's FIFO holds: for a multicast, one for each
+ * copy that has not left it.
+ */
 static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar,
                           uint32_t r)
 {

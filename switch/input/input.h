@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.h - fifos of inputs, where a credit stands for a slot. Two routers have them: fifo.c, fifos
- * before crosspoints, and slots.c, virtual output queues and fifos of multicasts. The switch's
- * worker owns all of it.
+ * input.h - FIFOs at inputs, of which a credit is one slot. Two routers have them: fifo.c has FIFOs
+ * in front of crosspoints, and slots.c has virtual output queues for unicasts and FIFOs for
+ * multicasts. The switch's worker owns all of it.
  */
 #ifndef SWITCH_INPUT_H
 #define SWITCH_INPUT_H
@@ -11,36 +11,44 @@
 
 struct switch_fifo {
     struct switch_list list;
-    uint32_t queued; /* segments in it */
+    uint32_t queued; /* segments in the FIFO */
 };
 
-/* The fifos of all inputs; their segments are in the crossbar's store. */
+/* The FIFOs of all inputs. Their segments are in the crossbar's store. */
 struct switch_inputs {
-    struct switch_fifo *fifo; /* ports */
-    emu_ports *outs;          /* by slot of the store: outputs left for the segment */
+    struct switch_fifo *fifo; /* one for each port */
+    /* for each slot of the store: outputs by which the segment has not left yet */
+    emu_ports *outs;
 };
 
-/* input.c: false: no memory; switch_inputs_free() in any case. */
+/*
+ * input.c: initialize the FIFOs. False: no memory. The caller calls switch_inputs_free() in either
+ * case.
+ */
 bool switch_inputs_init(struct switch_inputs *in, uint32_t ports, uint32_t slots);
 void switch_inputs_free(struct switch_inputs *in);
 size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 
-/* input.c: append a segment for @outs to the fifo of @r. Its credit guarantees space. */
+/*
+ * input.c: append a segment for @outs to the FIFO of input @r. The segment's credit guarantees that
+ * there is space.
+ */
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
                           emu_ports outs, const struct emu_entry *entry);
 
-/* input.c: count and drop a segment that was not queued, and owe its credit. */
+/* input.c: count and drop a segment that was not queued. The input then owes its credit. */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);
 
-/* input.c: part of a kind's check_row(): check the fifo of @r. */
+/* input.c: check the FIFO of input @r, for check_row() of a kind. */
 const char *switch_inputs_check(const struct switch_inputs *in, const struct switch_crossbar *bar,
                                 uint32_t r, uint64_t now_ps, uint64_t *held, uint64_t *waited_ps);
 
-/* input.c: references to pool buffers in the fifos. */
+/* input.c: return how many references to pool buffers the FIFOs hold. */
 uint32_t switch_inputs_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar);
 
 /*
- * The first segment of the fifo of @r has left: owe its credit. Returns its slot: switch_remove().
+ * Remove the first segment, which has left, from the FIFO of input @r. The input then owes its
+ * credit. Returns its slot, as switch_remove() does.
  */
 static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar,
                                            uint32_t r)

@@ -2,16 +2,18 @@
 /*
  * slots.c - buffers=input: an input-queued switch, the paper's baseline.
  *
- * Segments wait at their input: unicasts in a queue for each output, multicasts in one fifo, all in
- * the buffer that the input's credits stand for. The arbiter (arbiter.c) runs once per time slot,
- * the wire time of a whole segment. Slots begin at its multiples: a segment takes part if it has
- * arrived by then, and an output if it has a credit by then. Segments leave at the beginning of a
- * slot. A multicast leaves by as many outputs as it is granted, the rest stays first in its fifo;
- * its buffer slot is free when the last copy has left. A time slot in which nothing can leave is
- * skipped and changes nothing: so this too is a function of times and ports alone.
+ * Segments wait at their input: unicasts in one queue per output, multicasts in one FIFO. All of
+ * them are in the input's buffer, of which a credit is one slot. The arbiter (arbiter.c) runs once
+ * per time slot. A time slot lasts as long as a full segment takes on the wire, and begins at a
+ * multiple of this length. A segment takes part in a slot if it has arrived before the slot begins,
+ * and an output takes part if it has a credit by then. Segments leave when a slot begins. A
+ * multicast leaves by as many outputs as it is granted; for the other outputs it stays first in its
+ * FIFO. Its place in the buffer is free when the last copy has left. A time slot in which nothing
+ * can leave is skipped and changes nothing. So the behaviour of the switch is a function of times
+ * and ports alone.
  *
- * Not on clock raw, which has no time to divide into slots. There are no combine units.
- * input/fifo.c explains why nothing deadlocks.
+ * There is no implementation for clock raw, which has no time to divide into slots, and there are
+ * no combine units. input/fifo.c explains why nothing deadlocks.
  */
 #include "switch/input/slots.h"
 
@@ -21,7 +23,7 @@
 #include "switch/common/cables.h"
 #include "switch/policy/policy.h"
 
-/* The beginning of the first time slot at @at_ps or later that is not over. */
+/* Return when the first time slot begins that is at @at_ps or later and is not over. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t length_ps = sw->length_ps;
@@ -31,7 +33,7 @@ static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
     return (at_ps + length_ps - 1) / length_ps * length_ps;
 }
 
-/* Schedule the arbiter in the slot at @at_ps or after it. */
+/* Schedule the arbiter for the first time slot at @at_ps or later. */
 static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t next_ps = slots_at(sw, at_ps);
@@ -40,7 +42,7 @@ static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
         sw->next_ps = next_ps;
 }
 
-/* Outputs with waiting segments. */
+/* Return the outputs for which segments wait. */
 static emu_ports slots_wanted(const struct switch_slots *sw)
 {
     emu_ports outs = EMU_NO_PORTS;
@@ -53,7 +55,7 @@ static emu_ports slots_wanted(const struct switch_slots *sw)
     return outs;
 }
 
-/* Segments wait for @outs: schedule the arbiter for them. */
+/* Schedule the arbiter for @outs, for which segments wait. */
 static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
 {
     emu_each_port (o, outs) {
@@ -66,7 +68,9 @@ static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
     }
 }
 
-/* Schedule stalled outputs whose credits have come. */
+/*
+ * Schedule the arbiter for outputs that have waited for a credit, and whose credits have returned.
+ */
 static void slots_take_credits(struct switch_slots *sw)
 {
     emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;
@@ -75,7 +79,10 @@ static void slots_take_credits(struct switch_slots *sw)
     slots_plan_outs(sw, outs);
 }
 
-/* The subset of @outs that can send at @at_ps. A stall is counted once, until they send again. */
+/*
+ * Return the subset of @outs that can send at @at_ps. A stall of an output is counted once, until
+ * the output sends again.
+ */
 static emu_ports slots_free(struct switch_slots *sw, emu_ports outs, uint64_t at_ps)
 {
     emu_ports free = EMU_NO_PORTS;
@@ -103,7 +110,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
     sw->counted &= ~emu_port(o);
 }
 
-/* Send the first unicast of @r for output @o. */
+/* Send the first unicast of input @r for output @o. */
 static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
     struct switch_crossbar *bar = &sw->bar;
@@ -118,7 +125,7 @@ static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, 
     slots_depart(sw, o, *entry, at_ps);
 }
 
-/* Send copies of the first multicast of @r by @outs. */
+/* Send copies of the first multicast of input @r by @outs. */
 static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports outs,
                                  uint64_t at_ps)
 {
@@ -136,7 +143,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports 
     sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
-/* Run one time slot. */
+/* Run the arbiter for one time slot, and send what it has matched. */
 static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);
@@ -163,7 +170,7 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 
 /* --- a segment arrives -------------------------------------------------------------- */
 
-/* Queue a unicast for its output. */
+/* Put a unicast into the queue for its output. */
 static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o,
                       const struct emu_entry *entry)
 {
@@ -180,10 +187,10 @@ static uint32_t slots_queued(const void *of, uint32_t o)
 }
 
 /*
- * Choose one of several candidate outputs: one with the fewest segments of row @r. An input sees
- * only its own queues. If it compared whole outputs instead, an output that has just taken a
- * segment of an input would get that input's next one, and inputs that wait at few outputs would
- * get a permanently smaller share.
+ * Choose the candidate output for which input @r has the fewest segments. If the input compared the
+ * load of whole outputs instead, an output that has just taken a segment of this input would get
+ * the next one, too, and inputs whose segments wait for few outputs would permanently get a smaller
+ * share.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {
@@ -193,7 +200,10 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
                         sw->bar.light);
 }
 
-/* switch_groups_set() refused groups with combine units. */
+/*
+ * Queue a segment that has arrived. It is no contribution, because switch_groups_set() has refused
+ * groups that combine.
+ */
 static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
 {
     const struct switch_dev *base = &sw->bar.sw;
@@ -316,7 +326,7 @@ static uint32_t slots_bufs(struct switch_dev *base)
     return switch_crossbar_bufs(base) + switch_inputs_bufs(&sw->in, &sw->bar);
 }
 
-/* All segments at input @r; each took a credit. */
+/* Return the number of segments at input @r, each of which took a credit. */
 static uint32_t slots_holds(const struct switch_slots *sw, uint32_t r)
 {
     uint32_t holds = sw->in.fifo[r].queued;
@@ -335,7 +345,10 @@ static const char *slots_check(struct switch_dev *base, uint32_t r, uint64_t now
     return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
 }
 
-/* Slots still begin at multiples of their length, so the one at the rebase may be longer. */
+/*
+ * Rebase all times. Slots still begin at multiples of their length, so the slot at the rebase may
+ * be longer.
+ */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);

@@ -4,37 +4,42 @@
  * switch's worker owns all of it.
  *
  * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs'
- * fifos. Time is divided into slots of a whole segment's wire time.
+ * fifos. Time is divided into slots, each as long as a full segment takes on the wire.
  */
 #ifndef SWITCH_SLOTS_H
 #define SWITCH_SLOTS_H
 
 #include "switch/input/input.h"
 
-/* The arbiter's state of an input. */
+/* The arbiter's state for one input. */
 struct switch_arbiter {
-    uint32_t last;      /* output served last: round robin */
-    uint64_t head_slot; /* time slot since which the fifo's first segment has been first */
+    uint32_t last;      /* the output that was served last, for round robin */
+    uint64_t head_slot; /* time slot in which the first multicast of the FIFO became first */
 };
 
 struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
-    struct switch_arbiter *arbiter; /* ports */
-    emu_ports stalled;              /* outputs with a segment that wait for EMU_EVENT_CREDIT */
-    emu_ports counted;              /* outputs whose stall has been counted */
-    uint64_t length_ps;             /* of a time slot */
-    uint64_t next_ps;               /* next run of the arbiter; EMU_NEVER: no segment can leave */
-    uint64_t from_ps;               /* time slots before this are over */
+    struct switch_arbiter *arbiter; /* one for each port */
+    /* outputs with a segment that wait for a credit (EMU_EVENT_CREDIT) */
+    emu_ports stalled;
+    emu_ports counted;  /* outputs whose current stall has been counted */
+    uint64_t length_ps; /* length of a time slot */
+    /* when the arbiter runs next; EMU_NEVER: no segment can leave */
+    uint64_t next_ps;
+    uint64_t from_ps; /* time slots before this are over */
 };
 
-/* The segments that a row sends in one time slot. */
+/* What an input sends in one time slot. */
 struct switch_sends {
-    emu_ports outs; /* empty: none */
-    bool multicast; /* the first segment of its fifo; else a unicast, by one output */
+    emu_ports outs; /* outputs by which the segment leaves; empty: the input sends nothing */
+    bool multicast; /* true: the first segment of its FIFO; false: a unicast, by one output */
 };
 
-/* arbiter.c: compute the match of time slot @slot, *@sends by row, of the free outputs @outs. */
+/*
+ * arbiter.c: compute the match of time slot @slot for the free outputs @outs. @sends: the result,
+ * indexed by row.
+ */
 void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
                   struct switch_sends *sends);
 

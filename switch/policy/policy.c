@@ -10,7 +10,10 @@
 const struct route_policy *const route_policies[EMU_CHOICES_COUNT] = {EMU_CHOICES(ROUTE_ENTRY)};
 #undef ROUTE_ENTRY
 
-/* The policy's metric; an output whose link is down comes after all others. */
+/*
+ * Return the load of an output by the policy's metric. An output whose link is down has the highest
+ * load.
+ */
 static uint32_t policy_load(const void *of, uint32_t o)
 {
     const struct switch_dev *sw = of;

@@ -24,8 +24,9 @@
 struct route_policy {
     const char *name; /* as in EMU_CHOICES */
     /*
-     * The load of an output: the candidates with the least load are the best. It may call functions
-     * of switch/common/device.h. Outputs whose link is down are never best while another one is up.
+     * Return the load of an output; the candidates with the least load are the best. The function
+     * may call those of switch/common/device.h. An output whose link is down is never best while
+     * the link of another candidate is up.
      */
     uint32_t (*metric)(const struct switch_dev *sw, uint32_t output);
     /* Choose one of @best, which is not empty. It may change only @state. */
@@ -47,13 +48,13 @@ static inline uint32_t route_pick_next(struct route_state *state, emu_ports best
     return state->last;
 }
 
-/* policy.c: route_choose() for any policy. @light: the lightly loaded candidates. */
+/* policy.c: do as route_choose() for any policy. @light: the candidates that are lightly loaded. */
 uint32_t route_choose_else(struct switch_dev *sw, emu_ports candidates, emu_ports light);
 
 /**
  * route_choose - choose one of several candidate outputs by the switch's policy.
  * @candidates: not empty.
- * @light: the lightly loaded outputs.
+ * @light: all lightly loaded outputs.
  * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).
  */
 static inline uint32_t route_choose(struct switch_dev *sw, emu_ports candidates, emu_ports light)

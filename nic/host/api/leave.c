@@ -43,7 +43,8 @@ static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *p
 /* Have all answers to our queries arrived? */
 static bool peer_answers_arrived(const struct nic_peer *peer)
 {
-    return peer->queries_sent == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
+    return peer->queries_sent == peer->queries_confirmed &&
+           (int16_t)(peer->answers_received - peer->answers_announced) >= 0;
 }
 
 /*
@@ -75,7 +76,8 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
  */
 static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
-    bool answers = (peer->answers || peer->queries_received) && !peer_answers_arrived(peer);
+    bool answers = (peer->answers_received || peer->queries_received) &&
+                   !peer_answers_arrived(peer);
     uint64_t since = answers || peer->queries_ended ? fab->disconnect_began_ns
                                                     : peer->disconnect_at_ns;
 
@@ -90,7 +92,7 @@ static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return !peer_is_connected(fab, peer) ||
-           (peer->answered_disconnect && peer->rx_next == peer->last &&
+           (peer->answered_disconnect && peer->rx_next == peer->requests_total &&
             !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
 }
 
@@ -173,7 +175,8 @@ bool nic_leave_step(struct fabemu *fab)
 /* The peer has received all of our data, but not all of its data has arrived here. */
 static bool peer_data_is_missing(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer_is_connected(fab, peer) && peer->answered_disconnect && peer->rx_next != peer->last;
+    return peer_is_connected(fab, peer) && peer->answered_disconnect &&
+           peer->rx_next != peer->requests_total;
 }
 
 /* The peer may lack some of our data: it has not answered, or the network dropped a segment. */

@@ -46,12 +46,12 @@ bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,
 static bool disconnect_send_answer(struct fabemu *fab, struct nic_peer *peer,
                                    struct nic_wire_disconnect *disconnect)
 {
-    disconnect->came = peer->queries_received;
+    disconnect->queries_received = peer->queries_received;
     disconnect->done = peer->done_sent;
-    disconnect->given = (uint16_t)(peer->replies + 1);
+    disconnect->answers_sent = (uint16_t)(peer->answers_sent + 1);
     if (!nic_disconnect_send(fab, peer, disconnect))
         return false;
-    peer->replies++;
+    peer->answers_sent++;
     return true;
 }
 
@@ -112,7 +112,7 @@ static bool disconnect_is_current(struct nic_peer *peer, uint64_t incarnation)
     if (incarnation <= peer->queries_incarnation)
         return incarnation == peer->queries_incarnation;
     peer->queries_incarnation = incarnation;
-    peer->queries_received = peer->replies = peer->queries_total = 0;
+    peer->queries_received = peer->answers_sent = peer->queries_total = 0;
     peer->queries_ended = peer->done_announced = peer->done_received = false;
     return true;
 }
@@ -137,7 +137,7 @@ static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
                                                       .check = peer->tx_check},
                                              .kind = NIC_DISCONNECT_DONE};
 
-    if (!peer->done_sent && !peer->replies)
+    if (!peer->done_sent && !peer->answers_sent)
         peer->done_sent = nic_disconnect_send(fab, peer, &disconnect);
 }
 
@@ -145,11 +145,11 @@ static void disconnect_count_answer(struct nic_peer *peer, const struct nic_wire
 {
     disconnect_note_last_query(peer, answer);
     peer->done_announced |= answer->done;
-    peer->answers++;
-    if ((int16_t)(answer->came - peer->came) <= 0)
+    peer->answers_received++;
+    if ((int16_t)(answer->queries_received - peer->queries_confirmed) <= 0)
         return;
-    peer->came = answer->came;
-    peer->given = answer->given;
+    peer->queries_confirmed = answer->queries_received;
+    peer->answers_announced = answer->answers_sent;
 }
 
 static void disconnect_accept_answer(struct fabemu *fab, struct nic_peer *peer,
@@ -161,7 +161,7 @@ static void disconnect_accept_answer(struct fabemu *fab, struct nic_peer *peer,
     }
     disconnect_count_answer(peer, answer);
     peer->answered_disconnect = true;
-    peer->last = last;
+    peer->requests_total = last;
     disconnect_send_done(fab, peer);
 }
 

@@ -223,7 +223,7 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
                     fab->info.node, node, ms);
     }
     if (unconfirmed > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u detaches, and the same holds for %u more nodes\n",
+        fprintf(stderr, "fabemu: node %u detaches; data from or to %u more nodes may be lost\n",
                 fab->info.node, unconfirmed - LINES_MAX);
     return unconfirmed;
 }

@@ -94,7 +94,7 @@ int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req)
 {
     if ((req->event && nic_event_of(req->event)->fab != fab) ||
         (req->after && nic_event_of(req->after)->fab != fab))
-        return nic_fail(-EINVAL, "an event that is not open on this adapter");
+        return nic_fail(-EINVAL, "the request names an event that is not open on this adapter");
     return 0;
 }
 

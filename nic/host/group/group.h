@@ -102,8 +102,8 @@ struct fabemu_group {
     uint64_t begun;             /* number of collectives posted so far */
     uint64_t bound;             /* number of segments bound so far */
     uint64_t cur, issued, done; /* counts of half windows: see stream.c */
-    /* the token of a half window has returned before this member was ready for that: from `done`
-       on, by half window modulo NIC_TOKENS */
+    /* the token of a half window has returned, but `done` does not count it yet; by half window
+       modulo NIC_TOKENS */
     bool token_back[NIC_TOKENS];
     /* segments that are complete in half windows cur and cur + 1; index: half window modulo 2 */
     uint32_t complete[2];
@@ -141,7 +141,10 @@ struct fabemu_group {
     uint32_t broadcast_out;     /* number of their segments in flight */
 };
 
-/* returns NULL if there is no memory */
+/**
+ * nic_group_make - create a group that is not joined yet, and enter it into the table. NULL: no
+ * memory.
+ */
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_early - create a group that keeps the segments which arrive before this process joins

@@ -197,8 +197,8 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
  * Join the groups that a collective of @bytes needs, if that is not done yet. Returns
  * COLL_FABEMU_NOTHING, or the reason why the collective cannot run in the fabric.
  */
-static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
-                 size_t bytes)
+static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                          enum fabemu_coll coll, size_t bytes)
 {
     if (module->standing == COLL_FABEMU_FRESH)
         coll_fabemu_join(module, comm, coll);
@@ -220,12 +220,12 @@ static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *mod
 }
 
 /*
- * Decide as takes() does, in the cases that need not be fast: no group is joined yet, or the
+ * Decide as choose_group() does, in the cases that need not be fast: no group is joined yet, or the
  * collective runs over messages.
  */
-static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
-                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                         size_t bytes)
+static struct fabemu_group *choose_group_slowly(mca_coll_fabemu_module_t *module,
+                                                ompi_communicator_t *comm, enum fabemu_coll coll,
+                                                int why, size_t bytes)
 {
     if (module->passing)
         return NULL; /* it is a part of a collective that was counted already */
@@ -234,7 +234,7 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
     else if (module->standing >= 0)
         why = module->standing;
     else if (why == COLL_FABEMU_NOTHING)
-        why = joins(module, comm, coll, bytes);
+        why = join_if_needed(module, comm, coll, bytes);
     if (why == COLL_FABEMU_NOTHING)
         return group_for(module, bytes);
     if (module->counts)
@@ -248,9 +248,9 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
  * @why: the reason in the call's own arguments not to use the fabric, or COLL_FABEMU_NOTHING.
  * @bytes: size of the collective, the same on every rank.
  */
-static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
-                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                         size_t bytes)
+static inline struct fabemu_group *choose_group(mca_coll_fabemu_module_t *module,
+                                                ompi_communicator_t *comm, enum fabemu_coll coll,
+                                                int why, size_t bytes)
 {
     struct fabemu_group *group = group_for(module, bytes);
 
@@ -258,7 +258,7 @@ static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
                     !coll_fabemu_is_slower(module, coll, bytes) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
-    return takes_slowly(module, comm, coll, why, bytes);
+    return choose_group_slowly(module, comm, coll, why, bytes);
 }
 
 static uint64_t now_ns(void)
@@ -300,7 +300,8 @@ int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
-    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
+    struct fabemu_group *group =
+        choose_group(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
     struct fabemu_req req = {0};
 
     if (!group) {
@@ -383,7 +384,7 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     size_t bytes = dtype->super.size * (size_t)count;
 
     struct fabemu_group *group =
-        takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
+        choose_group(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
 
     if (!group) {
         struct pass pass = pass_begin(module);
@@ -403,15 +404,13 @@ struct reduction {
     unsigned type; /* enum fabemu_type */
 };
 
-/* Decide where a reduction runs, as takes() does. */
-static inline struct fabemu_group *takes_reduction(mca_coll_fabemu_module_t *module,
-                                                   ompi_communicator_t *comm, enum fabemu_coll coll,
-                                                   const ompi_op_t *op,
-                                                   const ompi_datatype_t *dtype, int count,
-                                                   struct reduction *ret)
+/* Decide where a reduction runs, as choose_group() does. */
+static inline struct fabemu_group *choose_reduction_group(
+    mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
+    const ompi_op_t *op, const ompi_datatype_t *dtype, int count, struct reduction *ret)
 {
-    return takes(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
-                 dtype->super.size * (size_t)count);
+    return choose_group(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
+                        dtype->super.size * (size_t)count);
 }
 
 int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
@@ -420,7 +419,7 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     struct reduction what;
     struct fabemu_group *group =
-        takes_reduction(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
+        choose_reduction_group(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
 
     if (!group) {
         struct pass pass = pass_begin(module);
@@ -444,7 +443,7 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     struct reduction what;
     struct fabemu_group *group =
-        takes_reduction(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
+        choose_reduction_group(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
 
     if (!group) {
         struct pass pass = pass_begin(module);

@@ -63,7 +63,7 @@ static int broken_freed(ompi_request_t **req)
 }
 
 /* Completion callback of osc/pt2pt's receives from any source. */
-static int fragment_came(ompi_request_t *req)
+static int fragment_completed(ompi_request_t *req)
 {
     struct broken *more;
 
@@ -81,14 +81,14 @@ static int fragment_came(ompi_request_t *req)
     return OMPI_SUCCESS; /* osc/pt2pt does not see the completion and keeps the request */
 }
 
-/* What named_came() needs to restore the callback of a receive that names its source. */
+/* What named_completed() needs to restore the callback of a receive that names its source. */
 struct named {
     ompi_request_complete_fn_t below;
     void *data;
     int from;
 };
 
-static int named_came(ompi_request_t *req)
+static int named_completed(ompi_request_t *req)
 {
     struct named *named = req->req_complete_cb_data;
     ompi_request_complete_fn_t below = named->below;
@@ -107,7 +107,7 @@ static void named_begin(ompi_request_t *req, int from)
     if (!named)
         return; /* without memory, the source is not corrected */
     *named = (struct named){req->req_complete_cb, req->req_complete_cb_data, from};
-    req->req_complete_cb = named_came;
+    req->req_complete_cb = named_completed;
     req->req_complete_cb_data = named;
 }
 
@@ -127,7 +127,7 @@ static int fragments_start(size_t count, ompi_request_t **reqs)
         if (fragments.learns && !fragments.below)
             fragments.below = reqs[i]->req_complete_cb;
         if (fragments.below && reqs[i]->req_complete_cb == fragments.below)
-            reqs[i]->req_complete_cb = fragment_came;
+            reqs[i]->req_complete_cb = fragment_completed;
         else if (reqs[i] == fragments.made && fragments.made_from >= 0 && reqs[i]->req_complete_cb)
             named_begin(reqs[i], fragments.made_from);
     }
@@ -162,7 +162,7 @@ void coll_fabemu_fragments_again(void)
         req->req_status.MPI_ERROR = MPI_SUCCESS;
         req->req_status._cancelled = 0;
         /* set it again, because ompi_request_complete() has cleared it */
-        req->req_complete_cb = fragment_came;
+        req->req_complete_cb = fragment_completed;
         (void)fragments.start_below(1, &req);
     }
     fragments.count = left;

@@ -48,10 +48,10 @@
 struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: the member is not on this fabric */
     uint64_t breaks; /* fabemu_breaks() of that node when the window was made */
-    uint64_t losses; /* fabemu_drops() of that node when the window was made */
+    uint64_t drops;  /* fabemu_drops() of that node when the window was made */
     /* The next two count from MPI_Win_lock_all(). */
-    bool asked; /* this process has requested a lock from the member */
-    bool owes;  /* the member may owe an acknowledgment */
+    bool requested; /* this process has requested a lock from the member */
+    bool owes;      /* the member may owe an acknowledgment */
 };
 
 struct window {
@@ -60,12 +60,12 @@ struct window {
     ompi_communicator_t *comm;
     /* module of osc/pt2pt's duplicate of comm, whose collectives fences use; NULL: none */
     mca_coll_fabemu_module_t *module;
-    uint64_t breaks; /* fabemu_breaks() for all nodes when the members were last checked */
-    uint64_t losses; /* fabemu_drops() for all nodes when the members were last checked */
-    bool broken;     /* a member is lost */
-    bool torn;       /* messages between two members were lost, or a group has failed */
-    bool reported;   /* an error was printed */
-    bool all;        /* MPI_Win_lock_all() has locked all members */
+    uint64_t breaks;    /* fabemu_breaks() for all nodes when the members were last checked */
+    uint64_t drops;     /* fabemu_drops() for all nodes when the members were last checked */
+    bool broken;        /* a member is lost */
+    bool lost_messages; /* messages between two members were lost, or a group has failed */
+    bool reported;      /* an error was printed */
+    bool all;           /* MPI_Win_lock_all() has locked all members */
     int rank, ranks;
     struct member member[];
 };
@@ -92,7 +92,7 @@ static struct {
     double probe_s;        /* time of the next probe of the members; 0: not set yet */
     unsigned rounds;       /* rounds that the call has waited */
     double late_s;         /* when waiting for a lost member has taken too long; 0: not set yet */
-    jmp_buf home;
+    jmp_buf end_call;
 } windows;
 
 static struct fabemu *fabric(void)
@@ -133,11 +133,11 @@ static bool window_is_broken(struct window *w)
     return w->broken;
 }
 
-static bool member_has_lost(const struct window *w, int rank)
+static bool member_has_drop(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank];
 
-    return m->node != FABEMU_ANY_NODE && fabemu_drops(fabric(), m->node) != m->losses;
+    return m->node != FABEMU_ANY_NODE && fabemu_drops(fabric(), m->node) != m->drops;
 }
 
 /*
@@ -157,20 +157,20 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
  * noticed such a loss end calls that involve all members. The others must check for it, too, or
  * they would wait for those members forever.
  */
-static bool window_is_torn(struct window *w)
+static bool window_has_lost_messages(struct window *w)
 {
-    uint64_t losses = fabemu_drops(fabric(), FABEMU_ANY_NODE);
+    uint64_t drops = fabemu_drops(fabric(), FABEMU_ANY_NODE);
     char why[96];
     int lost = 0;
 
-    w->torn = w->torn || window_group_why(w, why, sizeof why);
-    if (w->torn || losses == w->losses)
-        return w->torn;
-    w->losses = losses;
+    w->lost_messages = w->lost_messages || window_group_why(w, why, sizeof why);
+    if (w->lost_messages || drops == w->drops)
+        return w->lost_messages;
+    w->drops = drops;
     for (int i = 0; i < w->ranks; i++)
-        lost += member_has_lost(w, i);
-    w->torn = lost > 1;
-    return w->torn;
+        lost += member_has_drop(w, i);
+    w->lost_messages = lost > 1;
+    return w->lost_messages;
 }
 
 /* Print the error. Only the first error of a window is printed. */
@@ -185,7 +185,7 @@ static void window_report(struct window *w, const char *call)
     for (int i = 0; i < w->ranks && !w->reported; i++) {
         const struct member *m = &w->member[i];
 
-        if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
+        if (!member_is_lost(w, i) && !(w->lost_messages && member_has_drop(w, i)))
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
             !fabemu_drop_why(fabric(), m->node, why, sizeof why))
@@ -209,12 +209,12 @@ static int window_fails(struct window *w, const char *call)
 static bool is_lost(struct window *w, int target)
 {
     if (target < 0)
-        return window_is_broken(w) || window_is_torn(w);
+        return window_is_broken(w) || window_has_lost_messages(w);
     return window_is_broken(w) && member_is_lost(w, target);
 }
 
 /* Return whether a lost member owes an acknowledgment for which calls to all members wait. */
-static bool window_is_owed(struct window *w)
+static bool window_lacks_ack(struct window *w)
 {
     if (!w->all || !window_is_broken(w))
         return false;
@@ -230,26 +230,26 @@ static bool window_is_owed(struct window *w)
  */
 static bool cannot_end(struct window *w, int target, bool acks)
 {
-    return is_lost(w, target) || ((acks || target == w->rank) && window_is_owed(w));
+    return is_lost(w, target) || ((acks || target == w->rank) && window_lacks_ack(w));
 }
 
-static void member_asked(struct member *m, bool acks)
+static void member_note_request(struct member *m, bool acks)
 {
-    m->owes |= acks || !m->asked;
-    m->asked = true;
+    m->owes |= acks || !m->requested;
+    m->requested = true;
 }
 
 /* Note which acknowledgments a call to @target, or to all members if @target is -1, will cause. */
-static void window_asks(struct window *w, int target, bool acks)
+static void window_note_requests(struct window *w, int target, bool acks)
 {
     if (w->all && target >= 0 && target < w->ranks)
-        member_asked(&w->member[target], acks);
+        member_note_request(&w->member[target], acks);
     for (int i = 0; w->all && acks && target < 0 && i < w->ranks; i++)
-        member_asked(&w->member[i], acks);
+        member_note_request(&w->member[i], acks);
 }
 
 /* Note that all outstanding acknowledgments have arrived. */
-static void window_answered(struct window *w)
+static void window_note_acks(struct window *w)
 {
     for (int i = 0; i < w->ranks; i++)
         w->member[i].owes = false;
@@ -306,7 +306,7 @@ static int window_progress(void)
     if (windows.leave >= LEAVE_LATE && !is_late())
         return 0;
     if (windows.leave != LEAVE_NEVER)
-        longjmp(windows.home, 1);
+        longjmp(windows.end_call, 1);
     window_report(w, windows.call);
     opal_output(0, "fabemu: %s cannot return an error; ending this process", windows.call);
     windows.inside = NULL;
@@ -316,7 +316,7 @@ static int window_progress(void)
 
 static void enter(struct window *w, const char *call, enum leave leave, int target, bool acks)
 {
-    window_asks(w, target, acks);
+    window_note_requests(w, target, acks);
     windows.inside = w;
     windows.call = call;
     windows.leave = leave;
@@ -348,7 +348,7 @@ static int call_ends(int rc)
 
     windows.inside = NULL;
     if (ends)
-        window_answered(w);
+        window_note_acks(w);
     if (cannot_end(w, windows.target, windows.acks))
         return call_fails(w, windows.call, windows.leave);
     return rc;
@@ -370,7 +370,7 @@ static int call_ends(int rc)
         if (cannot_end(w, target, acks))                         \
             return call_fails(w, call, leave);                   \
         enter(w, call, leave, target, acks);                     \
-        if (!setjmp(windows.home))                               \
+        if (!setjmp(windows.end_call))                           \
             rc = windows.below.osc_##name(__VA_ARGS__);          \
         return call_ends(rc);                                    \
     }
@@ -434,12 +434,12 @@ GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
  * Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so no acknowledgment is
  * outstanding.
  */
-static int all_now(ompi_win_t *win, bool all, int rc)
+static int note_lock_all(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;
 
     for (int i = 0; w && i < w->ranks; i++)
-        w->member[i].asked = w->member[i].owes = false;
+        w->member[i].requested = w->member[i].owes = false;
     if (w)
         w->all = all;
     return rc;
@@ -447,12 +447,12 @@ static int all_now(ompi_win_t *win, bool all, int rc)
 
 static int lock_all_noted(int assertion, ompi_win_t *win)
 {
-    return all_now(win, true, guarded_lock_all(assertion, win));
+    return note_lock_all(win, true, guarded_lock_all(assertion, win));
 }
 
 static int unlock_all_noted(ompi_win_t *win)
 {
-    return all_now(win, false, guarded_unlock_all(win));
+    return note_lock_all(win, false, guarded_unlock_all(win));
 }
 
 /*
@@ -523,7 +523,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
     w->rank = ompi_comm_rank(comm);
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
-    w->losses = fabric() ? fabemu_drops(fabric(), FABEMU_ANY_NODE) : 0;
+    w->drops = fabric() ? fabemu_drops(fabric(), FABEMU_ANY_NODE) : 0;
     if (comm->c_coll->coll_allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                                      comm->c_coll->coll_allgather_module) != OMPI_SUCCESS)
         ranks = 0;
@@ -533,7 +533,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 
         w->member[i].node = here ? (uint32_t)places[i] : FABEMU_ANY_NODE;
         w->member[i].breaks = here ? fabemu_breaks(fabric(), w->member[i].node) : 0;
-        w->member[i].losses = here ? fabemu_drops(fabric(), w->member[i].node) : 0;
+        w->member[i].drops = here ? fabemu_drops(fabric(), w->member[i].node) : 0;
     }
     free(places);
     return w;

@@ -94,7 +94,7 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
 
     if (rank_of(module, comm, gave_up) >= 0)
         snprintf(text, bytes,
-                 "the network gave up messages that rank %d of it, on node %u, had sent",
+                 "the network dropped messages that rank %d of it, on node %u, had sent",
                  rank_of(module, comm, gave_up), gave_up);
     else if (rank_of(module, comm, broke_off) >= 0)
         snprintf(text, bytes, "rank %d of it, on node %u, has left it, or had an error",

@@ -160,7 +160,7 @@ struct fabemu {
     uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */
 
     /* Memory: rx/region.c. */
-    struct nic_region **regions; /* by low bits of the key */
+    struct nic_region **regions; /* table of regions, by the low bits of their keys */
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
 
@@ -178,8 +178,8 @@ struct fabemu {
     struct emu_list busy;                           /* groups that have segments to send */
     /* groups with words that their link engines have not got yet: tx/up.c */
     struct emu_list setting;
-    struct emu_list again; /* groups with conditionals that are to be tested again, */
-    uint64_t again_ns;     /* and the time of that */
+    struct emu_list again; /* groups with conditionals that are to be sent again */
+    uint64_t again_ns;     /* when these conditionals are to be sent again */
     uint32_t early_groups;
     /* ids of the groups that were broken when this process left them; a ring */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
@@ -201,11 +201,11 @@ struct fabemu {
     /* slots of the down ring up to this position have been read */
     alignas(EMU_LINE) _Atomic uint32_t seen_tail;
     _Atomic uint32_t sleepers; /* application threads that sleep in fabemu_wait() */
-    /* a segment waits for space in the up ring, so a thread must not sleep for long */
+    /* a segment waits for space in the up ring, so a sleep must be short */
     _Atomic bool stalled;
-    /* a step would only check the down ring, for processes that ended, and the clock */
+    /* a step would only check the down ring and the clock, and whether a process has ended */
     _Atomic bool calm;
-    /* the host interface counts ended processes; value of that count when they were last handled */
+    /* the host interface's count of ended processes when they were last handled */
     _Atomic uint32_t endings;
 
     /* Written by api/attach.c before any other thread knows the adapter. */

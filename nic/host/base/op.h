@@ -18,7 +18,7 @@
 
 enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
-    NIC_OP_ARMED,   /* waits for its event to reach the threshold */
+    NIC_OP_ARMED,   /* is not started: waits for its event, or is just being started */
     NIC_OP_QUEUED,  /* is a request of which no segment has been sent */
     NIC_OP_EAGER,   /* is an eager message of which some segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */

@@ -74,13 +74,14 @@ struct nic_peer {
        operation fails; 0: none */
     uint64_t unreported_incarnation;
 
-    /* requests sent, and acknowledged by the peer */
+    /* requests sent; requests that the peer has acknowledged */
     uint32_t tx_seq, tx_acked;
-    /* bytes of charged messages sent, and acknowledged by the peer */
+    /* bytes of charged messages sent; bytes that the peer has acknowledged */
     uint32_t tx_eager, tx_consumed;
-    /* requests dispatched here, and acknowledged by us */
+    /* requests dispatched here; requests that we have acknowledged */
     uint32_t rx_next, rx_acked;
-    /* bytes of charged messages that the application has received, and acknowledged by us */
+    /* bytes of charged messages that the application has received; bytes that we have
+       acknowledged */
     uint32_t rx_consumed, rx_consumed_acked;
     /* requests that arrived too early, by number modulo NIC_ORDER_WINDOW; NULL until needed */
     struct nic_early **early;
@@ -102,17 +103,18 @@ struct nic_peer {
     uint16_t queries_sent; /* our queries that we have sent to the peer */
     uint16_t
         queries_confirmed; /* our queries that had arrived when the peer sent its last answer */
-    uint16_t answers_announced; /* answers to our queries that the peer had sent by then */
-    uint16_t answers_received;  /* answers to our queries that have arrived here */
-    bool answered_disconnect;   /* at least one answer to a query of ours has arrived */
-    bool done_sent;             /* the peer has been notified that we send no more queries */
-    uint32_t requests_total;    /* requests that the peer has sent in total, as its answer says */
+    /* answers to our queries that the peer had sent when it sent its last answer */
+    uint16_t answers_announced;
+    uint16_t answers_received; /* answers to our queries that have arrived here */
+    bool answered_disconnect;  /* at least one answer to a query of ours has arrived */
+    bool done_sent;            /* the peer has been notified that we send no more queries */
+    uint32_t requests_total;   /* requests that the peer has sent in total, as its answer says */
     /* the last process that disconnected may repeat its query: tx_check that we had with it */
     uint32_t disconnect_tx;
     uint32_t disconnect_rx;    /* rx_check that we had with that process */
     uint32_t disconnect_sent;  /* requests that we had sent to that process, as our answer said */
     uint64_t disconnect_at_ns; /* when we sent our first answer to that process */
-    /* the incarnation that last sent a query or an answer; the next six fields are about it */
+    /* the incarnation that last sent a query or an answer; the next six fields concern it */
     uint64_t queries_incarnation;
     uint16_t queries_received; /* its queries that have arrived here */
     uint16_t answers_sent;     /* our answers to its queries */
@@ -135,7 +137,8 @@ enum nic_broke {
     NIC_BROKE_NOTIFIED,
 };
 
-struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
+/* returns the peer at @node, which must be below nodes */
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node);
 /**
  * nic_node_check - check that there is such a node. Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none.
  */

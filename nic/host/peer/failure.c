@@ -86,12 +86,12 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /* If the process ended without a disconnect, data that it has not acknowledged may be lost. */
-void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool disconnected)
 {
     uint64_t incarnation = peer->incarnation ? peer->incarnation : peer->unreported_incarnation;
     bool lost = peer->unreported_incarnation ||
-                (peer->incarnation && !goodbye && peer->tx_seq != peer->tx_acked);
-    bool greeted = emu_listed(&peer->connect);
+                (peer->incarnation && !disconnected && peer->tx_seq != peer->tx_acked);
+    bool was_connecting = emu_listed(&peer->connect);
     uint32_t before = fab->completions;
 
     assert(first > peer->first);
@@ -102,10 +102,10 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
     emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
-    nic_queue_fail_older(fab, peer->node, first, goodbye);
+    nic_queue_fail_older(fab, peer->node, first, disconnected);
     peer->must_notify = false; /* there is no process left to be notified */
     peer->unreported_incarnation = lost && fab->completions == before ? incarnation : 0;
-    if (greeted)
+    if (was_connecting)
         nic_peer_connect(fab, peer); /* connect to the node's next process */
 }
 

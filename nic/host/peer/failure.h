@@ -13,9 +13,10 @@
 /**
  * nic_peer_departed - end all operations with incarnations below @first of the peer's node, because
  * these have ended.
- * @goodbye: the last of them has disconnected.
+ * @disconnected: the last of them has disconnected.
  */
-void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first,
+                       bool disconnected);
 /** nic_peer_fail_queue - end the queued requests with @status. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 /**

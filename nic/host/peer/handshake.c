@@ -100,7 +100,7 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
-    bool cut = broke != NIC_BROKE_SILENT;
+    bool unreachable = broke != NIC_BROKE_SILENT;
 
     emu_list_del(&peer->connect);
     peer->unanswered = true;
@@ -111,9 +111,9 @@ static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum 
         return;
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
-    if (cut || peer->vacated || nic_peer_is_new(fab, peer))
+    if (unreachable || peer->vacated || nic_peer_is_new(fab, peer))
         nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
-    peer->vacated |= cut;
+    peer->vacated |= unreachable;
 }
 
 /*
@@ -145,12 +145,12 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
 
 /*
  * Return how much of the time since the last scan does not count as silence of the peers. It is the
- * longer of two times. One is for how long this process did not run, by its own clock, for example
- * because it was stopped. The other is for how long processes or the fabric had no core, as counted
- * by the fabric's manager. So that waiting comes to an end, a part of each still counts as silence:
- * an eighth of the bound for each late scan, and the part that emu_starved_ns() leaves. The manager
- * may count a time that this process has already noticed by its own clock. So never more than the
- * time since the last subtraction is subtracted.
+ * longer of two times. One is the time in which this process did not run, by its own clock, for
+ * example because it was stopped. The other is the time in which processes or the fabric had no
+ * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
+ * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
+ * leaves. The manager may count a time that this process has already noticed by its own clock. So
+ * never more than the time since the last subtraction is subtracted.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -306,8 +306,8 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 
 /*
  * Return whether to ignore this hello for now. Without acknowledgments the fabric reports each drop
- * and its cause to both processes. A hello of the next epoch may arrive before that report. It is
- * repeated, and accepted after the report or after REPORT_LATE_NS.
+ * and its cause to both processes. A hello of the next epoch may arrive before that report. The
+ * peer repeats such a hello, and it is accepted after the report or after REPORT_LATE_NS.
  */
 static bool hello_is_premature(struct fabemu *fab, struct nic_peer *peer,
                                const struct nic_wire_hello *hello)

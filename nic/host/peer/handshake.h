@@ -37,7 +37,7 @@ struct nic_drop {
     const char *why; /* one line that names the cause */
 };
 
-/** nic_peer_dropped - handle such a report. */
+/** nic_peer_dropped - handle the fabric's report of such a drop. */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 
 /* Interval between the first two hellos; it doubles until it reaches NIC_HELLO_LAST_NS. */

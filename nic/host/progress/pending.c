@@ -154,8 +154,8 @@ static void queues_scan(struct scan *scan)
 }
 
 /*
- * A message that fabemu_inject() cannot send is no operation. Its caller waits until
- * fabemu_inject() has sent it, and so until a request was sent to that peer.
+ * Sample the message that fabemu_inject() could not send, which is no operation although its caller
+ * waits to send it. It is pending until any request has been sent to that peer.
  */
 static void offer_scan(struct scan *scan)
 {

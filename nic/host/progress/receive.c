@@ -339,9 +339,9 @@ static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 
 /*
  * Receive the pieces that follow @before, which was a full piece for @op. A piece that differs from
- * its predecessor only in its number would pass the same checks again, so they are skipped. Removes
- * at most @most pieces from the ring, and never the one that completes @op. Returns the number of
- * pieces.
+ * its predecessor only in its number would pass the same checks again, so these checks are skipped.
+ * Removes at most @most pieces from the ring, and never the one that completes @op. Returns the
+ * number of pieces.
  */
 static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
                          uint32_t most)

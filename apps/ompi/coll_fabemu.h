@@ -2,10 +2,11 @@
 /*
  * coll_fabemu.h - the Open MPI collective component `fabemu`.
  *
- * It runs barrier, bcast, reduce and allreduce of communicators in the switches, if all members are
- * on one fabric. Other calls are passed to the next component (here "the component below"), and
- * counted with the reason. Only apps/ompi includes Open MPI's internals, which may change between
- * releases; hence the version check below.
+ * It runs barrier, bcast, reduce and allreduce of a communicator in the switches, if all members
+ * are on one fabric. It passes all other calls to *the component below*, which is Open MPI's
+ * component of the next lower priority, and counts them with the reason. The *standing* reason of a
+ * communicator applies to all its collectives. Only apps/ompi includes Open MPI's internals, which
+ * may change between releases; hence the version check below.
  */
 #ifndef COLL_FABEMU_H
 #define COLL_FABEMU_H
@@ -30,17 +31,17 @@
 #include <stdint.h>
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
-/* port and test it before lifting this check */
+/* port the component and test it before changing this check */
 #error "apps/ompi is written against the internals of Open MPI 4.1.x"
 #endif
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
 
 /* Why a collective runs over messages: enum fabemu_why, or one of these. */
-#define COLL_FABEMU_NOTHING (-1) /* no reason: it runs in the switches */
+#define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
 #define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
-/* The functions of the components below, and their modules (each retained). */
+/* The functions of the components below, and the modules that they need (each retained). */
 struct coll_fabemu_below {
     mca_coll_base_module_allgather_fn_t allgather;
     mca_coll_base_module_t *allgather_module;
@@ -54,29 +55,37 @@ struct coll_fabemu_below {
     mca_coll_base_module_t *reduce_module;
 };
 
-/* Sizes in bytes at which messages are faster (slower.c): below @below, and from @from on. */
+/*
+ * For one collective: messages are faster at sizes smaller than `below` and at sizes of at least
+ * `from` bytes (slower.c).
+ */
 struct coll_fabemu_slower {
     size_t below, from;
 };
 
 /*
- * One communicator. MPI requires that a program serialises the collectives of a communicator, so
- * the thread in a collective owns all of it.
+ * The component's state for one communicator. MPI requires that a program serialises the
+ * collectives of a communicator, so the thread that runs a collective owns all of it.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
 
     /* Read by every collective. */
-    int standing;       /* reason for all collectives: COLL_FABEMU_*, enum fabemu_why */
-    bool counts;        /* this process counts the communicator's collectives */
-    bool passing;       /* a component below runs: pass its calls on, uncounted */
-    struct fabemu *fab; /* the component's reference; NULL: this process is not on a fabric */
-    struct fabemu_group *group;                     /* NULL until joined */
-    uint32_t *nodes;                                /* by rank; NULL until joined */
-    struct coll_fabemu_slower slower[FABEMU_COLLS]; /* valid once a group is joined */
+    /* why all collectives run over messages: COLL_FABEMU_* or enum fabemu_why */
+    int standing;
+    bool counts; /* this process is the one that counts the communicator's collectives */
+    /* a component below is running: pass the calls that it makes on to it, without counting them */
+    bool passing;
+    struct fabemu *fab; /* reference of the component; NULL: this process is not on a fabric */
+    struct fabemu_group *group; /* group of all members; NULL until joined */
+    uint32_t *nodes;            /* node of each rank; NULL until joined */
+    /* by collective; valid once a group is joined */
+    struct coll_fabemu_slower slower[FABEMU_COLLS];
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
-    int wide_standing;         /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
+    /* as standing, for the wide group: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or
+       FABEMU_WHY_WINDOW */
+    int wide_standing;
     struct fabemu_group *wide; /* NULL until joined */
 
     struct coll_fabemu_below below;
@@ -85,32 +94,42 @@ struct mca_coll_fabemu_module_t {
 typedef struct mca_coll_fabemu_module_t mca_coll_fabemu_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_fabemu_module_t);
 
-/* Open MPI finds the component by its symbol, so this one is global. */
+/* The component. Open MPI finds it by the name of this global symbol. */
 struct coll_fabemu_component {
     mca_coll_base_component_t super;
-    int priority;       /* MCA parameter */
-    bool enable;        /* MCA parameter */
-    bool step_aside;    /* MCA parameter: use messages where they were measured to be faster */
+    int priority; /* MCA parameter */
+    bool enable;  /* MCA parameter */
+    /* MCA parameter: run collectives over messages where these were measured to be faster */
+    bool step_aside;
     size_t wide_bytes;  /* MCA parameter: operations of this size or more use a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
-    struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
-    mca_coll_fabemu_module_t *enabled; /* the module enabled last: see select_window() */
-    mca_pml_base_module_isend_init_fn_t isend_init_below; /* NULL: repair.c is not installed */
+    struct fabemu *fab; /* set once in MPI_Init; NULL: this process is not on a fabric */
+    /* the module that was enabled last: see select_window() in window.c */
+    mca_coll_fabemu_module_t *enabled;
+    /* Open MPI's function, which repair.c replaces; NULL: not replaced */
+    mca_pml_base_module_isend_init_fn_t isend_init_below;
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/** coll_fabemu_repair - install repair.c: correct addresses in persistent sends. Idempotent. */
+/**
+ * coll_fabemu_repair - install repair.c, which corrects addresses in persistent sends. May be
+ * called again.
+ */
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 
-/** coll_fabemu_windows - install window.c: one-sided calls return errors. Idempotent. */
+/**
+ * coll_fabemu_windows - install window.c, which makes one-sided calls return errors. May be called
+ * again.
+ */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
 
 /**
- * coll_fabemu_fragments_learn - install fragments.c. Call with true before a window is made, and
- * with false afterwards.
- * coll_fabemu_fragments_again - repost broken receives; in each round of progress.
+ * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
+ * one-sided communication. Call it with true before a window is made, and with false afterwards.
+ * coll_fabemu_fragments_again - post the discarded receives again. Called in each round of
+ * progress.
  */
 void coll_fabemu_fragments_learn(bool learns);
 void coll_fabemu_fragments_again(void);
@@ -119,36 +138,40 @@ void coll_fabemu_fragments_undo(void);
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
 /**
- * coll_fabemu_location - the location of this process: a hash of the fabric's id in the upper 32
- * bits, the node in the lower ones; COLL_FABEMU_NOWHERE if @fab is NULL.
+ * coll_fabemu_location - return the location of this process: a hash of the fabric's id in the
+ * upper 32 bits, and the node in the lower 32 bits. COLL_FABEMU_NOWHERE if @fab is NULL.
  */
 uint64_t coll_fabemu_location(const struct fabemu *fab);
 
-/** coll_fabemu_comm_query - a module for @comm, or NULL. Costs no communication. */
+/**
+ * coll_fabemu_comm_query - return a module for @comm, or NULL if there is no memory. Does not
+ * communicate.
+ */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**
- * coll_fabemu_join - make a group of all members of @comm, or of none. Collective over @comm, in
- * the program's @call. Sets standing: COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
+ * coll_fabemu_join - make a group of all members of @comm, or of none. All members call it, in the
+ * program's collective @call. Sets standing to COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
  */
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                       enum fabemu_coll call);
 
 /**
- * coll_fabemu_join_wide - the same for a group with a wide window, after coll_fabemu_join(). Sets
- * wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * coll_fabemu_join_wide - make a group with a wide window, as coll_fabemu_join() does, and after
+ * it. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            enum fabemu_coll call);
 
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
- * @size: members of the communicator. Call it only once all members have joined the group: a member
- * without the fabric has another table, and all members must decide alike.
+ * @size: number of members of the communicator.
+ * Call it only once all members have joined the group. Then all use the same table and decide
+ * alike.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 
-/** coll_fabemu_is_slower - are messages faster than the network for @bytes? Pure. */
+/** coll_fabemu_is_slower - return whether messages are faster than the network for @bytes. Pure. */
 static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
                                          enum fabemu_coll coll, size_t bytes)
 {
@@ -159,8 +182,8 @@ static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
 
 /**
  * coll_fabemu_map - translate @op and @dtype to enum fabemu_op and enum fabemu_type. Returns
- * COLL_FABEMU_NOTHING, or the reason why the switches cannot run it: FABEMU_WHY_OP or
- * FABEMU_WHY_TYPE. Pure; the same on every rank.
+ * COLL_FABEMU_NOTHING, or the reason why the switches cannot execute them: FABEMU_WHY_OP or
+ * FABEMU_WHY_TYPE. Pure; the result is the same on every rank.
  */
 int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
                     unsigned *fab_type);

@@ -26,11 +26,12 @@
 #include <time.h>
 
 /*
- * One round of waiting. fabemu_progress() completes the operation, so it is called most often. Open
- * MPI's own progress is needed by peers that wait for an answer of this process (one-sided windows,
- * non-blocking collectives) before they reach the collective; it polls every transport, so it is
- * not called in every round. With mpi_yield_when_idle it yields by itself when it found nothing;
- * then fabemu_idle() would be a second yield.
+ * Execute one round of waiting for a collective. fabemu_progress() completes the collective, so it
+ * is called most often. Open MPI's own progress function is called now and then, because peers may
+ * need replies from this process (for one-sided windows or non-blocking collectives) before they
+ * reach the collective. It is not called in every round, because it polls every transport. With
+ * mpi_yield_when_idle it yields by itself if it found nothing, so that fabemu_idle() would yield a
+ * second time.
  */
 #define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
 
@@ -66,7 +67,7 @@ static const char *why_failed(int err)
     }
 }
 
-/* The node that @of returns for one of the communicator's groups; FABEMU_ANY_NODE: none. */
+/* Return the node that @of finds for one of the communicator's groups, or FABEMU_ANY_NODE. */
 static uint32_t node_of(const mca_coll_fabemu_module_t *module,
                         uint32_t (*of)(const struct fabemu_group *))
 {
@@ -75,7 +76,7 @@ static uint32_t node_of(const mca_coll_fabemu_module_t *module,
     return node == FABEMU_ANY_NODE && module->wide ? of(module->wide) : node;
 }
 
-/* The rank of @node; -1: none. */
+/* Return the rank of @node, or -1 if no rank is on it. */
 static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, uint32_t node)
 {
     for (int rank = 0; module->nodes && rank < ompi_comm_size(comm); rank++)
@@ -84,7 +85,7 @@ static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *
     return -1;
 }
 
-/* Describe why a group broke. The text always names a node; if the cause is unknown, our own. */
+/* Describe why a group broke. The text always names a node: this one if the cause is unknown. */
 static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         char *text, size_t bytes)
 {
@@ -93,7 +94,7 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
 
     if (rank_of(module, comm, gave_up) >= 0)
         snprintf(text, bytes,
-                 "the network gave up messages that rank %d of it, on node %u, had sent",
+                 "the network dropped messages that rank %d of it, on node %u, had sent",
                  rank_of(module, comm, gave_up), gave_up);
     else if (rank_of(module, comm, broke_off) >= 0)
         snprintf(text, bytes, "rank %d of it, on node %u, has left it, or had an error",
@@ -103,7 +104,10 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
 }
 
-/* Describe which member the communicator's group has lost, and why, if that is known. */
+/*
+ * Describe why the communicator's group broke: which member was lost and why, as far as that is
+ * known.
+ */
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
@@ -127,8 +131,8 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * A communicator has up to two groups. If one breaks here, other members may have completed its
- * operation already, and wait for this rank in the other group: so break both.
+ * Break both groups of the communicator, because one of them has broken. Other members may have
+ * completed the same operation already, and would wait for this rank in the other group.
  */
 static void break_both(const mca_coll_fabemu_module_t *module)
 {
@@ -144,7 +148,8 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
     char why[128];
 
     if (err == -EPIPE) {
-        why_broken(module, comm, why, sizeof why); /* before break_both() changes the cause */
+        /* first, because break_both() changes the cause */
+        why_broken(module, comm, why, sizeof why);
         break_both(module);
     } else {
         snprintf(why, sizeof why, "%s (detected by rank %d, on node %u)", why_failed(err),
@@ -156,9 +161,9 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
 }
 
 /*
- * A collective that fails before it is posted uses no sequence numbers of its group, so this rank
- * would later match the others' data with a different collective: abort. Later failures keep the
- * ranks in step.
+ * Abort, because a collective has failed at this rank before it was posted. It has used no numbers
+ * of its group, so this rank's next collective would match the data of this one at the other ranks.
+ * A collective that fails after it was posted does not have this problem.
  */
 static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         enum fabemu_coll coll, int err)
@@ -168,7 +173,10 @@ static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicato
     return MPI_ERR_OTHER;
 }
 
-/* Wait for @req, for which fabemu_barrier() or the like returned @err, and count it. */
+/*
+ * Wait for @req and count the collective. @err is what fabemu_barrier() or another function
+ * returned when it posted @req.
+ */
 static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll coll, int err, struct fabemu_req *req)
 {
@@ -189,8 +197,8 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
  * Join the groups that a collective of @bytes needs, if that is not done yet. Returns
  * COLL_FABEMU_NOTHING, or the reason why the collective cannot run in the fabric.
  */
-static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
-                 size_t bytes)
+static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                          enum fabemu_coll coll, size_t bytes)
 {
     if (module->standing == COLL_FABEMU_FRESH)
         coll_fabemu_join(module, comm, coll);
@@ -205,25 +213,28 @@ static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, en
     return module->wide_standing;
 }
 
-/* The group that collectives of @bytes use; NULL if it is not joined. */
+/* Return the group for collectives of @bytes; NULL if it is not joined. */
 static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *module, size_t bytes)
 {
     return bytes >= mca_coll_fabemu_component.wide_bytes ? module->wide : module->group;
 }
 
-/* The slow path of takes(): no group is joined yet, or the collective runs over messages. */
-static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
-                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                         size_t bytes)
+/*
+ * Decide as choose_group() does, in the cases that need not be fast: no group is joined yet, or the
+ * collective runs over messages.
+ */
+static struct fabemu_group *choose_group_slowly(mca_coll_fabemu_module_t *module,
+                                                ompi_communicator_t *comm, enum fabemu_coll coll,
+                                                int why, size_t bytes)
 {
     if (module->passing)
-        return NULL; /* part of a collective that is already counted */
+        return NULL; /* it is a part of a collective that was counted already */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)
         why = module->standing;
     else if (why == COLL_FABEMU_NOTHING)
-        why = joins(module, comm, coll, bytes);
+        why = join_if_needed(module, comm, coll, bytes);
     if (why == COLL_FABEMU_NOTHING)
         return group_for(module, bytes);
     if (module->counts)
@@ -232,13 +243,14 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
 }
 
 /*
- * Decide where a collective runs. @why: a reason against the fabric in the call itself, or
- * COLL_FABEMU_NOTHING. @bytes: its size, the same on every rank. Returns the group that runs it, or
- * NULL: it runs over messages.
+ * Decide where a collective runs. Returns the group that executes it, or NULL if it runs over
+ * messages.
+ * @why: the reason in the call's own arguments not to use the fabric, or COLL_FABEMU_NOTHING.
+ * @bytes: size of the collective, the same on every rank.
  */
-static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
-                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                         size_t bytes)
+static inline struct fabemu_group *choose_group(mca_coll_fabemu_module_t *module,
+                                                ompi_communicator_t *comm, enum fabemu_coll coll,
+                                                int why, size_t bytes)
 {
     struct fabemu_group *group = group_for(module, bytes);
 
@@ -246,7 +258,7 @@ static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
                     !coll_fabemu_is_slower(module, coll, bytes) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
-    return takes_slowly(module, comm, coll, why, bytes);
+    return choose_group_slowly(module, comm, coll, why, bytes);
 }
 
 static uint64_t now_ns(void)
@@ -257,15 +269,15 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A call that is passed to the component below. */
+/* State while a call is passed to the component below. */
 struct pass {
-    bool nested; /* part of another one */
+    bool nested; /* the call is made by the component below, within another such call */
     uint64_t began_ns;
 };
 
 /*
- * pass_begin() and pass_end() bracket such a call: the component below may call this communicator's
- * collectives and so re-enter this component.
+ * Begin to pass a call to the component below; pass_end() ends it. In between, the component below
+ * may call collectives of this communicator and so re-enter this component.
  */
 static struct pass pass_begin(mca_coll_fabemu_module_t *module)
 {
@@ -288,7 +300,8 @@ int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
-    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
+    struct fabemu_group *group =
+        choose_group(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
     struct fabemu_req req = {0};
 
     if (!group) {
@@ -313,7 +326,10 @@ static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
 }
 
-/* Convert between a user's layout and a contiguous buffer: @pack: into @packed, else out of it. */
+/*
+ * Convert between the user's layout and a contiguous buffer.
+ * @pack: copy into @packed; else copy out of it.
+ */
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {
@@ -340,7 +356,7 @@ static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype
     return rc;
 }
 
-/* Broadcast a non-contiguous buffer through a packed copy. */
+/* Broadcast a non-contiguous buffer by means of a packed copy. */
 static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                             struct fabemu_group *group, void *buf, int count,
                             const ompi_datatype_t *dtype, size_t bytes, int root)
@@ -368,7 +384,7 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     size_t bytes = dtype->super.size * (size_t)count;
 
     struct fabemu_group *group =
-        takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
+        choose_group(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
 
     if (!group) {
         struct pass pass = pass_begin(module);
@@ -377,7 +393,7 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
         return pass_end(module, &pass, FABEMU_COLL_BROADCAST, bytes, rc);
     }
     if (bytes == 0)
-        return OMPI_SUCCESS; /* not counted */
+        return OMPI_SUCCESS; /* an empty broadcast is not counted */
     if (ompi_datatype_is_contiguous_memory_layout(dtype, count))
         return broadcast(module, comm, group, (char *)buf + dtype->super.true_lb, bytes, root);
     return broadcast_packed(module, comm, group, buf, count, dtype, bytes, root);
@@ -388,15 +404,13 @@ struct reduction {
     unsigned type; /* enum fabemu_type */
 };
 
-/* takes() of a reduction. */
-static inline struct fabemu_group *takes_reduction(mca_coll_fabemu_module_t *module,
-                                                   ompi_communicator_t *comm, enum fabemu_coll coll,
-                                                   const ompi_op_t *op,
-                                                   const ompi_datatype_t *dtype, int count,
-                                                   struct reduction *ret)
+/* Decide where a reduction runs, as choose_group() does. */
+static inline struct fabemu_group *choose_reduction_group(
+    mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
+    const ompi_op_t *op, const ompi_datatype_t *dtype, int count, struct reduction *ret)
 {
-    return takes(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
-                 dtype->super.size * (size_t)count);
+    return choose_group(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
+                        dtype->super.size * (size_t)count);
 }
 
 int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
@@ -405,7 +419,7 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     struct reduction what;
     struct fabemu_group *group =
-        takes_reduction(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
+        choose_reduction_group(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
 
     if (!group) {
         struct pass pass = pass_begin(module);
@@ -429,7 +443,7 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     struct reduction what;
     struct fabemu_group *group =
-        takes_reduction(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
+        choose_reduction_group(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
 
     if (!group) {
         struct pass pass = pass_begin(module);

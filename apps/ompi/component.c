@@ -4,9 +4,8 @@
  *
  * Open MPI finds it through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs that
  * use a fabric load it. A rank of such a job that cannot attach, or has no socket, must still
- * provide
- * modules: its peers ask it whether all are on the fabric (join.c), and without a module it would
- * not answer and run a different collective.
+ * provide modules. Its peers ask in a collective whether all ranks are on the fabric (join.c).
+ * Without a module, this rank would not take part in that collective, but run a different one.
  */
 #include "coll_fabemu.h"
 
@@ -17,15 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRIORITY   90     /* Open MPI: self 75, inter 40, han 35, tuned 30, basic, libnbc 10 */
-#define WIDE_BYTES 16384u /* a quarter of a narrow window; no multiple of a segment's payload */
+/* priorities of Open MPI's components: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
+#define PRIORITY   90
+#define WIDE_BYTES 16384u /* a quarter of a narrow window; not a multiple of a segment's payload */
 
 static int component_register(void);
 static int component_close(void);
 
 /*
- * Report to the fabric if messages do not use it. Open MPI has chosen its transport for messages by
- * now; if that was our libfabric provider, it has attached before this component.
+ * Tell the fabric if messages do not use it. By now Open MPI has chosen its transport for messages.
+ * If that was our libfabric provider, it has attached before this component.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -43,7 +43,8 @@ static void check_messages(struct fabemu *fab)
                  "Open MPI sends them with pml %s instead of cm; see OMPI_MCA_pml, mpirun's --mca "
                  "pml, and Open MPI's parameter files",
                  pml);
-    fabemu_outside(fab, why); /* fails only if the fabric has ended, which it prints itself */
+    /* it fails only if the fabric has ended, and then the library ends this process */
+    fabemu_outside(fab, why);
 }
 
 static int component_init_query(bool progress_threads, bool mpi_threads);
@@ -118,7 +119,7 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
     const char *path = me->socket && *me->socket ? me->socket : getenv("FABEMU_SOCKET");
 
     (void)progress_threads;
-    (void)mpi_threads; /* fabemu.h is thread-safe */
+    (void)mpi_threads; /* ignored, because fabemu.h is thread-safe */
     if (!path || !*path)
         return OMPI_SUCCESS; /* not attached: me->fab stays NULL */
 

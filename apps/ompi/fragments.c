@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fragments.c - incomplete receives of osc/pt2pt are discarded.
+ * fragments.c - discard incomplete receives of osc/pt2pt, and post them again.
  *
- * osc/pt2pt, Open MPI's one-sided communication over messages, keeps some receives posted, from any
- * source, and processes their buffers when they complete: puts, accumulates, replies. It ignores
- * their status. If the sender dies in the middle of a message, the receive completes with an error;
- * its buffer holds a part of that message followed by the rest of the previous one, from another
- * member, which would be processed twice: wrong sums, and unexpected acknowledgments. So this
- * component checks the status first, and posts such a receive again as if no message had come.
- * window.c reports the loss of the sender.
+ * osc/pt2pt, Open MPI's one-sided communication over messages, keeps some receives from any source
+ * posted. When one completes, it processes the buffer, which contains puts, accumulates and
+ * replies. It ignores the receive's status. If the sender dies in the middle of a message, the
+ * receive completes with an error. Its buffer then holds a part of that message, followed by the
+ * rest of the previous message, from another member. If osc/pt2pt processed this rest a second
+ * time, sums would be wrong and unexpected acknowledgments would be sent. So this file checks the
+ * status first, and posts such a receive again as if no message had arrived. window.c reports the
+ * loss of the sender.
  *
- * If the window is freed before the receive is posted again, the request is freed with its buffer:
- * then it is removed from the list.
+ * If the window is freed before the receive is posted again, the request is freed with its buffer
+ * and is removed from the list.
  *
- * These receives are persistent requests with a callback. They are recognised by the callback of
- * the first request that is started while a window is made.
+ * These receives are persistent requests with a callback. The first request that is started while a
+ * window is made has that callback, so this file learns it from there.
  *
- * Long puts and accumulates are each received by a request that names its source, and are counted
- * for the source in its status. In the status of a failed one Open MPI's transport sets rank 0,
- * whoever the sender was: then rank 0's count is one too high, and its flushes are acknowledged too
- * early, or never. So the source is corrected here.
+ * Each long put or accumulate is received by a request that names its source, and osc/pt2pt counts
+ * it for the source in the request's status. If such a request fails, Open MPI's transport sets
+ * rank 0 as the source, whoever the sender was. Then the count for rank 0 would be one too high,
+ * and its flushes would be acknowledged too early, or never. So this file corrects the source.
  *
  * Thread: as window.c.
  */
@@ -30,24 +31,26 @@
 
 #include <stdlib.h>
 
-/* An incomplete receive. */
+/* A receive that was incomplete and is to be posted again. */
 struct broken {
     ompi_request_t *req;
-    ompi_request_free_fn_t free_below; /* the original req->req_free */
+    ompi_request_free_fn_t free_below; /* Open MPI's req->req_free */
 };
 
 static struct {
-    mca_pml_base_module_start_fn_t start_below; /* NULL: not installed */
+    /* Open MPI's function; NULL: this file is not installed */
+    mca_pml_base_module_start_fn_t start_below;
     mca_pml_base_module_irecv_init_fn_t init_below;
-    ompi_request_t *made;             /* the request made last and not started; NULL: none */
-    int made_from;                    /* its source; negative: any */
+    /* the request that was made last and is not started; NULL: none */
+    ompi_request_t *made;
+    int made_from;                    /* source of that request; negative: any */
     ompi_request_complete_fn_t below; /* osc/pt2pt's callback; NULL: not known yet */
-    bool learns;                      /* a window is being made */
-    struct broken *broken;            /* to be started again when they are complete */
+    bool learns;                      /* a window is being made, so the callback can be learned */
+    struct broken *broken;            /* receives to be started again once they are complete */
     size_t count, room;
 } fragments;
 
-/* req_free of a broken receive, whose window is freed before it was started again. */
+/* req_free of an incomplete receive: its window is freed before it was started again. */
 static int broken_freed(ompi_request_t **req)
 {
     size_t i = 0;
@@ -60,7 +63,7 @@ static int broken_freed(ompi_request_t **req)
 }
 
 /* Completion callback of osc/pt2pt's receives from any source. */
-static int fragment_came(ompi_request_t *req)
+static int fragment_completed(ompi_request_t *req)
 {
     struct broken *more;
 
@@ -69,23 +72,23 @@ static int fragment_came(ompi_request_t *req)
     if (fragments.count == fragments.room) {
         more = realloc(fragments.broken, (2 * fragments.room + 4) * sizeof *more);
         if (!more)
-            (void)ompi_mpi_abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM); /* other ranks would hang */
+            (void)ompi_mpi_abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM); /* the other ranks would hang */
         fragments.broken = more;
         fragments.room = 2 * fragments.room + 4;
     }
     fragments.broken[fragments.count++] = (struct broken){req, req->req_free};
     req->req_free = broken_freed;
-    return OMPI_SUCCESS; /* the request completes, but is kept */
+    return OMPI_SUCCESS; /* osc/pt2pt does not see the completion and keeps the request */
 }
 
-/* Replaces the callback and its data of a receive that names its source. */
+/* What named_completed() needs to restore the callback of a receive that names its source. */
 struct named {
     ompi_request_complete_fn_t below;
     void *data;
     int from;
 };
 
-static int named_came(ompi_request_t *req)
+static int named_completed(ompi_request_t *req)
 {
     struct named *named = req->req_complete_cb_data;
     ompi_request_complete_fn_t below = named->below;
@@ -102,9 +105,9 @@ static void named_begin(ompi_request_t *req, int from)
     struct named *named = malloc(sizeof *named);
 
     if (!named)
-        return; /* the source is not corrected */
+        return; /* without memory, the source is not corrected */
     *named = (struct named){req->req_complete_cb, req->req_complete_cb_data, from};
-    req->req_complete_cb = named_came;
+    req->req_complete_cb = named_completed;
     req->req_complete_cb_data = named;
 }
 
@@ -124,7 +127,7 @@ static int fragments_start(size_t count, ompi_request_t **reqs)
         if (fragments.learns && !fragments.below)
             fragments.below = reqs[i]->req_complete_cb;
         if (fragments.below && reqs[i]->req_complete_cb == fragments.below)
-            reqs[i]->req_complete_cb = fragment_came;
+            reqs[i]->req_complete_cb = fragment_completed;
         else if (reqs[i] == fragments.made && fragments.made_from >= 0 && reqs[i]->req_complete_cb)
             named_begin(reqs[i], fragments.made_from);
     }
@@ -158,7 +161,8 @@ void coll_fabemu_fragments_again(void)
         req->req_free = one.free_below;
         req->req_status.MPI_ERROR = MPI_SUCCESS;
         req->req_status._cancelled = 0;
-        req->req_complete_cb = fragment_came; /* ompi_request_complete() has cleared it */
+        /* set it again, because ompi_request_complete() has cleared it */
+        req->req_complete_cb = fragment_completed;
         (void)fragments.start_below(1, &req);
     }
     fragments.count = left;

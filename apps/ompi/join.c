@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * join.c - makes a group of the fabric for a communicator at its first collective, so a
+ * join.c - make a group of the fabric for a communicator at its first collective, so that a
  * communicator without collectives costs nothing.
  *
- * There are three steps, each a collective of the components below: all exchange their locations;
- * rank 0 creates the group and broadcasts its number; all exchange whether they have joined. After
- * each step all members have the same data, so all reach the same decision.
- * Rejected: creating groups in MPI_Comm_split, when most communicators of real programs never see a
- * collective; identifying groups by Open MPI's context ids, which are not unique across disjoint
- * communicators.
+ * There are three steps, each a collective of the component below. All members exchange their
+ * locations. Rank 0 creates the group and broadcasts its number. All members exchange whether they
+ * have joined. After each step all members have the same data, so all reach the same decision.
+ *
+ * Rejected: to create groups in MPI_Comm_split, because most communicators of real programs never
+ * see a collective; to identify groups by Open MPI's context ids, because these are not unique
+ * across disjoint communicators.
  */
 #include "coll_fabemu.h"
 
@@ -35,7 +36,7 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Are all members on one fabric, on different nodes? Sorts @places. */
+/* Return whether all members are on one fabric and on different nodes. Sorts @places. */
 static bool places_fit(uint64_t *places, int size)
 {
     qsort(places, (size_t)size, sizeof *places, compare_u64);
@@ -46,8 +47,8 @@ static bool places_fit(uint64_t *places, int size)
 }
 
 /*
- * Fill @nodes. Returns false, on all ranks alike, if no group is possible. (An error from below is
- * fatal to Open MPI, and need not be the same on all ranks.)
+ * Set @nodes to the members' nodes. Returns false, on all ranks alike, if no group is possible. (An
+ * error of the component below is fatal to Open MPI, so it need not be the same on all ranks.)
  */
 static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            uint32_t *nodes, uint64_t *places)
@@ -67,7 +68,10 @@ static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t
 typedef int group_create_fn(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                             uint32_t *id);
 
-/* Rank 0 creates the group and broadcasts its number; NO_GROUP if the fabric refused. */
+/*
+ * Let rank 0 create the group and broadcast its number. Returns the number, or NO_GROUP if the
+ * fabric refused.
+ */
 static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                const uint32_t *nodes, group_create_fn *create)
 {
@@ -89,7 +93,10 @@ static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicat
     return id;
 }
 
-/* Join the group; leave it again if not all ranks have joined. NULL, on all ranks alike: left. */
+/*
+ * Join the group, and leave it again if not all ranks have joined. Returns NULL, on all ranks
+ * alike, if they have left.
+ */
 static struct fabemu_group *join_all_or_none(mca_coll_fabemu_module_t *module,
                                              ompi_communicator_t *comm, uint32_t id)
 {
@@ -115,18 +122,21 @@ static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_co
     return id == NO_GROUP ? NULL : join_all_or_none(module, comm, id);
 }
 
-/* Name the group after its communicator, for reports about hanging runs. */
+/* Give the group the name of its communicator, for reports about hanging runs. */
 static void name_group(struct fabemu_group *group, const ompi_communicator_t *comm)
 {
     if (group)
         fabemu_group_name(group, comm->c_name);
 }
 
-/* Reports about a run that hangs in between show the program's @call instead of our messages. */
+/*
+ * Begin to form a group by messages. If the run hangs meanwhile, the report shows the program's
+ * @call instead of these messages.
+ */
 static void begin(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll call)
 {
-    module->passing = true; /* functions below may call collectives of the communicator */
+    module->passing = true; /* the component below may call collectives of the communicator */
     if (module->fab)
         fabemu_call_begin(module->fab, call, comm->c_name, (uint32_t)ompi_comm_size(comm));
 }
@@ -147,7 +157,7 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
 
     module->standing = FABEMU_WHY_GROUP;
     if (!places || !nodes)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the peers would hang */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
 
     begin(module, comm, call);
     if (exchange_nodes(module, comm, nodes, places))

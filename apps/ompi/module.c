@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.c - one module for each communicator: created, stacked on the existing functions, and
- * freed.
+ * module.c - the module that the component makes for each communicator: create it, place it above
+ * the modules below, free it.
  */
 #include "coll_fabemu.h"
 
@@ -13,7 +13,7 @@
 static void module_construct(mca_coll_fabemu_module_t *module)
 {
     *module = (mca_coll_fabemu_module_t){
-        .super = module->super, /* constructed already */
+        .super = module->super, /* Open MPI has constructed it already */
         .standing = COLL_FABEMU_FRESH,
         .wide_standing = COLL_FABEMU_FRESH,
     };
@@ -44,8 +44,8 @@ OBJ_CLASS_INSTANCE(mca_coll_fabemu_module_t, mca_coll_base_module_t, module_cons
                    module_destruct);
 
 /*
- * Does this process count the collectives of the communicator? Rank 0 does; of the two ranks 0 of
- * an intercommunicator, the one with the smaller process name.
+ * Return whether this process counts the collectives of the communicator. Rank 0 does. An
+ * intercommunicator has two ranks 0; the one with the smaller process name counts.
  */
 static bool counts_for(ompi_communicator_t *comm)
 {
@@ -60,7 +60,10 @@ static bool counts_for(ompi_communicator_t *comm)
     return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
 }
 
-/* A reason that all collectives of @comm run over messages; COLL_FABEMU_FRESH: none known. */
+/*
+ * Return a reason why all collectives of @comm run over messages, or COLL_FABEMU_FRESH if none is
+ * known.
+ */
 static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)
@@ -72,7 +75,10 @@ static int standing_of(const struct coll_fabemu_component *component, ompi_commu
     return COLL_FABEMU_FRESH;
 }
 
-/* Modules are enabled in order of increasing priority: c_coll has the functions below ours now. */
+/*
+ * Save the functions of the components below. Open MPI enables modules in order of increasing
+ * priority, so these functions are in c_coll now.
+ */
 #define SAVE(module, comm, name)                                                     \
     do {                                                                             \
         (module)->below.name = (comm)->c_coll->coll_##name;                          \
@@ -105,7 +111,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* here, because the transport for messages has been chosen by now */
+    /* not earlier, because only now the transport for messages has been chosen */
     coll_fabemu_repair();
     coll_fabemu_windows();
     module->fab = component->fab;

@@ -21,7 +21,7 @@
                     : NO_TYPE)
 #define FLOAT_OF(bytes) ((bytes) == 4 ? FABEMU_F32 : (bytes) == 8 ? FABEMU_F64 : NO_TYPE)
 
-/* Entries are 1 + the value; 0: no row. */
+/* 1 + the operation or type of fabemu.h; 0: ops.def has no row for it. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
 #define OP(ompi, fab) [OMPI_OP_BASE_FORTRAN_##ompi] = (uint8_t)((fab) + 1),
 #include "ops.def"
@@ -39,11 +39,11 @@ int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned 
     if (!(op->o_flags & OMPI_OP_FLAGS_INTRINSIC) ||
         (unsigned)op->o_f_to_c_index > OMPI_OP_BASE_FORTRAN_OP_MAX)
         return FABEMU_WHY_OP;
-    /* A duplicate of a predefined type keeps the id, yet has lost the flag. */
+    /* A duplicate of a predefined type has the same id, but lacks the flag of predefined types. */
     if (!ompi_datatype_is_predefined(dtype) || (unsigned)dtype->id > OMPI_DATATYPE_MAX_PREDEFINED)
         return FABEMU_WHY_TYPE;
 
-    *fab_op = ops[op->o_f_to_c_index] - 1u; /* no row: UINT_MAX */
+    *fab_op = ops[op->o_f_to_c_index] - 1u; /* UINT_MAX if the table has no row for it */
     *fab_type = types[dtype->id] - 1u;
     if (*fab_op > NO_OP)
         return FABEMU_WHY_OP;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * repair.c - corrects persistent sends of Open MPI 4.1 over libfabric, for data types with a lower
+ * repair.c - correct persistent sends of Open MPI 4.1 over libfabric, for data types with a lower
  * bound.
  *
- * Open MPI's transport over libfabric uses a contiguous buffer's address without adding the data
- * type's lower bound, if the request was made by isend_init(): MPI_Send_init, MPI_Alltoallw, and
- * long one-sided puts send wrong bytes, with MPI_BOTTOM those at address 0. (With any libfabric
- * provider; fixed in later versions by "mtl: Fix datatype offsetting".) A provider gets the wrong
- * address and cannot detect it.
+ * If a request for a contiguous buffer was made by isend_init(), Open MPI's transport over
+ * libfabric does not add the data type's lower bound to the buffer's address. So MPI_Send_init,
+ * MPI_Alltoallw and long one-sided puts send wrong bytes; with MPI_BOTTOM they send the bytes at
+ * address 0. This is so with any libfabric provider, which gets the wrong address and cannot detect
+ * it. Later versions of Open MPI have the fix "mtl: Fix datatype offsetting".
  *
- * So the call is passed on as a send of bytes from the correct address. Where Open MPI is correct
- * itself, that is the same message.
+ * So this file passes the call on as a send of bytes from the correct address. In the cases in
+ * which Open MPI is correct, the message is the same.
  */
 #include "coll_fabemu.h"
 

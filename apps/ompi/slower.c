@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slower.c - the sizes at which messages are faster than the network, by slower.def.
+ * slower.c - find the sizes at which messages are faster than the network, in the table slower.def.
  *
  * The table was measured on clock raw, where everything takes as long as the host needs. On clock
- * real the emulated hardware decides how long a collective takes, so the table is not used there.
+ * real the emulated hardware decides how long a collective takes, so the table is not used.
  */
 #include "coll_fabemu.h"
 
 #include <string.h>
 
-enum { CREDITS, ACKNOWLEDGED }; /* how the fabric carries packets, fabemu_info.acknowledged */
+/* the transport of the fabric: fabemu_info.acknowledged is false or true */
+enum { CREDITS, ACKNOWLEDGED };
 
-/* In communicators of @ranks members, messages were faster from @first to @last bytes. */
+/* In communicators of @ranks members, messages were faster at sizes from @first to @last bytes. */
 struct slower_row {
     int transport;
     enum fabemu_coll coll;
@@ -27,7 +28,7 @@ static const struct slower_row rows[] = {
 
 static const int measured_ranks[] = {SLOWER_RANKS};
 
-/* The largest measured number of ranks that is not above @size. */
+/* Return the largest measured number of ranks that is not above @size. */
 static int ranks_for(int size)
 {
     int ranks = 0;

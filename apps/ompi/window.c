@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window.c - one-sided calls on a window return an error if a member has died or cannot be reached.
+ * window.c - make one-sided calls on a window return an error if a member has died or cannot be
+ * reached.
  *
- * osc/pt2pt, Open MPI's one-sided communication over messages, ignores the errors of its messages:
- * a flush whose acknowledgment is lost waits forever, and the loss of a put is not reported. Both
- * hold for any transport. So this component replaces the functions of each window by its own, which
- * call the original ones. It knows when communication with a member has failed (fabemu_breaks());
- * from then on every call that involves that member returns MPI_ERR_OTHER, and its latest data may
- * be missing there. Calls that involve only other members continue: they complete, or that member
- * is lost, too.
+ * osc/pt2pt, Open MPI's one-sided communication over messages, ignores the errors of its messages.
+ * If an acknowledgment is lost, a flush waits for it forever, and the loss of a put is not
+ * reported. Both happen with any transport. So this component replaces the functions of each window
+ * by its own, which call the original ones. It learns from fabemu_breaks() when communication with
+ * a member has failed. From then on every call that involves that member returns MPI_ERR_OTHER, and
+ * the member may lack the latest data. Calls that involve only other members continue: either they
+ * complete, or another member is lost, too.
  *
- * A call that already waits is left by longjmp() out of opal_progress(), which calls us in each of
- * its rounds. That is safe where only osc/pt2pt waits: its requests are on the heap and stay there,
- * and a lost member sends nothing more that could be written into the caller's memory. Calls that
- * involve all members flush the others one by one before they return the error, or are left after a
- * time limit. A fence or a free is never left, because Open MPI's collectives may wait in it with
- * requests on the stack: if it cannot complete, the process ends with an error message.
+ * If a call waits already, it is ended by longjmp() out of opal_progress(), which calls
+ * window_progress() in each of its rounds. That is safe while only osc/pt2pt waits: its requests
+ * are on the heap and stay there, and a lost member sends nothing more that could be written into
+ * the caller's memory. A call that involves all members flushes the others one by one before it
+ * returns the error, or is ended after a time limit. A fence or a free is never ended in this way,
+ * because Open MPI's collectives may wait in it with requests on the stack. If it cannot complete,
+ * the process ends with an error message.
  *
  * Between MPI_Win_lock_all() and MPI_Win_unlock_all(), osc/pt2pt has a single count of outstanding
- * acknowledgments for all members. The acknowledgments of a lost member stay in it forever, so from
- * then on a call that waits for that count returns an error, whichever member it addresses; and
- * that epoch cannot end, so that no other begins. Calls that do not wait for the count continue.
- * Locks of single members have a count each.
+ * acknowledgments for all members. The acknowledgments of a lost member stay in that count forever.
+ * So from then on a call that waits for the count returns an error, whichever member it addresses.
+ * The program cannot end that epoch, nor begin another. Calls that do not wait for the count
+ * continue. Locks of single members have a count each.
  *
- * Thread: osc/pt2pt does not support MPI_THREAD_MULTIPLE, so only one thread at a time is in here.
+ * Thread: osc/pt2pt does not support MPI_THREAD_MULTIPLE, so only one thread at a time runs this
+ * code.
  */
 #include "coll_fabemu.h"
 
@@ -38,58 +41,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_GAP_S  1.0 /* as receives do: nic/host/progress/watch.c */
-#define PROBE_ROUNDS 64  /* between two reads of the clock */
+#define PROBE_GAP_S  1.0 /* seconds between two probes, as in nic/host/progress/watch.c */
+#define PROBE_ROUNDS 64  /* rounds between two reads of the clock */
 
 /* A member of a window. */
 struct member {
-    uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
+    uint32_t node;   /* FABEMU_ANY_NODE: the member is not on this fabric */
     uint64_t breaks; /* fabemu_breaks() of that node when the window was made */
-    uint64_t losses; /* the same of fabemu_drops() */
-    /* Since MPI_Win_lock_all(): */
-    bool asked; /* a lock was requested from it */
-    bool owes;  /* it may owe an acknowledgment */
+    uint64_t drops;  /* fabemu_drops() of that node when the window was made */
+    /* The next two count from MPI_Win_lock_all(). */
+    bool requested; /* this process has requested a lock from the member */
+    bool owes;      /* the member may owe an acknowledgment */
 };
 
 struct window {
     struct window *next;
     ompi_win_t *win;
     ompi_communicator_t *comm;
-    /* of osc/pt2pt's duplicate of comm, whose collectives fences use; NULL: none */
+    /* module of osc/pt2pt's duplicate of comm, whose collectives fences use; NULL: none */
     mca_coll_fabemu_module_t *module;
-    uint64_t breaks; /* of all nodes, when the members were last checked */
-    uint64_t losses; /* the same */
-    bool broken;     /* a member is lost */
-    bool torn;       /* messages between two members, or a group, were lost */
-    bool reported;   /* an error was printed */
-    bool all;        /* all members are locked */
+    uint64_t breaks;    /* fabemu_breaks() for all nodes when the members were last checked */
+    uint64_t drops;     /* fabemu_drops() for all nodes when the members were last checked */
+    bool broken;        /* a member is lost */
+    bool lost_messages; /* messages between two members were lost, or a group has failed */
+    bool reported;      /* an error was printed */
+    bool all;           /* MPI_Win_lock_all() has locked all members */
     int rank, ranks;
     struct member member[];
 };
 
-/* When to leave a waiting call because a member that it involves is lost. */
+/* When to end a waiting call because a member that it involves is lost. */
 enum leave {
-    LEAVE_ONE,   /* immediately: it involves that member alone */
+    LEAVE_ONE,   /* immediately, because it involves that member alone */
     LEAVE_FLUSH, /* immediately, and then flush the other members */
     LEAVE_LATE,  /* after the bound `silence` */
-    LEAVE_NEVER, /* end the process after that bound */
+    LEAVE_NEVER, /* never, but end the process after the bound `silence` */
 };
 
 static struct {
-    ompi_osc_base_component_t *component; /* osc/pt2pt's; NULL: there is none */
+    ompi_osc_base_component_t *component; /* the component osc/pt2pt; NULL: Open MPI has none */
     ompi_osc_base_component_select_fn_t select_below;
-    ompi_osc_base_module_t below; /* the original functions of its windows */
+    ompi_osc_base_module_t below; /* the original functions of the windows */
     struct window *windows;
     bool hooked;           /* window_progress() is registered */
     struct window *inside; /* the window of the current call; NULL: none */
-    enum leave leave;      /* when to leave that call by longjmp() */
-    int target;            /* the member that it involves; -1: all */
-    bool acks;             /* it waits for all outstanding acknowledgments */
-    const char *call;      /* its name */
+    enum leave leave;      /* when to end that call by longjmp() */
+    int target;            /* rank that the call involves; -1: all */
+    bool acks;             /* the call waits for all outstanding acknowledgments */
+    const char *call;      /* name of the MPI function */
     double probe_s;        /* time of the next probe of the members; 0: not set yet */
-    unsigned rounds;       /* rounds that it has waited */
-    double late_s;         /* when a wait for a lost member is too long; 0: not set yet */
-    jmp_buf home;
+    unsigned rounds;       /* rounds that the call has waited */
+    double late_s;         /* when waiting for a lost member has taken too long; 0: not set yet */
+    jmp_buf end_call;
 } windows;
 
 static struct fabemu *fabric(void)
@@ -106,7 +109,10 @@ static struct window *window_of(const ompi_win_t *win)
     return w;
 }
 
-/* Has communication with the member failed since the window was made? That is permanent. */
+/*
+ * Return whether communication with the member has failed since the window was made. If so, that
+ * stays true.
+ */
 static bool member_is_lost(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank >= 0 && rank < w->ranks ? rank : 0];
@@ -114,7 +120,7 @@ static bool member_is_lost(const struct window *w, int rank)
     return m->node != FABEMU_ANY_NODE && fabemu_breaks(fabric(), m->node) != m->breaks;
 }
 
-/* Is any member lost? */
+/* Return whether any member is lost. */
 static bool window_is_broken(struct window *w)
 {
     uint64_t breaks = fabemu_breaks(fabric(), FABEMU_ANY_NODE);
@@ -127,16 +133,16 @@ static bool window_is_broken(struct window *w)
     return w->broken;
 }
 
-static bool member_has_lost(const struct window *w, int rank)
+static bool member_has_drop(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank];
 
-    return m->node != FABEMU_ANY_NODE && fabemu_drops(fabric(), m->node) != m->losses;
+    return m->node != FABEMU_ANY_NODE && fabemu_drops(fabric(), m->node) != m->drops;
 }
 
 /*
- * Has a group of the window's own communicator failed? Fences end with a barrier there, whose error
- * osc/pt2pt ignores.
+ * Return whether a group of the window's own communicator has failed, and describe why. Fences end
+ * with a barrier in such a group, whose error osc/pt2pt ignores.
  */
 static bool window_group_why(const struct window *w, char *text, size_t bytes)
 {
@@ -147,27 +153,27 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
 }
 
 /*
- * Were messages between two members lost, or has the group failed? Members that detected it leave
- * calls that involve all members. The others must check it too, or they would wait for them
- * forever.
+ * Return whether messages between two members were lost, or the group has failed. Members that have
+ * noticed such a loss end calls that involve all members. The others must check for it, too, or
+ * they would wait for those members forever.
  */
-static bool window_is_torn(struct window *w)
+static bool window_has_lost_messages(struct window *w)
 {
-    uint64_t losses = fabemu_drops(fabric(), FABEMU_ANY_NODE);
+    uint64_t drops = fabemu_drops(fabric(), FABEMU_ANY_NODE);
     char why[96];
     int lost = 0;
 
-    w->torn = w->torn || window_group_why(w, why, sizeof why);
-    if (w->torn || losses == w->losses)
-        return w->torn;
-    w->losses = losses;
+    w->lost_messages = w->lost_messages || window_group_why(w, why, sizeof why);
+    if (w->lost_messages || drops == w->drops)
+        return w->lost_messages;
+    w->drops = drops;
     for (int i = 0; i < w->ranks; i++)
-        lost += member_has_lost(w, i);
-    w->torn = lost > 1;
-    return w->torn;
+        lost += member_has_drop(w, i);
+    w->lost_messages = lost > 1;
+    return w->lost_messages;
 }
 
-/* Print the error, once per window. */
+/* Print the error. Only the first error of a window is printed. */
 static void window_report(struct window *w, const char *call)
 {
     char why[96];
@@ -179,7 +185,7 @@ static void window_report(struct window *w, const char *call)
     for (int i = 0; i < w->ranks && !w->reported; i++) {
         const struct member *m = &w->member[i];
 
-        if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
+        if (!member_is_lost(w, i) && !(w->lost_messages && member_has_drop(w, i)))
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
             !fabemu_drop_why(fabric(), m->node, why, sizeof why))
@@ -196,16 +202,19 @@ static int window_fails(struct window *w, const char *call)
     return MPI_ERR_OTHER;
 }
 
-/* Is the member @target, or any member if it is -1, lost for calls that involve it? */
+/*
+ * Return whether the member @target, or any member if @target is -1, is lost for calls that involve
+ * it.
+ */
 static bool is_lost(struct window *w, int target)
 {
     if (target < 0)
-        return window_is_broken(w) || window_is_torn(w);
+        return window_is_broken(w) || window_has_lost_messages(w);
     return window_is_broken(w) && member_is_lost(w, target);
 }
 
-/* Does a lost member owe an acknowledgment for which calls to all members wait? */
-static bool window_is_owed(struct window *w)
+/* Return whether a lost member owes an acknowledgment for which calls to all members wait. */
+static bool window_lacks_ack(struct window *w)
 {
     if (!w->all || !window_is_broken(w))
         return false;
@@ -215,35 +224,41 @@ static bool window_is_owed(struct window *w)
     return false;
 }
 
-/* Can a call never complete? @acks: it waits for all acknowledgments, as do calls to oneself. */
+/*
+ * Return whether a call can never complete.
+ * @acks: the call waits for all acknowledgments. A call to this process itself also does.
+ */
 static bool cannot_end(struct window *w, int target, bool acks)
 {
-    return is_lost(w, target) || ((acks || target == w->rank) && window_is_owed(w));
+    return is_lost(w, target) || ((acks || target == w->rank) && window_lacks_ack(w));
 }
 
-static void member_asked(struct member *m, bool acks)
+static void member_note_request(struct member *m, bool acks)
 {
-    m->owes |= acks || !m->asked;
-    m->asked = true;
+    m->owes |= acks || !m->requested;
+    m->requested = true;
 }
 
-/* A call to @target, or to all if it is -1, begins: note which acknowledgments it causes. */
-static void window_asks(struct window *w, int target, bool acks)
+/* Note which acknowledgments a call to @target, or to all members if @target is -1, will cause. */
+static void window_note_requests(struct window *w, int target, bool acks)
 {
     if (w->all && target >= 0 && target < w->ranks)
-        member_asked(&w->member[target], acks);
+        member_note_request(&w->member[target], acks);
     for (int i = 0; w->all && acks && target < 0 && i < w->ranks; i++)
-        member_asked(&w->member[i], acks);
+        member_note_request(&w->member[i], acks);
 }
 
-/* A call has received all outstanding acknowledgments. */
-static void window_answered(struct window *w)
+/* Note that all outstanding acknowledgments have arrived. */
+static void window_note_acks(struct window *w)
 {
     for (int i = 0; i < w->ranks; i++)
         w->member[i].owes = false;
 }
 
-/* Has the process waited too long for a lost member, in a call that may complete nevertheless? */
+/*
+ * Return whether this process has waited too long for a lost member, in a call that may still
+ * complete.
+ */
 static bool is_late(void)
 {
     uint64_t silence_ms = fabemu_info(fabric())->bounds.silence_ms;
@@ -254,7 +269,10 @@ static bool is_late(void)
     return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
-/* A process that only waits sends nothing that could fail, so it probes the members. */
+/*
+ * Probe the members once per second, because a process that only waits sends nothing that could
+ * fail.
+ */
 static void window_probe(struct window *w)
 {
     double now;
@@ -270,7 +288,10 @@ static void window_probe(struct window *w)
     windows.probe_s = now + PROBE_GAP_S;
 }
 
-/* Callback of opal_progress(): called in each round of any wait. */
+/*
+ * Callback of opal_progress(), in each round of any wait: end the current call if it can never
+ * complete.
+ */
 static int window_progress(void)
 {
     struct window *w = windows.inside;
@@ -285,7 +306,7 @@ static int window_progress(void)
     if (windows.leave >= LEAVE_LATE && !is_late())
         return 0;
     if (windows.leave != LEAVE_NEVER)
-        longjmp(windows.home, 1);
+        longjmp(windows.end_call, 1);
     window_report(w, windows.call);
     opal_output(0, "fabemu: %s cannot return an error; ending this process", windows.call);
     windows.inside = NULL;
@@ -295,7 +316,7 @@ static int window_progress(void)
 
 static void enter(struct window *w, const char *call, enum leave leave, int target, bool acks)
 {
-    window_asks(w, target, acks);
+    window_note_requests(w, target, acks);
     windows.inside = w;
     windows.call = call;
     windows.leave = leave;
@@ -307,7 +328,10 @@ static void enter(struct window *w, const char *call, enum leave leave, int targ
 
 static int guarded_flush(int target, ompi_win_t *win);
 
-/* Complete the operations with other members if @leave requires it, and return the error. */
+/*
+ * Return the error of a call. If @leave requires it, first complete the operations with the other
+ * members.
+ */
 static int call_fails(struct window *w, const char *call, enum leave leave)
 {
     for (int i = 0; leave == LEAVE_FLUSH && i < w->ranks; i++)
@@ -316,7 +340,7 @@ static int call_fails(struct window *w, const char *call, enum leave leave)
     return window_fails(w, call);
 }
 
-/* The current call has returned @rc, or was left (MPI_ERR_OTHER). */
+/* End the current call, which has returned @rc or was ended by longjmp() (MPI_ERR_OTHER). */
 static int call_ends(int rc)
 {
     struct window *w = windows.inside;
@@ -324,15 +348,16 @@ static int call_ends(int rc)
 
     windows.inside = NULL;
     if (ends)
-        window_answered(w);
+        window_note_acks(w);
     if (cannot_end(w, windows.target, windows.acks))
         return call_fails(w, windows.call, windows.leave);
     return rc;
 }
 
 /*
- * A wrapper of osc/pt2pt's function @name. A nested call, as when freeing a window completes
- * operations, is part of the outer one. @acks: it waits for all outstanding acknowledgments.
+ * Define a wrapper of osc/pt2pt's function @name. A nested call (such as one that completes
+ * operations while a window is freed) is a part of the outer one.
+ * @acks: the call waits for all outstanding acknowledgments.
  */
 #define GUARDED_BY(name, call, leave, acks, target, params, ...) \
     static int guarded_##name params                             \
@@ -345,7 +370,7 @@ static int call_ends(int rc)
         if (cannot_end(w, target, acks))                         \
             return call_fails(w, call, leave);                   \
         enter(w, call, leave, target, acks);                     \
-        if (!setjmp(windows.home))                               \
+        if (!setjmp(windows.end_call))                           \
             rc = windows.below.osc_##name(__VA_ARGS__);          \
         return call_ends(rc);                                    \
     }
@@ -405,13 +430,16 @@ GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
-/* After MPI_Win_lock_all() or MPI_Win_unlock_all(), no acknowledgment is outstanding. */
-static int all_now(ompi_win_t *win, bool all, int rc)
+/*
+ * Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so no acknowledgment is
+ * outstanding.
+ */
+static int note_lock_all(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;
 
     for (int i = 0; w && i < w->ranks; i++)
-        w->member[i].asked = w->member[i].owes = false;
+        w->member[i].requested = w->member[i].owes = false;
     if (w)
         w->all = all;
     return rc;
@@ -419,15 +447,18 @@ static int all_now(ompi_win_t *win, bool all, int rc)
 
 static int lock_all_noted(int assertion, ompi_win_t *win)
 {
-    return all_now(win, true, guarded_lock_all(assertion, win));
+    return note_lock_all(win, true, guarded_lock_all(assertion, win));
 }
 
 static int unlock_all_noted(ompi_win_t *win)
 {
-    return all_now(win, false, guarded_unlock_all(win));
+    return note_lock_all(win, false, guarded_unlock_all(win));
 }
 
-/* A broken window is never freed, because operations on it are still pending. */
+/*
+ * Free a window and forget it. A window with an error is never freed, because operations on it are
+ * still pending.
+ */
 static int free_and_forget(ompi_win_t *win)
 {
     struct window *w = window_of(win), **at = &windows.windows;
@@ -444,7 +475,7 @@ static int free_and_forget(ompi_win_t *win)
 
 static void hook(ompi_osc_base_module_t *module)
 {
-    windows.below = *module; /* the same for all windows */
+    windows.below = *module; /* they are the same for all windows */
 #define HOOK(name) module->osc_##name = guarded_##name
     HOOK(put);
     HOOK(get);
@@ -474,7 +505,10 @@ static void hook(ompi_osc_base_module_t *module)
     module->osc_free = free_and_forget;
 }
 
-/* Collective over @comm, including processes that are not on a fabric. */
+/*
+ * Make the state of a window. All processes of @comm call it, including those that are not on a
+ * fabric.
+ */
 static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 {
     int ranks = ompi_comm_size(comm);
@@ -483,13 +517,13 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
              mine = coll_fabemu_location(fabric());
 
     if (!w || !places)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the peers would hang */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
     w->win = win;
     w->comm = comm;
     w->rank = ompi_comm_rank(comm);
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
-    w->losses = fabric() ? fabemu_drops(fabric(), FABEMU_ANY_NODE) : 0;
+    w->drops = fabric() ? fabemu_drops(fabric(), FABEMU_ANY_NODE) : 0;
     if (comm->c_coll->coll_allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                                      comm->c_coll->coll_allgather_module) != OMPI_SUCCESS)
         ranks = 0;
@@ -499,7 +533,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 
         w->member[i].node = here ? (uint32_t)places[i] : FABEMU_ANY_NODE;
         w->member[i].breaks = here ? fabemu_breaks(fabric(), w->member[i].node) : 0;
-        w->member[i].losses = here ? fabemu_drops(fabric(), w->member[i].node) : 0;
+        w->member[i].drops = here ? fabemu_drops(fabric(), w->member[i].node) : 0;
     }
     free(places);
     return w;

@@ -2,10 +2,11 @@
 /*
  * addr.c - addresses of endpoints: parse names, copy, print.
  *
- * A name is a node's number and, as service, a number S from 0 to 32766 that stands for queues 2S
- * (untagged) and 2S + 1 (tagged), so that clients find a server without exchanging addresses.
- * Endpoints without a service get free queues from 256 up. An endpoint's own address also includes
- * the incarnation of its node, so that it never leads to a successor.
+ * A server's address can be given as two numbers, so that clients find it without exchanging
+ * addresses. The node name is the number of the server's node. The service is a number S from 0 to
+ * 32766, which stands for queues 2S (untagged messages) and 2S + 1 (tagged messages). Endpoints
+ * without a service get free queues from 256 up. The address that an endpoint returns for itself
+ * also includes the incarnation of its node, so that it never names a later process of the node.
  */
 #include "nic/ofi/ofi.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVICE_MAX 32766u /* its tagged queue stays below OFI_QUEUE_NONE */
+#define SERVICE_MAX 32766u /* so that the tagged queue is below OFI_QUEUE_NONE */
 
 static int addr_number(const char *text, unsigned long max, unsigned long *ret)
 {
@@ -66,9 +67,9 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
     return to && room >= sizeof *addr ? 0 : -FI_ETOOSMALL;
 }
 
-#define NUMBER_TEXT_BYTES 11 /* for 32 bits and the terminating zero */
+#define NUMBER_TEXT_BYTES 11 /* room for 32 bits in decimal and the terminating zero */
 
-/* Print a number of an address, or "*" if it is unknown. */
+/* Return a number of an address as text, or "*" if it is unknown. */
 static const char *number_text(char text[NUMBER_TEXT_BYTES], uint32_t number, uint32_t unknown)
 {
     if (number == unknown)

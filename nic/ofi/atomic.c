@@ -2,19 +2,20 @@
 /*
  * atomic.c - libfabric's atomics, one word per operation.
  *
- * Supported are the operations that adapters have (fabemu_atomic()) with libfabric's meaning:
- * integers of 32 and 64 bits, and sums of doubles. Compare-and-swap of doubles is not: libfabric
- * compares values, the adapter bits.
+ * The provider supports the operations of adapters (fabemu_atomic()) that mean the same in
+ * libfabric: those on integers of 32 and 64 bits, and sums, reads and writes of doubles. It does
+ * not support compare-and-swap of doubles, because libfabric compares values and the adapter
+ * compares bits.
  */
 #include "nic/ofi/ofi.h"
 
 #define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 #define NOT_HERE     FABEMU_ATOMIC_OPS
 
-/* The three kinds of calls. */
+/* libfabric's three kinds of atomic calls. */
 enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
 
-/* Arguments of one operation. libfabric's arrays must have one element. */
+/* Arguments of one operation. Each of libfabric's arrays must have one element. */
 struct atomic {
     enum atomic_call call;
     const void *operand, *compare;
@@ -133,7 +134,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
     return atomic_valid(a->call, a->type, a->op);
 }
 
-/* The operand is read before this returns, so all atomics are injected. */
+/* Post an atomic. The adapter copies the operand before this returns, so it is always injected. */
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
@@ -167,13 +168,13 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     return err ? -ofi_errno(err) : 0;
 }
 
-/* The only element of an array. NULL: it has none, or more. */
+/* Return the only element of an array; NULL if the array has none, or more than one. */
 static void *piece(const struct fi_ioc *iov, size_t pieces)
 {
     return pieces == 1 && iov->count == 1 ? iov->addr : NULL;
 }
 
-/* Number of elements of an array that may have one entry. */
+/* Return the number of elements of an array in one piece; 0 if it has another number of pieces. */
 static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
 {
     return pieces == 1 ? iov->count : 0;
@@ -181,7 +182,7 @@ static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
 
 /* --- arguments ---------------------------------------------------------------------- */
 
-/* Arguments common to all calls. */
+/* Collect the arguments that all calls have. */
 static struct atomic atomic_of(enum atomic_call call, const void *operand, size_t count,
                                fi_addr_t dest, uint64_t offset, uint64_t key, enum fi_datatype type,
                                enum fi_op op)
@@ -198,7 +199,7 @@ static struct atomic atomic_of(enum atomic_call call, const void *operand, size_
     };
 }
 
-/* Arguments common to all calls with a message structure. */
+/* Collect the arguments of a call with a message structure. */
 static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_atomic *msg,
                                    uint64_t flags)
 {
@@ -212,7 +213,7 @@ static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_at
     return a;
 }
 
-/* A call without flags uses the endpoint's. */
+/* Start an atomic for a call without flags, which uses those of the endpoint. */
 static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
 {
     a->flags = ofi_ep_of(ep)->tx.op_flags;

@@ -2,11 +2,11 @@
 /*
  * av.c - address vectors: an fi_addr_t is an index into a table of peers.
  *
- * Entries are in chunks that never move, so that senders look them up without a lock while others
- * insert. A hash of (kind, node, queue) maps a message's source to its fi_addr_t; only FI_SOURCE
- * needs it. Successive processes of a node may use the same queues: their entries differ by
- * incarnation, and an entry without one (from a name given as text) matches any of them. FI_AV_MAP
- * and FI_AV_TABLE are the same here.
+ * The entries of the table are in chunks that never move, so that senders can read them without a
+ * lock while other threads insert. A hash table of (kind, node, queue) maps a message's source to
+ * its fi_addr_t. Only endpoints with FI_SOURCE use it. Successive processes of a node may use the
+ * same queues: their entries differ by incarnation. An entry without an incarnation (from a name
+ * given as text) matches any of them. FI_AV_MAP and FI_AV_TABLE are treated alike.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -18,10 +18,10 @@
 #define AV_SLOTS_FIRST 64u
 #define AV_NONE        UINT32_MAX
 
-/* A slot of the hash: open addressing, linear probing. */
+/* A slot of the hash table (open addressing, linear probing). */
 struct av_slot {
     uint64_t key;
-    uint32_t state; /* 0 free, AV_TOMB removed, otherwise index + 1 */
+    uint32_t state; /* 0: free; AV_TOMB: its entry was removed; otherwise the entry's index + 1 */
 };
 #define AV_TOMB UINT32_MAX
 
@@ -29,15 +29,17 @@ struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
     _Atomic uint32_t refs;             /* endpoints bound */
-    _Atomic uint32_t count;            /* entries ever used; read by senders */
-    struct ofi_peer *chunk[AV_CHUNKS]; /* written before count reaches it */
+    _Atomic uint32_t count;            /* entries ever used; senders read it without the lock */
+    struct ofi_peer *chunk[AV_CHUNKS]; /* each is written before count reaches its entries */
 
-    pthread_mutex_t lock; /* for inserting and removing; protects the fields below */
-    uint32_t *spare;      /* removed entries, to be reused */
+    /* taken to insert, to remove, and to find a source in the hash table; protects the fields
+       below, and writes to the fields above */
+    pthread_mutex_t lock;
+    uint32_t *spare; /* indices of removed entries, to be reused */
     uint32_t spares;
     struct av_slot *slot;
     uint32_t slots;      /* a power of two */
-    uint32_t slots_used; /* including tombs; at most half of slots */
+    uint32_t slots_used; /* slots that are not free; at most half of slots */
 };
 
 struct ofi_av *ofi_av_of(struct fid *fid)
@@ -60,7 +62,7 @@ static struct ofi_peer *av_at(const struct ofi_av *av, uint32_t index)
     return &av->chunk[index / AV_CHUNK_PEERS][index % AV_CHUNK_PEERS];
 }
 
-/* A1 pairs with A2: a thread that sees the count sees the chunks and entries below it. */
+/* A1 pairs with A2: a thread that sees the count also sees the chunks and entries below it. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     if (addr >= atomic_load_explicit(&av->count, memory_order_acquire)) /* A1 */
@@ -89,7 +91,7 @@ static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
     av->slots_used++;
 }
 
-/* Resize the hash to four times its entries, without tombs. */
+/* Make a new hash table with at least four slots per key, without tombs. */
 static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
@@ -147,7 +149,10 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     return found;
 }
 
-/* An entry to write: a removed one, or the next new one. AV_NONE: none. */
+/*
+ * Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: there is
+ * none.
+ */
 static uint32_t av_entry_get(struct ofi_av *av)
 {
     uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);
@@ -189,7 +194,10 @@ static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr
     return 0;
 }
 
-/* Returns how many were inserted. With FI_SYNC_ERR, @context is an array of errors. */
+/*
+ * Insert @count addresses. Returns the number inserted. With FI_SYNC_ERR, @context is an array that
+ * receives an error for each.
+ */
 static int av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *fi_addr,
                      uint64_t flags, void *context)
 {
@@ -271,7 +279,8 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     size_t room = *bytes;
 
     err = ofi_addr_copy(&addr, to, bytes);
-    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err; /* *bytes reports the size */
+    /* *bytes tells the caller the full size */
+    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err;
 }
 
 static const char *av_straddr(struct fid_av *fid, const void *from, char *text, size_t *bytes)
@@ -316,7 +325,8 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    if (attr->name || attr->flags & FI_EVENT) /* shared or asynchronous tables */
+    /* a table with a name is shared, one with FI_EVENT is asynchronous */
+    if (attr->name || attr->flags & FI_EVENT)
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);
     if (!av)

@@ -15,7 +15,7 @@ static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
 
 static uint64_t count_get(_Atomic uint64_t *count)
 {
-    return atomic_load_explicit(count, memory_order_acquire); /* C1; C2 is in op.c */
+    return atomic_load_explicit(count, memory_order_acquire); /* C1 pairs with C2 in op.c */
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
@@ -53,7 +53,10 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
     return 0;
 }
 
-/* Also ends when an operation fails, because the count might then never be reached. */
+/*
+ * Wait until the counter reaches @threshold. Also returns when an operation has failed, because the
+ * counter might then never reach it.
+ */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
     struct ofi_cntr *cntr = cntr_of(fid);

@@ -2,10 +2,11 @@
 /*
  * cq.c - completion queues.
  *
- * An entry is the operation itself (ofi.h). A read that finds none steps the adapter once, checks
- * again, and returns -FI_EAGAIN. Callers spin on that, some (Open MPI's blocking send) without ever
- * yielding. So after OFI_POLLS_BEFORE_IDLE such reads in a row each one gives the processor away.
- * Yielding in every read would cost short messages up to three times their latency.
+ * An entry of a completion queue is the completed operation itself (ofi.h). A read that finds no
+ * entry steps the adapter once, checks again, and returns -FI_EAGAIN. Callers repeat such reads,
+ * some of them (Open MPI's blocking send) without ever yielding. So after OFI_POLLS_BEFORE_IDLE
+ * reads in a row that found nothing, each further one calls fabemu_idle(), which lets other threads
+ * run. Yielding in every read would make the latency of short messages up to three times as long.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -16,21 +17,25 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
 {
     unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed);
 
-    if (empty < OFI_POLLS_BEFORE_SLEEP) /* saturates */
+    if (empty < OFI_POLLS_BEFORE_SLEEP) /* not counted beyond this */
         atomic_store_explicit(&cq->empty, empty + 1, memory_order_relaxed);
     if (empty >= OFI_POLLS_BEFORE_IDLE)
         fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);
 }
 
 /*
- * A poll found an entry, or moved segments of a message: receiving a long message is not waiting.
+ * Restart the count of polls that found nothing, because a poll found an entry or moved segments. A
+ * caller that is receiving a long message is not idle.
  */
 static void cq_poll_found(struct ofi_cq *cq)
 {
     atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
 }
 
-/* Append everything that has arrived, oldest first. The lock is held. */
+/*
+ * Move all operations that have arrived to the end of the queue, in the order of arrival. Lock:
+ * held.
+ */
 static void cq_take(struct ofi_cq *cq)
 {
     struct ofi_op *op = ofi_stack_take(&cq->arrived);
@@ -53,7 +58,7 @@ static void cq_take(struct ofi_cq *cq)
     cq->newest = newest;
 }
 
-/* Returns the oldest entry, which stays in the queue; NULL: none. The lock is held. */
+/* Return the oldest entry, which stays in the queue; NULL: there is none. Lock: held. */
 static struct ofi_op *cq_peek(struct ofi_cq *cq)
 {
     if (!cq->oldest)
@@ -62,8 +67,9 @@ static struct ofi_op *cq_peek(struct ofi_cq *cq)
 }
 
 /*
- * The oldest entry was read: remove it. If its operation reported a peer's write, it waits for the
- * next one, unless its endpoint closes (ep_stop() in ep.c sets `closing` under the same lock).
+ * Remove the oldest entry, which was read. If it reported a peer's write, its operation then waits
+ * for the next write, unless its endpoint is closing (ep_stop() in ep.c sets `closing` under the
+ * same lock).
  */
 static void cq_drop(struct ofi_cq *cq)
 {
@@ -84,7 +90,7 @@ static uint64_t cq_entry_flags(const struct ofi_op *op)
     return op->flags | (data ? FI_REMOTE_CQ_DATA : 0);
 }
 
-/* Each format is a prefix of the longest one. */
+/* Write an entry to @to. Each format is a prefix of the longest one. */
 static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 {
     struct fi_cq_tagged_entry entry = {
@@ -112,7 +118,10 @@ static fi_addr_t cq_source(const struct ofi_op *op)
     return ofi_av_find(op->ep->av, op->kind, &from);
 }
 
-/* Read the entries before the first error; -FI_EAVAIL if the oldest entry is an error. */
+/*
+ * Read up to @count entries, at most up to the first error. Returns their number; -FI_EAVAIL if the
+ * oldest entry is an error; -FI_EAGAIN if there is none.
+ */
 static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *source)
 {
     ssize_t got = 0;
@@ -157,8 +166,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * Size of the caller's structure, which grew in versions 1.5 and 1.20. Our headers may have either
- * size.
+ * Return the size of the caller's structure, which grew in libfabric 1.5 and 1.20. The headers with
+ * which this file was compiled may have either of the two last sizes.
  */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {
@@ -196,7 +205,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
-            entry.err_data = buf->err_data; /* belongs to the caller; we have no data for it */
+            /* that buffer belongs to the caller; we have no data for it */
+            entry.err_data = buf->err_data;
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);
         got = 1;
@@ -212,7 +222,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     struct ofi_wait wait = ofi_wait_begin(cq->domain->fab, timeout_ms);
     ssize_t got;
 
-    (void)cond; /* a threshold is only a hint */
+    (void)cond; /* the condition, a threshold, is only a hint */
     if (cq->wait_obj == FI_WAIT_NONE)
         return -FI_EINVAL;
     while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
@@ -260,7 +270,7 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
     cq->newest = NULL;
     while (*at)
         if ((*at)->ep == ep) {
-            *at = (*at)->next; /* the endpoint frees it with its slab */
+            *at = (*at)->next; /* its memory is freed with the endpoint */
         } else {
             cq->newest = *at;
             at = &(*at)->next;
@@ -273,7 +283,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
 
     if (command != FI_GETWAITOBJ)
-        return -FI_ENOSYS; /* there is no object to return */
+        return -FI_ENOSYS; /* there is no wait object to return */
     *(enum fi_wait_obj *)arg = cq->wait_obj;
     return 0;
 }

@@ -41,7 +41,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
     struct ofi_cntr *cntr = container_of(fid, struct ofi_cntr, cntr_fid.fid);
 
     if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
-        return -FI_EBADFLAGS; /* accesses of peers to our memory are not counted */
+        return -FI_EBADFLAGS; /* the provider does not count a peer's accesses to our memory */
     for (unsigned i = 0; i < OFI_COUNTS; i++) {
         if (!(flags & of[i]) || ep->cntr[i])
             continue;
@@ -69,7 +69,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
         ofi_av_hold(ep->av);
         return 0;
     case FI_CLASS_EQ:
-        return 0; /* it stays empty */
+        return 0; /* an event queue stays empty */
     default:
         return -FI_EINVAL;
     }
@@ -105,8 +105,8 @@ static int ep_queues_open(struct ofi_ep *ep)
 }
 
 /*
- * If the completion queue for receives has a format with completion data, wait for peers' writes
- * that carry such data, and report them. Otherwise the adapter refuses such writes.
+ * Wait for peers' writes that carry completion data, to report them, if the completion queue for
+ * receives has a format with such data. Otherwise the adapter refuses such writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -151,7 +151,7 @@ static int ep_enable(struct ofi_ep *ep)
     return err;
 }
 
-/* FI_TRANSMIT or FI_RECV in *flags selects whose operation flags are meant. */
+/* Get or set operation flags. FI_TRANSMIT or FI_RECV in *flags says for which direction. */
 static int ep_op_flags(struct ofi_ep *ep, uint64_t *flags, bool set)
 {
     uint64_t side_flag = *flags & (FI_TRANSMIT | FI_RECV);
@@ -185,8 +185,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * Drop completions from now on. Takes the lock of the queue's readers, so that afterwards none of
- * them starts to wait for a peer's write.
+ * From now on, drop completions. The lock of the queue's readers is taken, so that after this
+ * function none of them makes an operation wait for a peer's write.
  */
 static void ep_stop(struct ofi_ep *ep)
 {
@@ -198,9 +198,10 @@ static void ep_stop(struct ofi_ep *ep)
 }
 
 /*
- * Finish sends first, while their receivers can still fetch them. Closing the queues then cancels
- * the receives, and aborting the others takes the adapter's lock for each: when this returns, no
- * callback is running, and the adapter uses no buffer.
+ * End all operations. First wait for the sends, while their receivers can still fetch the data.
+ * Then closing the queues cancels the receives. Last, the other operations are aborted, which takes
+ * the adapter's lock for each. So when this returns, no callback is running, and the adapter uses
+ * no buffer of the application.
  */
 static void ep_drain(struct ofi_ep *ep)
 {
@@ -270,7 +271,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *bytes)
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
     if (!ep->enabled)
-        return -FI_EOPBADSTATE; /* it has no queues yet */
+        return -FI_EOPBADSTATE; /* it has no queues before it is enabled */
     return ofi_addr_copy(&ep->source, addr, bytes);
 }
 

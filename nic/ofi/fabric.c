@@ -11,8 +11,8 @@
 /* --- event queues ------------------------------------------------------------------- */
 
 /*
- * For programs that open one without need: connections do not exist here, and addresses are
- * inserted immediately, so a queue stays empty.
+ * An event queue, for programs that open one without needing it. It stays empty, because there are
+ * no connections, and addresses are inserted immediately.
  */
 struct ofi_eq {
     struct fid_eq eq_fid;

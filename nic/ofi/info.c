@@ -4,13 +4,13 @@
  *
  * There is one kind of endpoint (FI_EP_RDM) and one fi_info:
  * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
- *   FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are
- *   always acknowledged.
- * - Progress is automatic: when no thread of the program steps the adapter for 10 ms, one of the
- *   library does.
+ * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
+ * acknowledged.
+ * - Progress is automatic: if no thread of the program steps the adapter for 10 ms, a thread of the
+ * library does.
  * - RMA and atomics need keys that the adapter chooses, so they are offered to programs that set
- *   FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
- *   requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
+ * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
+ * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
  * - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
  */
 #include "nic/ofi/ofi.h"
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_QUEUE_DEPTH 4096  /* operations in flight that an endpoint supports */
-#define INFO_ENDPOINTS   32640 /* two queues each, from 256 up */
+#define INFO_QUEUE_DEPTH 4096  /* operations that an endpoint supports in flight */
+#define INFO_ENDPOINTS   32640 /* each uses two of the queues from 256 up */
 #define INFO_REGIONS     65536
 
 static int info_refuse(const char *what)
@@ -28,9 +28,9 @@ static int info_refuse(const char *what)
     return -FI_ENODATA;
 }
 
-/* A limit on a hint, and whether the hint exceeds it. */
+/* A property of the hints, and whether the provider does not support it. */
 struct info_limit {
-    const char *what; /* NULL ends a list */
+    const char *what; /* names the property; NULL ends a list */
     bool exceeded;
 };
 
@@ -43,8 +43,8 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * The mr_mode for a program of @version with these hints. RMA and atomics are offered only with
- * OFI_MR_BASIC or FI_MR_PROV_KEY. Source: fi_mr(3), fi_domain(3).
+ * Return the mr_mode for a program of @version with these hints. RMA and atomics are offered only
+ * with OFI_MR_BASIC or FI_MR_PROV_KEY. Source: fi_mr(3), fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -65,7 +65,10 @@ static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
     return mr_mode == OFI_MR_BASIC || mr_mode == FI_MR_PROV_KEY;
 }
 
-/* All capabilities; or the requested ones, with those that they imply. */
+/*
+ * Return the capabilities that the hints request, with those that they imply. Without a request,
+ * return all that can be offered.
+ */
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {
     uint64_t can = info_memory_allowed(version, hints)
@@ -189,7 +192,8 @@ static int info_addr_set(void **to, size_t *bytes, const void *from)
 }
 
 /*
- * The address of our endpoints: from the caller's names, or the hints, or else any node and queues.
+ * Set the address for the program's endpoints: the one that the caller named, or else that of the
+ * hints, or else any node and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
                          const struct fi_info *hints)
@@ -204,7 +208,10 @@ static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
     return info_addr_set(&info->src_addr, &info->src_addrlen, from);
 }
 
-/* A node without a service is a destination with unknown queues. */
+/*
+ * Set the destination address. If the caller named a node without a service, its queues are
+ * unknown.
+ */
 static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
                           const struct fi_info *hints)
 {
@@ -217,7 +224,7 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
     return 0;
 }
 
-/* Use the caller's names, or else the hints. */
+/* Set both addresses, from the names that the caller gave or else from the hints. */
 static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints)
 {
@@ -262,7 +269,10 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
     };
 }
 
-/* Options that make no difference here are left to the program. */
+/*
+ * Fill in the domain's attributes. Options that make no difference to the provider are set as the
+ * program wants.
+ */
 static void info_fill_domain(struct fi_info *info, uint32_t version, const struct fi_info *hints)
 {
     const struct fi_domain_attr none = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions. Peers access a region by its key (chosen by the adapter: FI_MR_PROV_KEY)
- * and an offset from its start or, if the domain has FI_MR_BASIC, an address in it. Local buffers
- * need no registration.
+ * mr.c - memory regions. A peer names a region by its key, which the adapter chooses
+ * (FI_MR_PROV_KEY). It names a byte in the region by its offset from the start or, if the domain
+ * has FI_MR_BASIC, by its address. Local buffers need no registration.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -11,7 +11,7 @@
 struct ofi_mr {
     struct fid_mr mr_fid;
     struct ofi_domain *domain;
-    bool registered; /* a peer may access it: registered with the adapter */
+    bool registered; /* it is registered with the adapter, because peers may access it */
 };
 
 static int mr_close(struct fid *fid)
@@ -38,7 +38,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     if (flags || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
     if (attr->iov_count != 1 || attr->offset)
-        return -FI_EINVAL; /* attr->iface is undefined without FI_HMEM and before version 1.9 */
+        /* attr->iface is not checked: it is undefined without FI_HMEM and before version 1.9 */
+        return -FI_EINVAL;
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return -FI_ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * msg.c - libfabric's calls for messages. Untagged ones use the endpoint's untagged queue with tag
- * 0, tagged ones its tagged queue.
+ * msg.c - libfabric's calls for messages. Untagged messages use the endpoint's untagged queue with
+ * tag 0. Tagged messages use its tagged queue.
  */
 #include "nic/ofi/ofi.h"
 
@@ -9,7 +9,7 @@
 
 /* --- common to both kinds ----------------------------------------------------------- */
 
-/* Arguments common to all calls. */
+/* Collect the arguments that all calls have. */
 static struct ofi_xfer xfer_of(enum ofi_kind kind, const struct iovec *iov, size_t iovs,
                                fi_addr_t addr, uint64_t tag, uint64_t flags, void *context)
 {
@@ -55,7 +55,10 @@ static ssize_t send_data(struct fid_ep *fid, enum ofi_kind kind, const void *buf
     return ofi_send(ep, &xfer);
 }
 
-/* @data_flag: FI_REMOTE_CQ_DATA if the message carries @data, else 0. */
+/*
+ * Send without a completion entry.
+ * @data_flag: FI_REMOTE_CQ_DATA if the message carries @data, else 0.
+ */
 static ssize_t inject(struct fid_ep *ep, enum ofi_kind kind, const void *buf, size_t bytes,
                       uint64_t data_flag, uint64_t data, fi_addr_t dest, uint64_t tag)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi.h - the objects of the libfabric provider, and who may access their fields.
+ * ofi.h - the objects of the libfabric provider, and which threads may access their fields.
  *
- * fabric -> domain -> { av, cq, cntr, mr, ep }: an object counts the objects opened on it and
- * refuses (-FI_EBUSY) to close before them. A domain holds a reference to the process's adapter. An
- * endpoint opens two of its queues, one for untagged and one for tagged messages, so that neither
- * kind can match the other's receives.
+ * The objects form a tree: fabric -> domain -> { av, cq, cntr, mr, ep }. Each object counts the
+ * objects that were opened on it, and refuses to close before them (-FI_EBUSY). A domain holds a
+ * reference to the process's adapter. An endpoint opens two queues of the adapter, one for untagged
+ * and one for tagged messages, so that a message of one kind cannot match a receive of the other.
  *
  * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
  * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
  * to the pool when the entry is read. So a completion queue cannot overflow, and a callback neither
- * allocates nor locks. Rejected: a ring of entries per completion queue, which must grow under the
- * adapter's lock, or drop entries.
+ * allocates nor locks. Rejected: a ring of entries in each completion queue. It would have to grow
+ * under the adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -52,20 +52,23 @@
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
-#define OFI_CQ_DATA_BYTES     4 /* the upper half of fabemu's 64 bits holds OFI_HAS_DATA */
-#define OFI_HAS_DATA          ((uint64_t)1 << 32)
-/* struct ofi_addr: private to this provider */
-#define OFI_ADDR_FORMAT        (UINT32_C(1) << 31 | 0xfabu)
-#define OFI_QUEUE_NONE         UINT16_MAX
-#define OFI_SLAB_OPS           128  /* growth step of a pool */
-#define OFI_SLABS_MAX          8192 /* about a million operations; then -FI_EAGAIN */
-#define OFI_POLLS_BEFORE_IDLE  4    /* empty polls in a row before fabemu_idle() */
-#define OFI_POLLS_BEFORE_SLEEP 4096 /* in blocking calls: empty polls before short sleeps */
+/* bytes of completion data; they are the lower half of fabemu_req.data */
+#define OFI_CQ_DATA_BYTES 4
+#define OFI_HAS_DATA      ((uint64_t)1 << 32)
+/* says that an address is a struct ofi_addr, which only this provider knows */
+#define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
+#define OFI_QUEUE_NONE  UINT16_MAX
+#define OFI_SLAB_OPS    128  /* operations by which a pool grows */
+#define OFI_SLABS_MAX   8192 /* about a million operations; then -FI_EAGAIN */
+/* reads in a row that found nothing before each calls fabemu_idle() */
+#define OFI_POLLS_BEFORE_IDLE 4
+/* as OFI_POLLS_BEFORE_IDLE, in a blocking call, before it sleeps for OFI_SLEEP_NS */
+#define OFI_POLLS_BEFORE_SLEEP 4096
 #define OFI_SLEEP_NS           50000
 
 /* Capabilities of the provider, as offered by fi_getinfo(). */
 #define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
-#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* need keys */
+#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* they need memory keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
@@ -74,8 +77,9 @@
      FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
-/* Operation flags that an endpoint may have as default. */
-#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* equivalent here */
+/* Operation flags that an endpoint may have by default. */
+/* the two mean the same for this provider */
+#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
 #define OFI_OP_FLAGS_RX FI_COMPLETION
 
@@ -83,23 +87,24 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
 /* The address of an endpoint, as returned by fi_getname(); it has a fixed length. */
 struct ofi_addr {
-    uint32_t node;             /* FABEMU_ANY_NODE as source: the node that we get */
-    uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE as source: any free queue */
+    /* in a source address, FABEMU_ANY_NODE: the node that the process gets */
+    uint32_t node;
+    uint16_t queue[OFI_KINDS]; /* in a source address, OFI_QUEUE_NONE: any free queue */
     uint64_t fabric;           /* the fabric's id; 0: unknown */
-    uint64_t incarnation;      /* incarnation of the node; 0: unknown, any */
+    uint64_t incarnation;      /* incarnation of the node; 0: any */
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
 struct ofi_op;
 
 /*
- * An object's lock, for threads of the application; callbacks of the adapter take none. It does
- * nothing if the application never makes two calls on a domain at a time (FI_THREAD_DOMAIN; Open
- * MPI sets it unless MPI_THREAD_MULTIPLE is used).
+ * The lock of an object, for threads of the application; the adapter's callbacks take none. It does
+ * nothing if the application promises never to make two calls on one domain at the same time
+ * (FI_THREAD_DOMAIN). Open MPI promises that, unless MPI_THREAD_MULTIPLE is used.
  */
 struct ofi_lock {
     pthread_mutex_t mutex;
-    bool serial; /* written once */
+    bool serial; /* calls are serialized, so that no lock is needed; written once */
 };
 
 /* A lock-free stack; any thread may push. */
@@ -109,62 +114,63 @@ struct ofi_stack {
 
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
-    _Atomic uint32_t refs; /* domains and event queues */
+    _Atomic uint32_t refs; /* number of open domains and event queues */
 };
 
 struct ofi_domain {
     struct fid_domain domain_fid;
     struct ofi_fabric *fabric;
-    struct fabemu *fab;    /* a reference that we hold */
-    uint64_t fabric_hash;  /* for struct ofi_addr */
-    bool serial;           /* the application serializes its calls */
+    struct fabemu *fab;    /* the domain's reference to the adapter */
+    uint64_t fabric_hash;  /* identifies the fabric in a struct ofi_addr */
+    bool serial;           /* the application serializes its calls on this domain */
     bool by_address;       /* peers name memory by its address (FI_MR_BASIC), not by its offset */
-    bool cq_data;          /* FI_REMOTE_CQ_DATA may be used: cq_data_size was not 0 */
-    _Atomic uint32_t refs; /* objects opened on this domain */
+    bool cq_data;          /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
+    _Atomic uint32_t refs; /* number of objects opened on this domain */
 };
 
-/* The target of an fi_addr_t. */
+/* What an fi_addr_t names: an entry of an address vector. */
 struct ofi_peer {
-    uint32_t node; /* FABEMU_ANY_NODE: removed */
+    uint32_t node; /* FABEMU_ANY_NODE: the entry was removed */
     uint16_t queue[OFI_KINDS];
-    uint64_t incarnation; /* incarnation; 0: any */
+    uint64_t incarnation; /* incarnation of the node; 0: any */
 };
 
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
-    _Atomic uint64_t done;   /* increased by callbacks */
-    _Atomic uint64_t failed; /* likewise */
-    _Atomic uint32_t refs;   /* endpoints bound */
+    _Atomic uint64_t done;   /* operations that completed; callbacks increase it */
+    _Atomic uint64_t failed; /* operations that failed; callbacks increase it */
+    _Atomic uint32_t refs;   /* number of endpoints bound to it */
 };
 
 struct ofi_cq {
     struct fid_cq cq_fid;
     struct ofi_domain *domain;
-    size_t entry_bytes; /* in the requested format */
+    size_t entry_bytes; /* size of an entry in the requested format */
     enum fi_wait_obj wait_obj;
-    _Atomic uint32_t refs;    /* endpoints bound */
-    _Atomic unsigned empty;   /* empty polls in a row; lost updates are harmless */
-    _Atomic bool signalled;   /* fi_cq_signal(): the next fi_cq_sread() returns */
-    struct ofi_stack arrived; /* newest first; callbacks push, readers take all */
+    _Atomic uint32_t refs;  /* number of endpoints bound to it */
+    _Atomic unsigned empty; /* reads in a row that found nothing; a lost update is harmless */
+    _Atomic bool signalled; /* fi_cq_signal() was called: the next fi_cq_sread() returns */
+    /* completed operations, newest first; callbacks push, readers take all at once */
+    struct ofi_stack arrived;
 
-    struct ofi_lock lock;  /* for readers; protects oldest and newest */
-    struct ofi_op *oldest; /* taken from arrived, in order */
+    struct ofi_lock lock;  /* for the threads that read entries; protects oldest and newest */
+    struct ofi_op *oldest; /* operations taken from arrived, in the order of arrival */
     struct ofi_op *newest;
 
-    /* for fi_cq_strerror(): the error that was read last */
+    /* for fi_cq_strerror(): text of the error that was read last */
     char why[96];
-    int why_of; /* prov_errno */
+    int why_of; /* prov_errno of that error */
 };
 
 /* One direction of an endpoint. Written before the endpoint is enabled. */
 struct ofi_side {
     struct ofi_cq *cq;
-    bool selective;    /* entries only for operations with FI_COMPLETION */
-    uint64_t op_flags; /* for calls without flags */
+    bool selective;    /* only operations with FI_COMPLETION get an entry */
+    uint64_t op_flags; /* flags for the calls that have no flags argument */
 };
 
-/* How an operation is counted. fi_ep_bind() accepts a counter for each but the last. */
+/* Which counter counts an operation. fi_ep_bind() accepts a counter for each but the last. */
 enum ofi_count {
     OFI_COUNT_SEND,
     OFI_COUNT_RECV,
@@ -174,7 +180,7 @@ enum ofi_count {
     OFI_COUNTS
 };
 
-/* Entry flags of operations that a peer started. */
+/* Flags in the entry of an operation that a peer caused. */
 #define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
@@ -183,39 +189,41 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    struct ofi_addr source; /* requested by the user; our address once enabled */
+    /* before the endpoint is enabled, the requested address; then its own */
+    struct ofi_addr source;
     bool enabled;
-    _Atomic bool closing; /* completions are dropped */
+    _Atomic bool closing; /* completions are dropped from now on */
     struct ofi_av *av;
     struct ofi_side tx;
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    struct ofi_stack spare; /* returned operations; any thread may push */
+    struct ofi_stack spare; /* operations returned to the pool; any thread may push */
 
-    struct ofi_lock lock;  /* protects the fields below; never taken by a callback */
-    struct ofi_op *free;   /* operations to use; refilled from spare */
-    struct ofi_op *claims; /* claimed messages, by context */
+    struct ofi_lock lock; /* protects the fields below; never taken by a callback */
+    struct ofi_op *free;  /* operations that can be used; filled from spare when empty */
+    /* operations that keep a claimed message, until its receive; identified by context */
+    struct ofi_op *claims;
     struct ofi_slab *slabs;
     uint32_t slab_count;
 };
 
-/* An operation: free, then in flight, then an entry of a completion queue. */
+/* An operation. It is free, then in flight, then an entry of a completion queue. */
 struct ofi_op {
-    struct fabemu_req req; /* req.context belongs to the user */
-    struct ofi_op *next;   /* in the pool, the claims or a completion queue */
+    struct fabemu_req req; /* req.context is the one that the user passed */
+    struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
     struct ofi_ep *ep;
-    struct ofi_cq *cq;              /* NULL: not reported */
-    struct ofi_cntr *cntr;          /* or NULL */
-    void *buf;                      /* receives: for the entry */
-    size_t room;                    /* receives: bytes of the buffer */
-    uint64_t flags;                 /* of the entry: FI_SEND | FI_TAGGED and the like */
-    struct fabemu_message *message; /* while in the claims */
-    int error;                      /* a positive FI_E number, or 0 */
-    bool wanted;                    /* report also success */
+    struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
+    struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
+    void *buf;                      /* receives: the buffer, which the entry reports */
+    size_t room;                    /* receives: size of the buffer */
+    uint64_t flags;                 /* flags of the entry, such as FI_SEND | FI_TAGGED */
+    struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
+    int error;                      /* positive FI_E number; 0: success */
+    bool wanted;                    /* success is reported, too; errors always are */
     enum ofi_kind kind;
-    _Atomic bool cancellable;                /* a posted receive: fi_cancel() may try */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that is not sent immediately */
+    _Atomic bool cancellable;                /* a posted receive that fi_cancel() may cancel */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that could not be sent at once */
 };
 
 struct ofi_slab {
@@ -231,10 +239,10 @@ struct ofi_xfer {
     fi_addr_t addr;
     uint64_t tag;
     uint64_t ignore;
-    uint64_t data; /* with FI_REMOTE_CQ_DATA */
+    uint64_t data; /* completion data, with FI_REMOTE_CQ_DATA */
     uint64_t flags;
     void *context;
-    bool silent; /* fi_inject(): no entry */
+    bool silent; /* fi_inject(): it gets no completion entry */
 };
 
 static inline void ofi_lock_init(struct ofi_lock *lock, const struct ofi_domain *domain)
@@ -261,8 +269,8 @@ static inline void ofi_unlock(struct ofi_lock *lock)
 }
 
 /*
- * S1 pairs with S2: a thread that takes the stack sees everything that its pushers wrote, including
- * the link. Only whole stacks are taken, so there is no ABA problem.
+ * S1 pairs with S2: a thread that takes the stack sees everything that was written by the threads
+ * that pushed, including the links. Stacks are only taken as a whole, so there is no ABA problem.
  */
 static inline void ofi_stack_push(struct ofi_stack *stack, struct ofi_op *op)
 {
@@ -280,18 +288,18 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
     return atomic_exchange_explicit(&stack->top, NULL, memory_order_acquire); /* S2 */
 }
 
-/* prov.c: modified only by libfabric, in its context field */
+/* prov.c: only libfabric modifies it, in its field context */
 extern struct fi_provider ofi_prov;
 
-/** ofi_errno - the positive FI_E number for a negative errno of fabemu. */
+/** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
 int ofi_errno(int err);
 
-/** ofi_report - print a line on stderr; later calls of the process print nothing. */
+/** ofi_report - print a line on stderr. Only the first call in a process prints. */
 void ofi_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * ofi_socket_check - does a fabric listen at $FABEMU_SOCKET? If it is set, prints why not. Errors:
- * -FI_ENODATA.
+ * ofi_socket_check - check that a fabric listens at $FABEMU_SOCKET. If that is set and none
+ * listens, print the reason. Errors: -FI_ENODATA.
  */
 int ofi_socket_check(void);
 
@@ -300,13 +308,20 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
                 const struct fi_info *hints, struct fi_info **info);
 
 /* addr.c */
-/** ofi_addr_parse - @node: decimal or NULL; @service: decimal 0 to 32766 or NULL. -FI_ENODATA. */
+/**
+ * ofi_addr_parse - make an address from names.
+ * @node: decimal, or NULL: any. @service: decimal 0 to 32766, or NULL: any queues.
+ * Errors: -FI_ENODATA, a name is invalid.
+ */
 int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret);
 
-/** ofi_addr_hash - identifies one run of the fabric in addresses; never 0. */
+/** ofi_addr_hash - return a number that identifies this run of the fabric in addresses; never 0. */
 uint64_t ofi_addr_hash(const struct fabemu_info *info);
 
-/** ofi_addr_copy - copy as for fi_getname() and fi_av_lookup(). Errors: -FI_ETOOSMALL. */
+/**
+ * ofi_addr_copy - copy an address as fi_getname() and fi_av_lookup() must: cut to *@bytes, which is
+ * set to the full size. Errors: -FI_ETOOSMALL, it was cut.
+ */
 int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
@@ -322,10 +337,16 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
-/** ofi_av_peer - the target of @addr. Errors: -FI_EINVAL, it is not in the table. Lock-free. */
+/**
+ * ofi_av_peer - find the peer that @addr names. Errors: -FI_EINVAL, it is not in the table.
+ * Lock-free.
+ */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
-/** ofi_av_find - the fi_addr_t of the sender with @from's queue of this kind; FI_ADDR_NOTAVAIL. */
+/**
+ * ofi_av_find - return the fi_addr_t of the entry that has @from's node and its queue of this kind,
+ * or FI_ADDR_NOTAVAIL.
+ */
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from);
 
 /* cq.c */
@@ -335,7 +356,10 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 /** ofi_cq_forget - drop the entries of an endpoint that is being closed. */
 void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep);
 
-/** ofi_cq_poll_missed - a poll found nothing: after a few of them, give the processor away. */
+/**
+ * ofi_cq_poll_missed - count a poll that found nothing; after a few in a row, let other threads
+ * run.
+ */
 void ofi_cq_poll_missed(struct ofi_cq *cq);
 
 /* wait.c */
@@ -343,19 +367,25 @@ void ofi_cq_poll_missed(struct ofi_cq *cq);
 struct ofi_wait {
     struct fabemu *fab;
     int64_t until_ms; /* INT64_MAX: no limit */
-    unsigned rounds;  /* empty ones in a row */
+    unsigned rounds;  /* calls of fabemu_progress() in a row that moved nothing */
 };
 
-/** ofi_wait_begin - @timeout_ms: below 0: no limit. */
+/**
+ * ofi_wait_begin - begin to wait.
+ * @timeout_ms: longest time to wait; below 0: no limit.
+ */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
 
 /**
- * ofi_wait_step - step the adapter, or give the processor away if there is nothing to do. False:
- * the time has passed, and nothing was done.
+ * ofi_wait_step - step the adapter, or let other threads run if there is nothing to do. Returns
+ * false, and does nothing, if the time has passed.
  */
 bool ofi_wait_step(struct ofi_wait *wait);
 
-/** ofi_wait_sleep - the same if nothing can be polled: sleep briefly. */
+/**
+ * ofi_wait_sleep - sleep briefly, for a wait that does not concern the adapter. Returns false, and
+ * does nothing, if the time has passed.
+ */
 bool ofi_wait_sleep(const struct ofi_wait *wait);
 
 /* cntr.c */
@@ -370,42 +400,55 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 
 /* op.c */
 /**
- * ofi_op_get - an operation from the pool, initialised except for its request. NULL: no memory, or
- * too many. Thread: any.
+ * ofi_op_get - take an operation from the pool and initialise all of it but its request. NULL:
+ * there is no memory, or too many operations are in use. Thread: any.
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
-/** ofi_op_put - return an operation that was not posted. */
+/** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
-/** ofi_op_read - return an operation whose entry was read. Thread: a caller of libfabric. */
+/**
+ * ofi_op_read - return an operation to the pool after its entry was read. Thread: one that has
+ * called libfabric.
+ */
 void ofi_op_read(struct ofi_op *op);
 
 /**
- * ofi_op_finish - count a completed operation, and report it or return it to the pool. The caller
- * no longer owns it. Lock-free: callbacks call it under the adapter's lock.
+ * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
+ * the caller must not use it. Lock-free: callbacks call it under the adapter's lock.
  */
 void ofi_op_finish(struct ofi_op *op);
 
-/** ofi_op_sends_pending - is an operation other than a receive in flight? For closing. */
+/**
+ * ofi_op_sends_pending - return whether an operation that is not a receive is in flight. For
+ * closing an endpoint.
+ */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
-/** ofi_op_abort_all - abort all operations; no callback runs afterwards. For closing. */
+/**
+ * ofi_op_abort_all - abort all operations of an endpoint that is being closed. When this returns,
+ * no callback is running any more.
+ */
 void ofi_op_abort_all(struct ofi_ep *ep);
 
-/** ofi_op_cancel - see fi_cancel(). */
+/** ofi_op_cancel - implement fi_cancel(). */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
 
 void ofi_op_pool_free(struct ofi_ep *ep);
 
-/** ofi_op_claim - remember the claimed @message under the context of @op. */
+/** ofi_op_claim - keep the claimed @message in @op, to be found by the context of @op. */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
-/** ofi_op_claimed - take the operation that remembers it; NULL: none has this context. */
+/**
+ * ofi_op_claimed - return, and forget, the operation with this context that keeps a claimed
+ * message; NULL: there is none.
+ */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */
 /**
- * ofi_send - start a send. -FI_EAGAIN, no space: make progress, try again; -FI_EMSGSIZE;
+ * ofi_send - start a send.
+ * Errors: -FI_EAGAIN, it cannot be started now: make progress and try again; -FI_EMSGSIZE;
  * -FI_EINVAL.
  */
 ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer);
@@ -413,27 +456,31 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 /** ofi_recv - post a receive. */
 ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/** ofi_peek - FI_PEEK, alone or with FI_CLAIM or FI_DISCARD. */
+/** ofi_peek - execute a receive call with FI_PEEK, alone or with FI_CLAIM or FI_DISCARD. */
 ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
 /**
- * ofi_recv_claimed - FI_CLAIM, alone or with FI_DISCARD.
- * Errors: -FI_ENOMSG, nothing is claimed under this context.
+ * ofi_recv_claimed - execute a receive call with FI_CLAIM, alone or with FI_DISCARD.
+ * Errors: -FI_ENOMSG, no message is claimed under this context.
  */
 ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/** ofi_discard_claims - discard claimed messages that were not received. For closing. */
+/**
+ * ofi_discard_claims - discard the claimed messages that were not received, because the endpoint is
+ * being closed.
+ */
 void ofi_discard_claims(struct ofi_ep *ep);
 
 /**
- * ofi_iov - @xfer's pieces in fabemu's form: at least one, which may be empty.
- * Errors: -FI_EINVAL, too many; -FI_EFAULT, one at address 0; -FI_EMSGSIZE, above SIZE_MAX.
+ * ofi_iov - convert the pieces of @xfer to those of fabemu.h: at least one, which may be empty.
+ * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0; -FI_EMSGSIZE, their sum
+ * is above SIZE_MAX.
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
 /**
- * ofi_data_check - if @flags request completion data: is that allowed? Errors: -FI_EOPNOTSUPP, the
- * domain was opened with a cq_data_size of 0.
+ * ofi_data_check - check that completion data is allowed if @flags request it. Errors:
+ * -FI_EOPNOTSUPP, the domain was opened with a cq_data_size of 0.
  */
 int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 
@@ -442,14 +489,14 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /* rma.c */
 /**
- * ofi_notice_await - let @op, of kind OFI_COUNT_NOTICE, wait for the next write to its endpoint
- * that carries completion data, and become its entry. The endpoint is enabled and its queues are
+ * ofi_notice_await - let @op wait for the next write to its endpoint that carries completion data,
+ * and become the entry that reports it. @op is of kind OFI_COUNT_NOTICE; the endpoint's queues are
  * open.
  */
 void ofi_notice_await(struct ofi_op *op);
 
 /* atomic.c */
-/** ofi_atomic_query - see fi_query_atomic(). */
+/** ofi_atomic_query - implement fi_query_atomic(). */
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);
 
@@ -469,7 +516,7 @@ static inline struct ofi_ep *ofi_ep_of(struct fid_ep *ep)
     return container_of(ep, struct ofi_ep, ep_fid);
 }
 
-/** ofi_fid_init - initialise the common part of every object. */
+/** ofi_fid_init - initialise the part that all objects have. */
 static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, struct fi_ops *ops)
 {
     fid->fclass = class;
@@ -478,14 +525,15 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
 }
 
 /**
- * ofi_waits_by_polling - does this kind of waiting need no wait object? Others are not supported.
+ * ofi_waits_by_polling - return whether this kind of waiting works by polling, without a wait
+ * object. The provider supports no other kind.
  */
 static inline bool ofi_waits_by_polling(enum fi_wait_obj wait_obj)
 {
     return wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC || wait_obj == FI_WAIT_YIELD;
 }
 
-/* Reference counts of open objects; only closing checks them, hence relaxed. */
+/* Reference counts of open objects. Only the close functions read them, hence relaxed. */
 static inline void ofi_hold(_Atomic uint32_t *refs)
 {
     atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);

@@ -2,16 +2,16 @@
 /*
  * op.c - the operations of an endpoint: their pool, completion and cancelling.
  *
- * The pool grows by slabs when more operations than ever are in flight or unread, and never
- * shrinks: in the steady state a message allocates nothing. Operations are taken under the
- * endpoint's lock. They return by a push, which any thread may do, including a callback under the
- * adapter's lock; or, if calls are serialized, directly from the reader of the entry.
+ * The pool grows when more operations than ever before are in flight or unread, and never shrinks.
+ * So in the steady state no message allocates memory. Operations are taken from the pool under the
+ * endpoint's lock. Any thread may return one by a push, even a callback under the adapter's lock.
+ * If calls are serialized, the thread that has read an entry returns its operation without a push.
  */
 #include "nic/ofi/ofi.h"
 
 #include <stdlib.h>
 
-/* Called by the thread that steps the adapter, under the adapter's lock. */
+/* Callback of the adapter. The thread that steps the adapter calls it, under the adapter's lock. */
 static void op_done(struct fabemu_req *req)
 {
     struct ofi_op *op = container_of(req, struct ofi_op, req);
@@ -75,11 +75,12 @@ static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
 static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_count count)
 {
     struct ofi_ep *ep = op->ep;
-    bool notice = count == OFI_COUNT_NOTICE; /* always reported, even by a selective queue */
+    /* a notice is always reported, even by a selective queue */
+    bool notice = count == OFI_COUNT_NOTICE;
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
-    op->req.data = 0; /* a cancelled receive has none */
+    op->req.data = 0; /* a cancelled receive must not report data */
     op->req.incarnation = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
@@ -106,7 +107,9 @@ void ofi_op_put(struct ofi_op *op)
     ofi_stack_push(&op->ep->spare, op);
 }
 
-/* If calls are serialized the caller may use the free list without an atomic instruction. */
+/*
+ * If calls are serialized, the caller may use the free list directly, without atomic instructions.
+ */
 void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -125,19 +128,21 @@ void ofi_op_finish(struct ofi_op *op)
 
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
     if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
-        ofi_op_put(op); /* the queue and the counter may be gone */
+        ofi_op_put(op); /* the completion queue and the counter may have been closed */
         return;
     }
     if (op->cntr)
         atomic_fetch_add_explicit(op->error ? &op->cntr->failed : &op->cntr->done, 1,
-                                  memory_order_release); /* C2 */
+                                  memory_order_release); /* C2 pairs with C1 in cntr.c */
     if (report)
         ofi_stack_push(&op->cq->arrived, op);
     else
         ofi_op_put(op);
 }
 
-/* The flags of the entry identify operations that wait for a peer. */
+/*
+ * An operation whose entry would have a flag of OFI_FROM_PEER waits for a peer, and is not counted.
+ */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -148,7 +153,9 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return false;
 }
 
-/* Also aborts operations that look complete: their callback may still be running. */
+/*
+ * Abort all operations, even those that look complete, because their callback may still be running.
+ */
 void ofi_op_abort_all(struct ofi_ep *ep)
 {
     for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -156,7 +163,10 @@ void ofi_op_abort_all(struct ofi_ep *ep)
             fabemu_abort(ep->domain->fab, &slab->op[i].req);
 }
 
-/* Find a posted receive with this context. Under the lock, so that none is reused meanwhile. */
+/*
+ * Find a posted receive with this context. The caller holds the lock, so that no operation is taken
+ * from the pool meanwhile.
+ */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
     for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -171,9 +181,9 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 }
 
 /*
- * Searches the pool, because cancelling is rare and messages should not pay for it. The lock keeps
- * the operation from being reused for another receive; the adapter decides whether it can still be
- * cancelled.
+ * Find the receive in the pool by a linear search, because cancelling is rare and should not cost
+ * each message anything. The lock keeps the operation from being used for another receive. The
+ * adapter decides whether it can still be cancelled.
  */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 {

@@ -5,10 +5,10 @@
  * FI_PROVIDER_PATH lets libfabric find it; FI_PROVIDER=fabemu excludes other providers. The
  * provider reads:
  *
- *   FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens,
- *                  fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
- *                  FI_LOG_LEVEL=info, in the second on stderr.
- *   FABEMU_NODE    the node to request; otherwise the MPI launcher's rank, or any.
+ * FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens there,
+ * fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
+ * FI_LOG_LEVEL=info, in the second on stderr.
+ * FABEMU_NODE    the node to request; otherwise the MPI launcher's rank, or any.
  *
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
  * share one adapter.
@@ -27,7 +27,7 @@ static void prov_cleanup(void)
 {
 }
 
-/* Not const: libfabric modifies its context. */
+/* Not const, because libfabric modifies its context. */
 struct fi_provider ofi_prov = {
     .version = FI_VERSION(1, 0),
     .name = OFI_NAME,
@@ -38,9 +38,9 @@ struct fi_provider ofi_prov = {
 
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
- * which may be that of the running library. So return the library's version. Later versions add
- * fields only at the end of structures, and unknown capabilities are refused like other unsupported
- * ones.
+ * which may be that of the running library. So this returns the library's version. That is safe
+ * because later versions only add fields at the end of structures, and because the provider refuses
+ * capabilities that it does not know.
  */
 FI_EXT_INI
 {
@@ -62,8 +62,9 @@ int ofi_errno(int err)
 }
 
 /*
- * MPI libraries print only which call failed, so print the reason. Open MPI tries from several
- * components with a fabric object each, so "once" means once per process: hence the static flag.
+ * MPI libraries print only which call failed, so this prints the reason. Several components of Open
+ * MPI open a fabric object each. The reason must be printed once per process, hence the static
+ * flag.
  */
 void ofi_report(const char *format, ...)
 {
@@ -87,7 +88,7 @@ static int socket_connect(const struct sockaddr_un *at)
     if (fd < 0)
         return -errno;
     if (connect(fd, (const struct sockaddr *)at, sizeof *at) && errno != EAGAIN)
-        err = -errno; /* EAGAIN: it listens, but its backlog is full */
+        err = -errno; /* EAGAIN: a fabric listens, but its backlog is full */
     close(fd);
     return err;
 }

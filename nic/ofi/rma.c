@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - libfabric's reads and writes of registered memory: get and put, with one remote piece.
+ * rma.c - libfabric's reads and writes of registered memory: gets and puts, with one remote piece.
  *
- * A write is complete when it is acknowledged, as FI_DELIVERY_COMPLETE requires. Reads ignore
- * the endpoint's FI_INJECT, and refuse that of a call.
+ * A write is complete when the peer has acknowledged it, as FI_DELIVERY_COMPLETE requires. For
+ * reads, FI_INJECT is ignored among the endpoint's flags, and refused among a call's flags.
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
- * queue. At the target, one operation of each endpoint waits for notices: it becomes the entry, and
- * when the entry is read it waits for the next notice. The adapter keeps notices that arrive
- * meanwhile, so a program that does not read its completion queue loses nothing. If no operation
- * waits for notices (see ep_await_data() in ep.c), the write is refused and completes with
- * FI_EOPNOTSUPP.
+ * queue. At the target, one operation of each endpoint waits for notices. When a notice arrives,
+ * the operation becomes a completion entry. When the entry is read, the operation waits for the
+ * next notice. The adapter keeps notices that arrive meanwhile, so no notice is lost if a program
+ * does not read its completion queue. If no operation waits for notices (see ep_await_data() in
+ * ep.c), the adapter refuses the write, which completes with FI_EOPNOTSUPP.
  */
 #include "nic/ofi/ofi.h"
 
 #define RMA_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 
-/* The remote side of a transfer. */
+/* The remote memory of a transfer. */
 struct rma_remote {
     fi_addr_t addr;
     uint64_t offset;
     uint64_t key;
-    size_t bytes; /* must equal the local size; RMA_AS_LOCAL: not given */
+    size_t bytes; /* must equal the local size; RMA_AS_LOCAL: the call does not give it */
 };
 #define RMA_AS_LOCAL SIZE_MAX
 
@@ -55,7 +55,7 @@ static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t fla
 void ofi_notice_await(struct ofi_op *op)
 {
     if (fabemu_recv_notice(op->ep->queue[OFI_UNTAGGED], &op->req))
-        ofi_op_put(op); /* the fabric is gone, so nothing can be reported */
+        ofi_op_put(op); /* the fabric has ended, so no write can be reported */
 }
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
@@ -177,7 +177,10 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
                      &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
 }
 
-/* @data_flag: FI_REMOTE_CQ_DATA if the write carries @data, else 0. */
+/*
+ * Write without a completion entry.
+ * @data_flag: FI_REMOTE_CQ_DATA if the write carries @data, else 0.
+ */
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data_flag,
                       uint64_t data, const struct rma_remote *remote)
 {

@@ -8,7 +8,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* Defines a function that refuses. */
+/* Define a function that returns -@error. */
 #define OFI_NO(type, name, error, ...)            \
     static inline type ofi_no_##name(__VA_ARGS__) \
     {                                             \
@@ -67,7 +67,7 @@ OFI_NO(int, shutdown, FI_ENOSYS, struct fid_ep *ep, uint64_t flags)
 #undef OFI_NO
 #pragma GCC diagnostic pop
 
-/* The operations of an object that can be closed, and nothing else that every object may do. */
+/* The operations of an object that can be closed, and for which nothing else is supported. */
 #define OFI_FID_OPS(closes)                                                    \
     {                                                                          \
         .size = sizeof(struct fi_ops), .close = (closes), .bind = ofi_no_bind, \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xfer.c - sends and receives of all of libfabric's calls.
+ * xfer.c - sends and receives, for all of libfabric's calls.
  *
- * A posted operation may complete, be read and be reused by other threads at any moment, so it is
- * not accessed after posting.
+ * As soon as an operation is posted, other threads may complete it, read its entry and use it
+ * again. So these functions do not access an operation after they have posted it.
  */
 #include "nic/ofi/ofi.h"
 
@@ -43,7 +43,7 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces)
             memcpy(at, iov[i].base, iov[i].bytes);
 }
 
-/* The result of a call. Only -FI_EAGAIN is worth another try, after progress. */
+/* Return the result of a call. After -FI_EAGAIN the caller tries again, so make progress first. */
 static ssize_t xfer_result(struct ofi_ep *ep, int err)
 {
     if (err == -EAGAIN)
@@ -82,7 +82,10 @@ static const void *xfer_gather(char *buf, const struct fabemu_iov *iov, unsigned
     return buf;
 }
 
-/* The buffer may be reused on return. An operation is needed only to report or count the send. */
+/*
+ * Send data whose buffer may be reused on return. An operation is needed only to report or count
+ * the send.
+ */
 static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                            const struct fabemu_dest *dest, const struct fabemu_iov *iov,
                            unsigned pieces, size_t bytes)
@@ -105,7 +108,10 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     return xfer_result(ep, err);
 }
 
-/* Post a send that completes later. Injected data is sent from the operation's own copy. */
+/*
+ * Post a send that completes later. Data to be injected is copied to the operation and sent from
+ * there.
+ */
 static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                          const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
                          size_t bytes)
@@ -146,7 +152,10 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* The source of a receive, and its incarnation. A source is used only with FI_DIRECTED_RECV. */
+/*
+ * Find the source that a receive names, and its incarnation. The source is used only with
+ * FI_DIRECTED_RECV.
+ */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
 {
@@ -167,7 +176,10 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     return 0;
 }
 
-/* M2 pairs with M1 in op.c: a thread that finds the operation cancellable sees its context. */
+/*
+ * M2 pairs with M1 in op.c: a thread that sees that the operation can be cancelled also sees its
+ * context.
+ */
 static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
 {
     op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
@@ -202,7 +214,10 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_result(ep, err);
 }
 
-/* A peek always gives an entry: as if the message had been received, or with FI_ENOMSG. */
+/*
+ * Complete a peek, which always gives an entry: the message's properties as if it had been
+ * received, or FI_ENOMSG.
+ */
 static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
     op->req.tag = found->tag;
@@ -219,7 +234,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
 {
-    op->cq = NULL; /* the peek has reported it */
+    op->cq = NULL; /* not reported again, because the peek has reported the message */
     op->cntr = NULL;
     if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
         ofi_op_put(op);
@@ -262,7 +277,9 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        ofi_cq_poll_missed(ep->rx.cq); /* a caller that polls by peeking finds an entry each time */
+        /* let other threads run: a caller that polls by peeking always finds an entry, so its reads
+           never do this */
+        ofi_cq_poll_missed(ep->rx.cq);
     xfer_peek_answer(answer, &found, err);
     return 0;
 }

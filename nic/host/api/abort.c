@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* abort.c - fabemu_abort(): cancel an operation under way */
+/* abort.c - fabemu_abort(): cancel a pending operation */
 #include "nic/fabemu.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include "nic/host/tx/answer.h"
 
 /*
- * The operation's id changes its generation, so segments that still arrive for it are dropped as
- * stale.
+ * End the operation. Its id gets another generation, so segments that still arrive for it are
+ * dropped as stale.
  */
 static void transfer_abort(struct fabemu *fab, struct nic_op *op)
 {
     if (op->state == NIC_OP_STREAM)
-        /* the receiver must not wait for more data */
+        /* tell the receiver not to wait for more data */
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     nic_op_end(fab, op, -ECANCELED);
 }
@@ -31,8 +31,8 @@ static void recv_abort(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * The test waits in the link engine, so a segment must request its end. If the up ring has no space
- * for this segment, the test continues and fabemu_abort() tries again.
+ * A repeated test waits in the link engine, so a segment must be sent to end it. If the up ring has
+ * no space for that segment, the test stays pending and fabemu_abort() tries again.
  */
 static void test_abort(struct fabemu *fab, struct nic_op *op)
 {
@@ -67,7 +67,7 @@ int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
     for (unsigned rounds = 0;; rounds++) {
         if (nic_is_defunct(fab))
             return nic_fail_defunct();
-        nic_lock(fab); /* under the lock no completion is half done */
+        nic_lock(fab); /* under the lock, no other thread is just completing it */
         if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
             op_abort(fab, nic_op_of(req));
         nic_unlock(fab);

@@ -23,14 +23,17 @@
 #include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 
-/* Longer than any socket path, so that a path that is cut to this length is still too long. */
+/*
+ * Longer than any valid socket path, so that a path that was cut to this length is still refused as
+ * too long.
+ */
 #define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fabemu *registry; /* protected by registry_lock */
 static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
 
-/* A forked child loses its adapters: two processes cannot share one. */
+/* Fork handlers. A forked child loses its adapters, because two processes cannot share one. */
 static void registry_before_fork(void)
 {
     pthread_mutex_lock(&registry_lock);
@@ -51,7 +54,10 @@ static void registry_in_child(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* The process ends while still attached. Tell the fabric that this was an exit and not a crash. */
+/*
+ * The process exits while it is still attached. Tell the fabric that this is an exit and not a
+ * crash.
+ */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
     if (pthread_mutex_trylock(&registry_lock))
@@ -68,13 +74,13 @@ static void registry_init(void)
 
 /* --- events from the fabric: called on the watcher's thread ------------------------ */
 
-/* Returns FABEMU_ANY_NODE if the fabric has no node of that number. */
+/* Return @number as a node, or FABEMU_ANY_NODE if the fabric has no such node. */
 static uint32_t node_of(const struct fabemu *fab, int64_t number)
 {
     return number >= 0 && number < fab->info.nodes ? (uint32_t)number : FABEMU_ANY_NODE;
 }
 
-/* The caller holds the adapter's lock. */
+/* End the groups that the event names. The caller holds the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups = json_object_object_get(event, "groups");
@@ -100,7 +106,7 @@ static void event_groups_broken(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A process died. The host interface says which one: nic_step() reads that. */
+/* A process died. nic_step() finds out which one from the host interface. */
 static void event_node_died(struct fabemu *fab, struct json_object *event)
 {
     nic_lock(fab);
@@ -109,9 +115,7 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/*
- * The network lost a segment between two processes (this may be one of them) and nobody resends it.
- */
+/* The network dropped a segment between two processes for good. One of them may be this process. */
 static void event_drop(struct fabemu *fab, struct json_object *event)
 {
     const char *why = emu_json_text(event, "why", "");
@@ -134,8 +138,8 @@ static void event_drop(struct fabemu *fab, struct json_object *event)
 }
 
 /*
- * These nodes have been unreachable for too long. Fail their peers first, so that the reason is
- * known, and then their groups.
+ * The fabric reports that no route has led to these nodes for too long. End the operations with the
+ * nodes first, so that the reason is known when their groups end.
  */
 static void event_nodes_partitioned(struct fabemu *fab, struct json_object *event)
 {
@@ -166,8 +170,8 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
 
 /* --- attach and detach -------------------------------------------------------------- */
 
-/* Returns a number from the environment, or -1. */
-static int env_number(const char *name)
+/* Return a decimal number from the environment, or -1 if there is none. */
+static int env_decimal(const char *name)
 {
     const char *text = getenv(name);
     char *end;
@@ -179,17 +183,17 @@ static int env_number(const char *name)
     return !*end && value >= 0 && value <= INT32_MAX ? (int)value : -1;
 }
 
-/* Returns this process's rank as exported by its launcher, or -1. */
+/* Return the rank of this process that its MPI launcher exported, or -1. */
 static int rank_given(void)
 {
-    int rank = env_number("PMIX_RANK");
+    int rank = env_decimal("PMIX_RANK");
 
-    return rank >= 0 ? rank : env_number("OMPI_COMM_WORLD_RANK");
+    return rank >= 0 ? rank : env_decimal("OMPI_COMM_WORLD_RANK");
 }
 
 static int node_wanted(void)
 {
-    int node = env_number("FABEMU_NODE");
+    int node = env_decimal("FABEMU_NODE");
 
     return node >= 0 ? node : rank_given();
 }
@@ -209,7 +213,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct emu_hostif_fds fds;
     const struct nic_job job = {.want = node_wanted(),
                                 .rank = rank_given(),
-                                .ranks = env_number("OMPI_COMM_WORLD_SIZE")};
+                                .ranks = env_decimal("OMPI_COMM_WORLD_SIZE")};
     int err;
 
     err = nic_control_attach(&control, path, &job, &info, &fds);
@@ -332,10 +336,12 @@ void fabemu_detach(struct fabemu *fab)
         return;
     goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    emu_hostif_nic_leave(&fab->hostif); /* from here on segments for another process may arrive */
+    /* from here on the fabric may deliver segments for another process of this node */
+    emu_hostif_nic_leave(&fab->hostif);
     nic_unlock(fab);
     /*
-     * The adapter's thread still runs here because the fabric reads how long it waited for a core.
+     * The adapter's thread still runs here, because the fabric reads for how long this thread
+     * waited for a core.
      */
     nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);

@@ -5,16 +5,17 @@
  * An operation completes when its buffer may be reused. Its segments may then still be in the up
  * ring, in the network, or in the receiver's reorder buffer. So a process that detaches sends a
  * query (NIC_DISCONNECT_ASK) to each peer, and each peer answers once it has received everything
- * (disconnect.c). Nothing that had completed on either side is lost, whichever process gets the
- * node next.
+ * (peer/disconnect.c). No operation that had completed at either process is lost, whichever process
+ * attaches to the node next.
  *
  * The query is repeated until it is answered; queries and answers may overtake each other. A
- * process that detaches also waits for the answers to all its queries, so that no segment arrives
- * at an empty node. Both processes may detach at once. A process that has answered needs nothing
- * more from its peer, but its answers may still be on their way, and so may queries that it
- * repeated before our answer came. NIC_DISCONNECT_DONE says how many there are. The process waits
- * for these at most as long as for a peer that merely does not answer (fab->farewell_limit_ns).
- * Later ones are counted as dropped; they carry no data.
+ * process that detaches also waits for the answers to all its queries, so that none of them arrives
+ * at an empty node. Both processes of a pair may detach at the same time. A process that has
+ * answered needs nothing more from its peer. But two kinds of segments may still be in flight: its
+ * answers, and queries that the peer repeated before the answer reached it. NIC_DISCONNECT_DONE
+ * says how many queries there are. The process waits for these segments for at most
+ * fab->farewell_limit_ns. If one arrives later, the fabric counts it as dropped, but it carries no
+ * data.
  */
 #include "nic/host/api/open.h"
 
@@ -33,22 +34,23 @@
 
 #define DISCONNECT_FIRST_NS 1000000u
 #define DISCONNECT_LAST_NS  50000000u
-#define LINES_MAX           4u /* lines on stderr; one more counts the rest */
+#define LINES_MAX           4u /* lines on stderr; one further line says how many were left out */
 
 static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer->sendq.next && peer->incarnation && peer->node != fab->info.node;
 }
 
-/* Have all answers to our queries arrived? */
+/* Return whether the answers to all our queries have arrived. */
 static bool peer_answers_arrived(const struct nic_peer *peer)
 {
-    return peer->queries_sent == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
+    return peer->queries_sent == peer->queries_confirmed &&
+           (int16_t)(peer->answers_received - peer->answers_announced) >= 0;
 }
 
 /*
- * Have all its queries arrived? A peer that detaches at the same time says how many there are: in
- * its answer to us, or in NIC_DISCONNECT_DONE once it has our answer.
+ * Return whether all queries of the peer have arrived. A peer that detaches at the same time says
+ * how many there are: in its answer, or in NIC_DISCONNECT_DONE once it has our answer.
  */
 static bool peer_queries_arrived(const struct nic_peer *peer)
 {
@@ -58,7 +60,10 @@ static bool peer_queries_arrived(const struct nic_peer *peer)
            (peer->done_received || !peer->done_announced);
 }
 
-/* Does the fabric say that no route leads here from the peer? Then waiting is useless. */
+/*
+ * Return whether the fabric says that the peer cannot reach this process. Then waiting for it is
+ * useless.
+ */
 static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t words = emu_hostif_nic_incarnation(&fab->hostif, peer->node) |
@@ -68,14 +73,15 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
 }
 
 /*
- * Should we wait a moment for segments of a peer that needs nothing more from us? Its answers, or
- * queries that it repeated before our answer arrived, may still be on their way, and the fabric
- * would count them as dropped at an empty node. Not for a peer that has sent nothing, or that
- * cannot reach us.
+ * Return whether to wait for more segments of a peer that needs nothing more from us. Its answers
+ * may still be in flight, and so may queries that it repeated before our answer reached it. If this
+ * process detached now, the fabric would count these as dropped at an empty node. Returns false for
+ * a peer that has sent no such segment, or that cannot reach us.
  */
 static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
-    bool answers = (peer->answers || peer->queries_received) && !peer_answers_arrived(peer);
+    bool answers = (peer->answers_received || peer->queries_received) &&
+                   !peer_answers_arrived(peer);
     uint64_t since = answers || peer->queries_ended ? fab->disconnect_began_ns
                                                     : peer->disconnect_at_ns;
 
@@ -84,17 +90,21 @@ static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * Have both sides everything? A peer that answers our query has sent a FIN for each send that it
- * has received. The answer may overtake a FIN, which then still completes the send.
+ * Return whether this process and the peer have received everything from each other. A peer that
+ * answers our query has sent a FIN for each send that it has received. If the answer has overtaken
+ * a FIN, we wait for that FIN.
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return !peer_is_connected(fab, peer) ||
-           (peer->answered_disconnect && peer->rx_next == peer->last &&
+           (peer->answered_disconnect && peer->rx_next == peer->requests_total &&
             !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
 }
 
-/* Is something for the peer not yet in the up ring, so that a query could not count it? */
+/*
+ * Return whether a request or bulk data for the peer is not yet in the up ring. Then a query could
+ * not count it.
+ */
 static bool peer_has_unsent(const struct fabemu *fab, const struct nic_peer *peer)
 {
     if (!emu_list_empty(&peer->sendq))
@@ -106,8 +116,8 @@ static bool peer_has_unsent(const struct fabemu *fab, const struct nic_peer *pee
 }
 
 /*
- * Has the peer confirmed everything that was sent to it? Then nothing is lost even if it never
- * answers.
+ * Return whether the peer has confirmed everything that was sent to it. Then no data is lost even
+ * if the peer never answers.
  */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -122,7 +132,7 @@ static void disconnect_query(struct fabemu *fab, struct nic_peer *peer)
 
     peer->queries_sent++;
     if (!nic_disconnect_send(fab, peer, &disconnect))
-        peer->queries_sent--; /* the next time */
+        peer->queries_sent--; /* try again in the next round */
 }
 
 void nic_leave_begin(struct fabemu *fab)
@@ -138,7 +148,7 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
-    nic_receive_resume(fab); /* stop waiting for queues to be opened */
+    nic_receive_resume(fab); /* handle the requests that wait for a queue to be opened */
 }
 
 bool nic_leave_step(struct fabemu *fab)
@@ -154,8 +164,8 @@ bool nic_leave_step(struct fabemu *fab)
         if (peer_is_done(fab, peer))
             continue;
         /*
-         * A peer that has confirmed everything can only have something left to send. Wait a shorter
-         * time for it: a stopped process must not keep a program from ending.
+         * If a peer has confirmed everything, only data from it may be missing. Wait for it for a
+         * shorter time, so that a stopped process does not keep this program from ending.
          */
         done = done && !peer->answered_disconnect && peer_has_all(fab, peer) &&
                now - fab->disconnect_began_ns >= fab->farewell_limit_ns;
@@ -170,13 +180,19 @@ bool nic_leave_step(struct fabemu *fab)
     return done && nic_in_fabric(fab);
 }
 
-/* The peer has received all of our data, but not all of its data has arrived here. */
+/*
+ * Return whether the peer has received all of our data, but not all of its data has arrived here.
+ */
 static bool peer_data_is_missing(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer_is_connected(fab, peer) && peer->answered_disconnect && peer->rx_next != peer->last;
+    return peer_is_connected(fab, peer) && peer->answered_disconnect &&
+           peer->rx_next != peer->requests_total;
 }
 
-/* The peer may lack some of our data: it has not answered, or the network dropped a segment. */
+/*
+ * Return whether the peer may lack some of our data, because it has not answered or the network has
+ * dropped a segment.
+ */
 static bool peer_is_unconfirmed(const struct fabemu *fab, const struct nic_peer *peer)
 {
     bool silent = peer_is_connected(fab, peer) && !peer->answered_disconnect;
@@ -207,12 +223,12 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
                     fab->info.node, node, ms);
     }
     if (unconfirmed > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u detaches, and the same holds for %u more nodes\n",
+        fprintf(stderr, "fabemu: node %u detaches; data from or to %u more nodes may be lost\n",
                 fab->info.node, unconfirmed - LINES_MAX);
     return unconfirmed;
 }
 
-/* Has the bound passed? Time in which processes had no core does not count. */
+/* Return whether the bound has passed. Time in which processes had no core does not count. */
 static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
                           uint64_t limit_ns)
 {

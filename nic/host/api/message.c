@@ -18,9 +18,9 @@
 /* --- queues ------------------------------------------------------------------------- */
 
 #define ANY_FIRST 256u
-#define ANY_LAST  65534u /* the libfabric provider uses 65535 for "no queue" */
+#define ANY_LAST  65534u /* the libfabric provider uses 65535 to mean "no queue" */
 
-/* Messages that arrived before the queue was opened become ordinary unexpected messages. */
+/* Open the queue. Messages that arrived for it before become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
@@ -63,8 +63,8 @@ uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
 }
 
 /*
- * Choose ids round robin, so that an id is reused as late as possible: a segment for the previous
- * owner of an id must not reach the next one.
+ * Open a free queue. Its id is chosen round robin, so that each id is reused as late as possible,
+ * because a message for the previous owner of an id must not reach the next owner.
  */
 static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
 {
@@ -163,9 +163,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * A message cannot be injected now; no operation is queued, and the caller tries again. Connect to
- * a peer that is not open. If the window is full, check once a second whether the process still
- * answers, as nic_watch() does for operations. Record the message so that the fabric can report it.
+ * Prepare for another call of fabemu_inject(), because this message cannot be sent now and is not
+ * queued. Connect to a peer that is not open. If the window is full, check once a second whether
+ * the peer still answers, as nic_watch() does for operations. Record the message so that the fabric
+ * can report it.
  */
 static void inject_prepare_retry(struct fabemu *fab, struct nic_peer *peer,
                                  const struct nic_send *send)
@@ -204,7 +205,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     if (err || peer->unanswered)
         nic_peer_report(fab, peer->node);
     if (!err && peer->unanswered) {
-        peer->unanswered = false; /* the next call tries again */
+        peer->unanswered = false; /* so that the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
     } else if (!err && !nic_request_now(fab, peer, &send)) {
         err = -EAGAIN;
@@ -229,7 +230,7 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     if (nic_is_defunct(queue->fab))
         return nic_fail_defunct();
     if (req->after)
-        return nic_fail(-EINVAL, "a receive is posted at once");
+        return nic_fail(-EINVAL, "a receive cannot be armed");
     if (nic_event_check(queue->fab, req))
         return -EINVAL;
     op->post.link = (struct emu_list){0};
@@ -241,15 +242,15 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->named = req->incarnation != 0;
     op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
-    /* the size is not known yet */
+    /* the size of the message is not known yet */
     nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX);
     nic_op_iov(op, iov, iovs);
     return 0;
 }
 
 /*
- * Post a receive from one node. If that node's process is gone, or nobody was ever there, ask for
- * the next one: if none comes, the receive fails.
+ * Post a receive from one node. If that node's process has ended, or there never was one, connect
+ * to its next process, because the receive must fail if none attaches.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
@@ -277,7 +278,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
         return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
                         fab->info.nodes);
-    if (!iovs) { /* an empty buffer; a longer message is truncated */
+    if (!iovs) { /* receive into an empty buffer, which truncates any longer message */
         iov = &nothing;
         iovs = 1;
     }

@@ -20,13 +20,17 @@
 
 #define EAGER_DEFAULT 8192u
 
-/* Indexed by fabemu_info.acknowledged. */
+/* Index: fabemu_info.acknowledged. */
 static const struct nic_transport transports[] = {
     {.reports_delivery = false, .has_engine = false},
     {.reports_delivery = true, .has_engine = true},
 };
 
-static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
+/*
+ * Return a number from the environment, but at most @most; @otherwise if there is none. The number
+ * may be decimal, octal (0...) or hexadecimal (0x...).
+ */
+static uint32_t env_limited(const char *name, uint32_t otherwise, uint32_t most)
 {
     const char *text = getenv(name);
     unsigned long long value;
@@ -41,14 +45,14 @@ static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
 }
 
 /*
- * The fabric's bounds, or the default where it gave none. The user may override two of them for
- * this process.
+ * Set the bounds to those of the fabric, or to the defaults where the fabric gave none.
+ * FABEMU_PEER_TIMEOUT_MS overrides two of them for this process.
  */
 static void nic_init_bounds(struct fabemu *fab)
 {
     struct fabemu_bounds *bounds = &fab->info.bounds;
     const char *own = getenv("FABEMU_PEER_TIMEOUT_MS");
-    uint32_t own_ms = env_number("FABEMU_PEER_TIMEOUT_MS", 0, UINT32_MAX);
+    uint32_t own_ms = env_limited("FABEMU_PEER_TIMEOUT_MS", 0, UINT32_MAX);
 
 #define FILL(field, name, ms, what) bounds->field##_ms += bounds->field##_ms ? 0 : (ms);
     EMU_BOUNDS_LIBRARY(FILL)
@@ -73,7 +77,7 @@ static void nic_init(struct fabemu *fab)
     fab->incarnation = fab->info.incarnation =
         emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, fab->info.node));
     fab->transport = transports[fab->info.acknowledged];
-    fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
+    fab->eager_bytes = env_limited("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     nic_init_bounds(fab);
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
@@ -90,7 +94,7 @@ static void nic_init(struct fabemu *fab)
     atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
 }
 
-/* On an error the caller frees what was allocated. */
+/* Allocate and check what nic_init() needs. If this fails, the caller frees what was allocated. */
 static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
 {
     if (info->node != fab->hostif.shared->node || info->nodes != fab->hostif.shared->nodes)
@@ -124,7 +128,7 @@ int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct
 close_hostif:
     free(fab->queues);
     free(fab->peers);
-    fab->hostif.bell = -1; /* remains the caller's */
+    fab->hostif.bell = -1; /* the caller still owns it */
     emu_hostif_nic_close(&fab->hostif);
 free_fab:
     free(fab);

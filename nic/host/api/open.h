@@ -2,8 +2,8 @@
 /*
  * open.h - create and free an adapter; disconnect it from its peers.
  *
- * Lock: nic_leave() takes it; nic_leave_begin() and nic_leave_step() need it. Nobody else knows the
- * adapter yet in nic_open(), or still uses it in nic_close().
+ * Lock: nic_leave() takes it; nic_leave_begin() and nic_leave_step() need it. nic_open() and
+ * nic_close() need no lock, because no other thread uses the adapter then.
  */
 #ifndef NIC_OPEN_H
 #define NIC_OPEN_H
@@ -12,21 +12,26 @@
 
 /**
  * nic_open - create an adapter on a host interface, without control socket and thread.
- * @fds: on success the adapter owns the bell.
+ * @fds: on success the adapter owns the eventfd fds->bell.
  * Errors: -EPROTO, -ENOMEM.
  */
 int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct fabemu_info *info);
 void nic_close(struct fabemu *fab);
 
 /**
- * nic_leave - wait until the peers have received everything whose operation has completed here.
- * @limit_ns: wait at most this long. Returns the number of peers that may lack data of ours, or
- * whose last data has not arrived; reports them on stderr.
+ * nic_leave - wait until the peers have received everything that completed operations of this
+ * process have sent, and their data has arrived here.
+ * @limit_ns: longest time to wait.
+ * Returns the number of peers that may lack data of ours, or whose data has not all arrived here,
+ * and reports them on stderr.
  */
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
-/** nic_leave_begin - start to disconnect: no new operations from here on. */
+/** nic_leave_begin - start to disconnect; from here on no new operations are accepted. */
 void nic_leave_begin(struct fabemu *fab);
-/** nic_leave_step - query the peers that have not answered. Returns true when all are done. */
+/**
+ * nic_leave_step - query the peers that have not answered. Returns true when this process need not
+ * wait any longer.
+ */
 bool nic_leave_step(struct fabemu *fab);
 
 #endif

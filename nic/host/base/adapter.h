@@ -2,17 +2,19 @@
 /*
  * adapter.h - struct fabemu: the state of an adapter.
  *
- * There is one lock per adapter. The thread that holds it may step the adapter: an application
- * thread that waits, or the adapter's thread when none does. All fields are protected by the lock
- * unless their comment says otherwise. Each group of fields names the files that change it; others
- * only read it.
+ * There is one lock per adapter. The thread that holds it may step the adapter. This is an
+ * application thread that waits, or the adapter's own thread if no application thread steps. All
+ * fields are protected by the lock unless their comment says otherwise. The heading of each group
+ * of fields names the files that change them; other files only read them.
  *
- * Memory: no step waits for memory of a peer. A peer can make this process hold at most
- * NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW bytes of charged messages, and an answer to
- * each of its requests; all peers together, NIC_PARKED_MAX messages to queues that are not open and
- * NIC_SERVED_MAX transfers. Not bounded here are messages of one segment, and NIC_RTS, to an open
- * queue from which the application receives nothing: only the senders limit these. They are not
- * charged because a query before each would cost the receiver as much as the message.
+ * Memory: no step waits until a peer frees memory. The memory that others can make this process
+ * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
+ * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
+ * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
+ * are not open, and NIC_SERVED_MAX transfers. There is no limit here for one-segment messages, and
+ * NIC_RTS, to an open queue from which the application receives nothing; only the senders limit
+ * these. One-segment messages are not charged, because asking for permission before each would cost
+ * the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -31,14 +33,20 @@
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/* Number of broken groups that were left and whose late segments are still recognised. */
+/*
+ * Number of broken groups that this process has left and whose late segments it still recognises.
+ */
 #define NIC_BROKEN_GROUPS 1024u
-/* Groups whose segments arrive before we join: as many as a fabric can have. */
+/*
+ * Number of groups whose segments may arrive before this process joins them: as many as a fabric
+ * can have.
+ */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
-#define NIC_WHY_BYTES        128u /* a line that says why something ended or broke */
-#define NIC_RING_RESERVE     64u  /* up ring slots that bulk data leaves free for other segments */
-#define NIC_LOOP_SLOTS       512u /* segments from this process to itself; a power of two */
+/* length of a line that says why an operation ended or a group broke */
+#define NIC_WHY_BYTES    128u
+#define NIC_RING_RESERVE 64u  /* up ring slots that bulk data leaves free for other segments */
+#define NIC_LOOP_SLOTS   512u /* segments from this process to itself; a power of two */
 
 struct nic_control;
 struct nic_early;
@@ -47,35 +55,43 @@ struct nic_region;
 struct nic_slot;
 struct nic_thread;
 
-/* Segments from this process to itself, which bypass the fabric. */
+/* Queue of segments from this process to itself, which bypass the fabric. */
 struct nic_loop {
     uint32_t head, tail; /* free-running */
     struct emu_seg seg[NIC_LOOP_SLOTS];
 };
 
-/* A short message that fabemu_inject() refuses for lack of space, and that the caller retries. */
+/*
+ * A short message that fabemu_inject() refused for lack of space and that the caller is expected to
+ * offer again.
+ */
 struct nic_offer {
-    bool made;             /* tried again since progress/pending.c sampled it last */
-    uint32_t node, tx_seq; /* the destination, and the number of requests sent there before */
+    /* the caller offered it again since progress/pending.c sampled it last */
+    bool made;
+    /* the destination, and the number of requests sent there before the message was offered */
+    uint32_t node, tx_seq;
     uint64_t tag, bytes;
     uint64_t seen_ns; /* when it was first sampled; 0: never */
 };
 
 /* Counts of dropped input; tests read them. */
 struct nic_counts {
-    uint64_t malformed;     /* a field is out of range, or nothing of the kind was expected */
-    uint64_t stranger;      /* from or to a process that has been replaced */
-    uint64_t out_of_window; /* a request number nobody may have sent yet, or a repeated one */
-    uint64_t stale;         /* names a transfer that has ended */
-    uint64_t refused;       /* out of memory, or a limit was reached */
-    /* for a group, or a region of one, that is not joined, has been left, or is broken */
+    uint64_t malformed; /* a field was out of range, or no segment of this kind was expected */
+    uint64_t stranger;  /* the segment was from or to a process that has been replaced */
+    /* the request number was repeated, or is too far ahead to have been sent already */
+    uint64_t out_of_window;
+    uint64_t stale;   /* the segment names a transfer that has ended */
+    uint64_t refused; /* this process was out of memory or had reached a limit */
+    /* the segment was for a group, or a region of a group, that is not joined, has been left, or is
+       broken */
     uint64_t late;
-    uint64_t given_up; /* segments of ours that the network dropped for good */
+    uint64_t given_up; /* number of our segments that the network dropped for good */
 };
 
 /* What the fabric's transport offers; open.c has one for each transport. */
 struct nic_transport {
-    /* the network reports for a segment whether it was delivered or dropped */
+    /* the network reports whether a segment was delivered or dropped, if its sender asks for
+       that */
     bool reports_delivery;
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
@@ -89,100 +105,114 @@ struct fabemu {
     struct nic_transport transport;
     /* this process's incarnation number: identifies it to its peers */
     uint64_t incarnation;
-    uint32_t eager_bytes;       /* longest eager message */
-    uint64_t send_ps;           /* from a post to the wire; 0 on clock raw */
-    _Atomic uint64_t breaks;    /* fabemu_breaks() for all nodes */
-    _Atomic uint64_t drops;     /* fabemu_drops() for all nodes */
-    uint64_t hello_limit_ns;    /* a peer that does not answer for this long is unreachable */
-    uint64_t vacant_limit_ns;   /* the same for a node whose process has left */
-    uint64_t leave_limit_ns;    /* a detach takes at most this long, */
-    uint64_t farewell_limit_ns; /* and waits this long for a peer that has confirmed everything */
+    uint32_t eager_bytes; /* longest eager message */
+    /* clock with times: overhead from a post to the wire; 0 on clock raw */
+    uint64_t send_ps;
+    _Atomic uint64_t breaks;  /* fabemu_breaks() for all nodes */
+    _Atomic uint64_t drops;   /* fabemu_drops() for all nodes */
+    uint64_t hello_limit_ns;  /* a peer that does not answer for this long is unreachable */
+    uint64_t vacant_limit_ns; /* as hello_limit_ns, for a node whose process has left */
+    uint64_t leave_limit_ns;  /* upper limit on the duration of a detach */
+    /* how long a detach waits for a peer that has confirmed everything but does not answer */
+    uint64_t farewell_limit_ns;
 
     /* Watching peers: peer/handshake.c, peer/failure.c, progress/watch.c, api/leave.c. */
-    uint64_t hello_scan_ns;    /* when the hellos are checked next */
-    uint64_t hello_starved_ns; /* emu_hostif_nic_starved() at the last check */
-    uint64_t hello_away_ns;    /* when time was last excluded for hellos */
-    uint64_t watch_ns;         /* when to check next that awaited peers exist */
-    uint64_t watch_gap_ns;     /* between two such checks */
-    bool leaving;              /* no new operations: api/leave.c */
-    /* when to query the peers again, and the interval after that */
+    uint64_t hello_scan_ns; /* when the pending hellos are checked next */
+    /* value of emu_hostif_nic_starved() at the last check of the hellos */
+    uint64_t hello_starved_ns;
+    /* when time without a core was last excluded from the hellos' waiting times */
+    uint64_t hello_away_ns;
+    /* when to check next that the peers for which an operation waits still exist */
+    uint64_t watch_ns;
+    uint64_t watch_gap_ns; /* interval between two such checks */
+    /* api/leave.c: this process detaches and accepts no new operations */
+    bool leaving;
+    /* when to send NIC_DISCONNECT_ASK to the peers again, and the interval after that */
     uint64_t disconnect_ns, disconnect_gap_ns;
-    uint64_t disconnect_began_ns; /* when they were queried first */
+    uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
     bool timed; /* written once: the clock has times */
-    bool apart; /* written once: the fabric is in another session, so a yield does not reach it */
-    uint64_t now_ps;      /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
-    _Atomic bool defunct; /* a forked child, or the fabric is gone. Read without the lock */
+    /* written once: the fabric runs in another session, so a yield does not let it run */
+    bool apart;
+    uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
+    /* this process is a forked child, or the fabric has ended. Read without the lock */
+    _Atomic bool defunct;
 
     /* Peers, and segments to them: peer/, tx/. */
-    struct nic_peer *peers;     /* info.nodes of them */
+    struct nic_peer *peers;     /* array of info.nodes peers, by node */
     struct emu_list ready;      /* peers with requests to send: tx/request.c */
     struct emu_list connecting; /* peers to which we are connecting */
     struct emu_list bulk;       /* operations that stream data: tx/bulk.c */
     struct emu_list ctls;       /* answers that wait for space: tx/answer.c */
-    uint32_t ctl_count;         /* hellos and acknowledgments among them */
-    struct nic_loop *loop;      /* to ourselves; NULL until needed: tx/up.c */
+    /* how many of ctls may be dropped: hellos, acknowledgments and disconnects */
+    uint32_t ctl_count;
+    struct nic_loop *loop; /* segments to this process itself; NULL until needed: tx/up.c */
 
     /* Operations: base/op.c. */
-    struct nic_slot *slots; /* transfers by id; slot 0 is never used */
+    struct nic_slot *slots; /* operations with an id; slot 0 is never used */
     uint32_t slot_count, slot_free, served;
-    struct emu_list serving; /* free operations for serving peers */
+    struct emu_list serving; /* unused struct nic_serve */
 
     /* Messages: rx/. */
-    struct fabemu_queue **queues; /* by id */
-    struct emu_list opened;       /* the open ones */
-    uint32_t parked;              /* messages in queues that are not open */
+    struct fabemu_queue **queues; /* by id; NULL: no such queue */
+    struct emu_list opened;       /* the open queues */
+    uint32_t parked;              /* number of messages kept in queues that are not open */
     uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */
 
     /* Memory: rx/region.c. */
-    struct nic_region **regions; /* by low bits of the key */
+    struct nic_region **regions; /* table of regions, by the low bits of their keys */
     uint32_t region_count;
-    struct nic_region *symmetric; /* regions of groups */
+    struct nic_region *symmetric; /* list of the symmetric regions of groups */
 
     /* Events: base/complete.c. */
-    struct emu_list events; /* all open ones */
-    struct emu_list fired;  /* those with armed operations that may be due */
+    struct emu_list events; /* all open events */
+    struct emu_list fired;  /* events with armed operations that may be due */
 
-    /* Free objects of receive.c, tx/answer.c, rx/message.c. */
+    /* Unused objects of progress/receive.c, tx/answer.c and rx/message.c. */
     struct nic_early *early_free;
     struct emu_list ctl_free;
     struct emu_list msg_free[NIC_MSG_POOLS];
 
     /* Groups: group/. */
-    struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
-    struct emu_list busy;                           /* groups with something to send */
-    /* groups with words that their link engines do not have yet: tx/up.c */
+    struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* hash table by id */
+    struct emu_list busy;                           /* groups that have segments to send */
+    /* groups with words that their link engines have not got yet: tx/up.c */
     struct emu_list setting;
-    struct emu_list again; /* groups with conditionals to test again, */
-    uint64_t again_ns;     /* and when */
+    struct emu_list again; /* groups with conditionals that are to be sent again */
+    uint64_t again_ns;     /* when these conditionals are to be sent again */
     uint32_t early_groups;
-    /* the last groups that were left broken; a ring */
+    /* ids of the groups that were broken when this process left them; a ring */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
-    uint32_t broken_count;          /* number ever entered into that ring */
-    char broken_why[NIC_WHY_BYTES]; /* of the group whose operations are being ended with -EPIPE */
+    uint32_t broken_count; /* number of ids ever entered into broken_ids */
+    /* why the group broke whose operations are being ended with -EPIPE */
+    char broken_why[NIC_WHY_BYTES];
 
-    uint32_t completions; /* free-running */
+    uint32_t completions; /* number of completed requests, free-running */
     uint32_t completed;   /* value of completions when the lock was last released */
     bool locked;          /* for assertions */
     struct nic_counts counts;
 
     /* Read without the lock. */
-    alignas(EMU_LINE) _Atomic uint32_t polls;     /* by the application; relaxed: a hint */
-    _Atomic uint32_t steps;                       /* number of steps, modulo 2^32 */
-    _Atomic uint32_t watched;                     /* steps and polls at the last nic_watch() */
-    alignas(EMU_LINE) _Atomic uint32_t seen_tail; /* down ring: read up to here */
+    /* number of polls by the application; relaxed, because it is only a hint */
+    alignas(EMU_LINE) _Atomic uint32_t polls;
+    _Atomic uint32_t steps; /* number of steps, modulo 2^32 */
+    /* value of steps + polls when nic_watch() was last called */
+    _Atomic uint32_t watched;
+    /* slots of the down ring up to this position have been read */
+    alignas(EMU_LINE) _Atomic uint32_t seen_tail;
     _Atomic uint32_t sleepers; /* application threads that sleep in fabemu_wait() */
-    /* something waits for space in the up ring: do not sleep */
+    /* a segment waits for space in the up ring, so a sleep must be short */
     _Atomic bool stalled;
-    _Atomic bool calm; /* a step would only check the down ring, the endings and the clock */
-    /* value of the host interface's count of ended processes that was handled last */
+    /* a step would only check the down ring and the clock, and whether a process has ended */
+    _Atomic bool calm;
+    /* the host interface's count of ended processes when they were last handled */
     _Atomic uint32_t endings;
 
-    /* Written by attach.c before anybody else knows the adapter. */
+    /* Written by api/attach.c before any other thread knows the adapter. */
     struct nic_control *control; /* NULL in tests */
-    struct nic_thread *thread;   /* NULL when disabled */
+    struct nic_thread *thread;   /* NULL if FABEMU_ADAPTER_THREAD is 0 */
 
-    /* Of the list of adapters in attach.c, under its lock. */
+    /* Fields for the list of adapters in api/attach.c, protected by its lock. */
     struct fabemu *next;
     char *path;
     uint32_t refs;
@@ -190,17 +220,17 @@ struct fabemu {
 
     /*
      * Copy of what the fabric sees of this adapter's pending operations. Written by
-     * progress/pending.c; the mismatch by group/stream.c; the call by group/coll.c.
+     * progress/pending.c, except the mismatch (group/stream.c) and the call (group/coll.c).
      */
     struct emu_pending pending;
-    uint64_t pending_moved; /* at the last sample: a sum that grows with all progress, */
-    uint32_t pending_polls; /* and polls */
+    uint64_t pending_moved; /* value of struct scan's `moved` at the last sample */
+    uint32_t pending_polls; /* value of polls at the last sample */
     struct nic_offer offer; /* written by api/message.c */
 };
 
 /**
- * nic_is_defunct - is this a forked child, or is the fabric gone? Then not even the lock may be
- * used.
+ * nic_is_defunct - return whether this process is a forked child, or the fabric has ended. In a
+ * forked child not even the lock may be used.
  */
 static inline bool nic_is_defunct(const struct fabemu *fab)
 {

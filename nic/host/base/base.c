@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base.c - random numbers, the error line, and threads: independent of adapters */
+/* base.c - helpers that are independent of adapters: random numbers, the error line, and threads */
 #include "nic/host/base/base.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base.h - random numbers, the error line, and threads: independent of adapters */
+/* base.h - helpers that are independent of adapters: random numbers, the error line, and threads */
 #ifndef NIC_BASE_H
 #define NIC_BASE_H
 
@@ -10,21 +10,29 @@
 
 uint64_t nic_random(void);
 
-/** nic_fail - set this thread's fabemu_error(); returns @err. */
+/** nic_fail - set the text that fabemu_error() returns in this thread. Returns @err. */
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int nic_fail_defunct(void); /* -ENOTCONN */
+int nic_fail_defunct(void); /* sets a text for "not attached"; returns -ENOTCONN */
 
 /**
- * nic_remedy - if @err says that this process has reached a limit: "; " and how to raise it. Else
- * "".
+ * nic_remedy - return how to raise the limit that this process has reached if it failed with @err,
+ * as a text that begins with "; ". Returns "" if @err does not stand for a limit.
  */
 const char *nic_remedy(int err);
 
-/** nic_spawn - start a thread that handles none of the application's signals. */
+/**
+ * nic_spawn - start a thread in which all signals are blocked, so that the application's signal
+ * handlers do not run there.
+ */
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
-/** nic_cond_init - a condition variable whose timed waits use the clock of emu_now_ns(). */
+/**
+ * nic_cond_init - make a condition variable whose timed waits use CLOCK_MONOTONIC, as emu_now_ns()
+ * does.
+ */
 void nic_cond_init(pthread_cond_t *cond);
-/** nic_until - when @limit_ns have passed from now, for such a wait. */
+/**
+ * nic_until - return the time @limit_ns from now, for a timed wait on such a condition variable.
+ */
 struct timespec nic_until(uint64_t limit_ns);
 
 #endif

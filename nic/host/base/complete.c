@@ -3,9 +3,10 @@
  * complete.c - complete requests, count completions in events, and start the operations armed on
  * them.
  *
- * An event keeps its armed operations in the order of their thresholds. Counting only marks the
- * event as fired; operations that are due start in nic_unlock(), one after the other. So a chain of
- * operations that complete immediately is a loop there and not a recursion.
+ * An event keeps its armed operations in the order of their thresholds. When an event counts, it is
+ * only entered into the list of fired events. nic_unlock() then starts the operations that are due,
+ * one after the other. So a chain of operations, each of which completes at once and starts the
+ * next, is a loop in nic_unlock() and not a recursion.
  */
 #include "nic/host/base/complete.h"
 
@@ -19,7 +20,8 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     void (*done)(struct fabemu_req *) = req->done;
     struct fabemu_event *event = req->event;
 
-    assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING); /* not twice */
+    /* a request completes only once */
+    assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING);
     fab->completions++;
     if (status == -EPIPE)
         memcpy(((struct nic_failure *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
@@ -38,7 +40,9 @@ static struct fabemu_event *event_of(struct nic_event *ev)
     return emu_list_entry(ev, struct fabemu_event, opaque);
 }
 
-/* Returns the first armed operation if it is due, or NULL. */
+/*
+ * Return the first armed operation if the event has reached its threshold or has failed; else NULL.
+ */
 static struct nic_post *event_due(struct nic_event *ev)
 {
     const struct fabemu_event *event = event_of(ev);
@@ -90,7 +94,7 @@ int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req)
 {
     if ((req->event && nic_event_of(req->event)->fab != fab) ||
         (req->after && nic_event_of(req->after)->fab != fab))
-        return nic_fail(-EINVAL, "an event that is not open on this adapter");
+        return nic_fail(-EINVAL, "the request names an event that is not open on this adapter");
     return 0;
 }
 
@@ -102,7 +106,7 @@ void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *po
     while (at->prev != &ev->armed &&
            emu_list_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
         at = at->prev;
-    emu_list_add(at, &post->link); /* before @at */
+    emu_list_add(at, &post->link); /* adds before @at */
     event_fire(fab, ev);
 }
 

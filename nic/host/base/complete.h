@@ -3,26 +3,26 @@
  * complete.h - complete requests, count completions in events, and start the operations armed on
  * them.
  *
- * Lock: held, except for nic_event_check(). The layers above are called through pointers in the
- * request: post->begin(), req->done().
+ * Lock: held, except for nic_event_check(). Operations of higher layers are started through
+ * post->begin(); the application is notified through req->done().
  */
 #ifndef NIC_COMPLETE_H
 #define NIC_COMPLETE_H
 
 #include "nic/host/base/adapter.h"
 
-/* The first member of every operation of the application. */
+/* The first member of every operation that the application posts. */
 struct nic_post {
     struct emu_list link; /* in the event's armed list */
     struct fabemu_req *req;
-    /* after an error nothing has started */
+    /* starts the operation; if it returns an error, nothing was started */
     int (*begin)(struct fabemu *fab, struct nic_post *post);
 } __attribute__((may_alias));
 
-/* In the caller's struct fabemu_event. */
+/* The library's part of a struct fabemu_event, in its field opaque. */
 struct nic_event {
-    struct emu_list open;  /* in fab->events */
-    struct emu_list fired; /* in fab->fired */
+    struct emu_list open;  /* entry in fab->events */
+    struct emu_list fired; /* entry in fab->fired */
     struct emu_list armed; /* struct nic_post, lowest threshold first */
     struct fabemu *fab;
 } __attribute__((may_alias));
@@ -33,26 +33,32 @@ static inline struct nic_event *nic_event_of(struct fabemu_event *event)
     return (struct nic_event *)(void *)event->opaque;
 }
 
-/* Left in the caller's request when a broken group has ended its operation with -EPIPE. */
+/* What the caller's request contains after a broken group has ended its operation with -EPIPE. */
 struct nic_failure {
     char why[NIC_WHY_BYTES];
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_failure) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
 /**
- * nic_complete - complete the request; its memory belongs to the caller again. With -EPIPE it keeps
- * a copy of fab->broken_why.
+ * nic_complete - complete the request. From then on its memory belongs to the caller. With status
+ * -EPIPE the request keeps a copy of fab->broken_why.
  */
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
-/** nic_event_check - may a request of @fab name these events? Errors: -EINVAL. Lock: none. */
+/**
+ * nic_event_check - check that the events that @req names are open on @fab. Errors: -EINVAL. Lock:
+ * none.
+ */
 int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
-/** nic_event_counts - add @n to the count of @event, or fail it with @status. */
+/**
+ * nic_event_counts - add @n to the count of @event if @status is 0; else fail the event with
+ * @status.
+ */
 void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status);
 /** nic_event_arm - start @post when @ev has reached its threshold. */
 void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post);
-/** nic_event_run - start the operations that are due. */
+/** nic_event_run - start all armed operations whose event has reached their threshold. */
 void nic_event_run(struct fabemu *fab);
-/** nic_event_end - close the event: cancel the operations that are armed on it. */
+/** nic_event_end - close the event, and cancel the operations that are armed on it. */
 void nic_event_end(struct fabemu *fab, struct nic_event *ev);
 void nic_event_release(struct fabemu *fab);
 

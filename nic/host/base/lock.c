@@ -30,7 +30,7 @@ bool nic_trylock(struct fabemu *fab)
     return true;
 }
 
-/* Does anything wait to go to the up ring? */
+/* Return whether any segment or operation waits to go into the up ring. */
 static bool nic_has_more(const struct fabemu *fab)
 {
     return !emu_list_empty(&fab->bulk) || !emu_list_empty(&fab->ready) ||
@@ -45,8 +45,9 @@ static void hint_set(_Atomic bool *what, bool is)
 }
 
 /*
- * Set the hints for threads that do not take the lock: does something wait for space in the up ring
- * (the fabric does not wake us for that), and would a step do nothing but check for input?
+ * Set two hints for threads that do not take the lock. stalled: a segment waits for space in the up
+ * ring, and the fabric will not wake us when there is space. calm: a step would do nothing but
+ * check for input.
  */
 static void hints_update(struct fabemu *fab)
 {

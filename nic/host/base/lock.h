@@ -10,18 +10,25 @@ struct nic_post;
 void nic_lock(struct fabemu *fab);
 bool nic_trylock(struct fabemu *fab); /* false: another thread holds it */
 /**
- * nic_unlock - start operations that are due, publish posted segments, wake sleepers if a request
- * completed.
+ * nic_unlock - start the armed operations that are due, publish the segments posted to the up ring,
+ * release the lock, and wake sleeping threads if a request has completed.
  */
 void nic_unlock(struct fabemu *fab);
 
-/** nic_in_fabric - has the fabric taken everything that was to be sent? The lock is held. */
+/**
+ * nic_in_fabric - return whether the fabric has taken all segments that this process had to send.
+ * Lock: held.
+ */
 bool nic_in_fabric(struct fabemu *fab);
 
 /**
- * nic_post - make the request pending, and start it, or arm it if its event has not reached the
- * threshold. Returns the result of post->begin(); an error is also the request's status. Takes the
- * lock.
+ * nic_post - make the request of @post pending, and start its operation with post->begin() or arm
+ * it.
+ *
+ * If the request names no event (req->after), the operation starts now. An error of post->begin()
+ * is returned and becomes the request's status; done is not called then. If the request names an
+ * event, the operation is armed and 0 is returned. It starts when the event reaches the threshold,
+ * at once if it has done so. An error of post->begin() then completes the request. Takes the lock.
  */
 int nic_post(struct fabemu *fab, struct nic_post *post);
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.c - operations under way, and the table of their ids.
+ * op.c - pending operations, and the table of their ids.
  *
- * An id is 20 bits of table index and 12 bits of generation, so that a late or forged segment names
- * no operation rather than another one's memory. Successive processes of a node start with
- * different generations.
+ * An id consists of a table index (20 bits) and a generation (12 bits), which changes each time the
+ * table entry is used again. So a segment that arrives late names no operation, rather than the one
+ * that uses the entry now. Successive processes of a node start with different generations. A
+ * forged id does no more harm than the forger could do anyway, because nic_op_find() accepts an id
+ * only from the node with which the operation takes place, and the fabric itself writes the source
+ * node into each segment.
  */
 #include "nic/host/base/op.h"
 
@@ -25,7 +28,7 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
 {
     static const struct nic_op_traits traits[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true, .message = true},
-        [NIC_OP_RECV] = {.fails = true, .message = true}, /* cancelled by the sender */
+        [NIC_OP_RECV] = {.fails = true, .message = true}, /* the sender may cancel it */
         [NIC_OP_PUT] =
             {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
         [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},
@@ -50,7 +53,7 @@ static int op_table_grow(struct fabemu *fab)
     for (uint32_t i = count; i-- > fab->slot_count;) {
         slots[i] = (struct nic_slot){.next_free = fab->slot_free,
                                      .generation = (uint32_t)fab->incarnation & GENERATIONS};
-        if (i) /* id 0 names nothing */
+        if (i) /* id 0 stands for no operation */
             fab->slot_free = i;
     }
     fab->slots = slots;
@@ -193,7 +196,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
         struct nic_op *op = fab->slots[i].op;
 
         if (op &&
-            /* an operation that is just being started notices by itself */
+            /* skip an operation that is just being started: its caller reports the error */
             op->state != NIC_OP_ARMED && (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.h - operations under way, and the table of their ids.
+ * op.h - pending operations, and the table of their ids.
  *
- * An operation of the application lies in its request until that completes; one that serves a peer
- * belongs to the adapter. Lock: held, except for the checks.
+ * An operation of the application lies in its request until the request completes. An operation
+ * that serves a peer's put or get belongs to the adapter. A segment names an operation by an id.
+ * Lock: held, except for the functions nic_*_check().
  */
 #ifndef NIC_OP_H
 #define NIC_OP_H
@@ -12,31 +13,33 @@
 #include "nic/host/base/complete.h"
 
 #define NIC_IOVS       4
-#define NIC_OPS_MAX    (1u << 20) /* operations with an id: 20 bits */
-#define NIC_SERVED_MAX (1u << 16) /* of these, on behalf of peers */
+#define NIC_OPS_MAX    (1u << 20) /* operations with an id; an index has 20 bits */
+#define NIC_SERVED_MAX (1u << 16) /* how many of these may serve peers */
 
 enum nic_op_state {
-    NIC_OP_IDLE,    /* has ended */
-    NIC_OP_ARMED,   /* waits for its event */
-    NIC_OP_QUEUED,  /* a request of which nothing has been sent */
-    NIC_OP_EAGER,   /* an eager message of which a part has been sent */
+    NIC_OP_IDLE,    /* the operation has ended */
+    NIC_OP_ARMED,   /* is not started: waits for its event, or is just being started */
+    NIC_OP_QUEUED,  /* is a request of which no segment has been sent */
+    NIC_OP_EAGER,   /* is an eager message of which some segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */
     NIC_OP_STREAM,  /* sends DATA */
-    NIC_OP_POSTED,  /* a receive that has not matched */
-    NIC_OP_FILLING  /* a receive whose eager message is arriving */
+    NIC_OP_POSTED,  /* is a receive that has not matched a message */
+    NIC_OP_FILLING  /* is a receive whose eager message is arriving */
 };
 
 enum nic_op_kind {
     NIC_OP_SEND,
     NIC_OP_RECV,
-    NIC_OP_PUT, /* ours */
+    NIC_OP_PUT, /* to a peer's memory */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
-    NIC_OP_SERVE_PUT, /* a peer's, into our memory */
+    NIC_OP_SERVE_PUT, /* of a peer, into our memory */
     NIC_OP_SERVE_GET,
-    NIC_OP_WHEN,   /* only waits for its event */
-    NIC_OP_NOTICE, /* receives a notice; a struct nic_recv */
-    NIC_OP_SET,    /* the rest: of a group; node is FABEMU_ANY_NODE, so no peer can name them */
+    NIC_OP_WHEN,   /* does nothing but wait for its event */
+    NIC_OP_NOTICE, /* receives a notice of a put; a struct nic_recv */
+    /* the rest are operations of groups; their node is FABEMU_ANY_NODE, so no peer's segment can
+       name them */
+    NIC_OP_SET,
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
     NIC_OP_KINDS
@@ -44,17 +47,17 @@ enum nic_op_kind {
 
 /*
  * What a peer may send about an operation of each kind, and other properties of the kind. A
- * property that only one file needs is a table there.
+ * property that only one file needs is a table in that file.
  */
 struct nic_op_traits {
     bool sends;    /* waits for a CTS, then sends DATA */
-    bool whole;    /* of these: the CTS must accept all bytes; 0 bytes means refused */
-    bool succeeds; /* a FIN may complete it with success, once all bytes were moved */
+    bool whole;    /* if sends: the CTS must accept all bytes; 0 bytes means refused */
+    bool succeeds; /* a FIN may complete it with success once all its bytes were moved */
     bool fails;    /* a FIN may end it with an error */
-    bool again;    /* of these: -ENOBUFS of the peer means that we send the request again */
+    bool again;    /* if fails: a FIN with -ENOBUFS means that we send the request again */
     bool result;   /* a RESULT completes it */
-    bool serves;   /* on behalf of a peer */
-    bool message;  /* a struct nic_watched follows it */
+    bool serves;   /* serves a request of a peer */
+    bool message;  /* a struct nic_watched follows the struct nic_op */
 };
 
 /*
@@ -63,29 +66,30 @@ struct nic_op_traits {
  * and nic_condition (group/word.h), nic_broadcast_put (group/broadcast.h).
  */
 struct nic_op {
-    /* on a list of its event, peer, queue or group, or of the adapter (bulk); req: NULL when it
-       serves a peer */
+    /* post.link is in a list of its event, peer, queue or group, or in fab->bulk. post.req is NULL
+       if the operation serves a peer */
     struct nic_post post;
     uint8_t kind;  /* enum nic_op_kind */
     uint8_t state; /* enum nic_op_state */
     uint8_t iovs;
-    uint8_t iov_at;  /* sending: the current piece */
-    uint32_t node;   /* the peer; receives: wanted, then actual */
-    uint32_t id;     /* our id, 0: none */
-    uint32_t remote; /* the peer's id */
-    /* once started: with the first process at the node whose incarnation is at least this */
+    uint8_t iov_at;  /* sending: the piece from which the next bytes are taken */
+    uint32_t node;   /* the peer. Receives: the node wanted; once matched, the sender's node */
+    uint32_t id;     /* our id of the operation; 0: none */
+    uint32_t remote; /* the peer's id of its operation */
+    /* Before the start: the incarnation that the application named, or 0. After the start: the
+       lowest incarnation of the node with which the operation may take place */
     uint64_t incarnation;
-    bool named;       /* with exactly this incarnation: the application named it */
+    bool named;       /* the application named the incarnation, so only that one will do */
     uint32_t seen_ms; /* when progress/pending.c sampled it first; 0: never */
     struct fabemu_iov iov[NIC_IOVS];
-    uint64_t iov_off; /* sending: position in that piece, bytes */
-    uint64_t bytes;   /* total */
+    uint64_t iov_off; /* sending: bytes already taken from that piece */
+    uint64_t bytes;   /* total size */
     uint64_t moved;
 } __attribute__((may_alias));
 
 /*
- * Defines @of(), which returns the @type whose @member is the operation. The type fits in a
- * request.
+ * Define @of(), which converts an operation to the @type of which it is the @member. Check that the
+ * type fits in a request.
  */
 #define NIC_OP_KIND(of, type, member)            \
     static inline type *of(struct nic_op *op)    \
@@ -94,14 +98,14 @@ struct nic_op {
     }                                            \
     static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
 
-/** nic_op_traits - the traits of the kind of @op. Lock: none. */
+/** nic_op_traits - return the properties of the operation's kind. Lock: none. */
 const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
 
-/* A put or get of a peer. */
+/* The put or get of a peer, which this adapter serves. */
 struct nic_serve {
     struct nic_op op;
     struct nic_region *region;
-    bool has_notice; /* puts */
+    bool has_notice; /* for puts: send the notice when all bytes have arrived */
     struct fabemu_notice notice;
 };
 
@@ -113,7 +117,7 @@ static inline struct nic_serve *nic_serve_of(struct nic_op *op)
 
 struct nic_slot {
     struct nic_op *op;
-    uint32_t generation; /* 12 bits of the id */
+    uint32_t generation; /* the id contains 12 bits of it */
     uint32_t next_free;
 };
 
@@ -125,62 +129,77 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 /** nic_op_id - give @op an id. Errors: -ENOBUFS. */
 int nic_op_id(struct fabemu *fab, struct nic_op *op);
 /**
- * nic_op_find - the operation that @node names; NULL (counted as stale) unless it exists and is
- * with that node.
+ * nic_op_find - return the operation with @id if it takes place with @node. Otherwise count a stale
+ * segment and return NULL.
  */
 struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
 /**
- * nic_op_end - remove it from all lists and the table; complete the request, or free a served one.
+ * nic_op_end - remove the operation from all lists and from the table of ids. Then complete its
+ * request, or free it if it serves a peer.
  */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /**
- * nic_op_report - report to the fabric that the message @op has completed successfully, if it is
+ * nic_op_report - report to the fabric that the message of @op has completed successfully, if it is
  * watched.
  */
 void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
-/** nic_op_serve - get an operation on behalf of a peer, or NULL. */
+/**
+ * nic_op_serve - allocate an operation that serves a request of a peer, with an id. NULL: a limit
+ * is reached or there is no memory.
+ */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
-/** nic_op_any - is there an operation with @node that has an id and for which @is() is true? */
+/**
+ * nic_op_any - return whether there is an operation with @node that has an id and for which @is()
+ * is true.
+ */
 bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op));
-/** nic_op_fail_all - end every operation with @node (or any) that has an id. */
+/**
+ * nic_op_fail_all - end every operation with @node that has an id, or with any node if @node is
+ * FABEMU_ANY_NODE.
+ */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
- * nic_op_new - make an operation in @req->opaque, not started, with all other fields 0.
- * @node: FABEMU_ANY_NODE: the operation has no peer yet.
+ * nic_op_new - make an operation in @req->opaque that is not started; all other fields are 0.
+ * @node: the peer; FABEMU_ANY_NODE: there is none yet.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
                           int (*begin)(struct fabemu *fab, struct nic_post *post));
 /**
- * nic_buffer_check, nic_iov_check, nic_transfer_check - are these valid for an operation? Lock:
- * none. Errors: -EFAULT, -EINVAL, -EMSGSIZE.
+ * nic_buffer_check, nic_iov_check, nic_transfer_check - check that an operation may use this
+ * memory, or this size. Lock: none. Errors: -EFAULT, -EINVAL, -EMSGSIZE.
  */
 int nic_buffer_check(const void *base, size_t bytes);
 int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs);
 int nic_transfer_check(uint64_t bytes);
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
-/** nic_op_write - copy into the pieces at @offset; excess bytes are cut off. */
+/**
+ * nic_op_write - copy @bytes into the operation's pieces of memory, from @offset on. Bytes beyond
+ * their end are cut off.
+ */
 void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);
-/** nic_op_read - copy the next @bytes out of the pieces. */
+/** nic_op_read - copy the next @bytes out of the operation's pieces of memory. */
 void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
 
 /* --- watched messages --------------------------------------------------------------- */
 
 /*
- * The fabric may record when messages are posted and complete. It sets the smallest size to report
- * (emu_hostif_shared.watched_bytes). The size of a receive is unknown until its message arrives, so
- * the start of every receive is recorded then. Without watching, this costs one load of a cache
- * line that is rarely written. Lock: none for nic_watched_begin(), else held.
+ * The fabric may record when messages are posted and when they complete. It sets the smallest size
+ * that is recorded (emu_hostif_shared.watched_bytes). Such messages are *watched*. The size of a
+ * receive is unknown until its message arrives, so the start time of every receive is recorded,
+ * whatever its size. If nothing is watched, all this costs one load of a cache line that is rarely
+ * written. Lock: none for nic_watched_begin(), else held.
  */
 #define NIC_WATCHED_NS ((UINT64_C(1) << 48) - 1)
 
-/* Follows the operation, in sends and in receives. */
+/* Follows the struct nic_op of sends and receives. */
 struct nic_watched {
-    /* when it was posted, by emu_now_ns() modulo 78 hours; 0: not watched */
+    /* when the operation was posted, by emu_now_ns() modulo 78 hours; 0: not watched */
     uint64_t began_ns : 48;
-    uint64_t number : 16; /* its number among the sender's requests to its receiver, lowest bits */
+    /* number of the message among the sender's requests to its receiver, lowest bits */
+    uint64_t number : 16;
 };
 
-/** nic_watched_bytes - are messages of this size watched? */
+/** nic_watched_bytes - return whether messages of this size are watched. */
 static inline bool nic_watched_bytes(const struct fabemu *fab, uint64_t bytes)
 {
     uint64_t from = atomic_load_explicit(&fab->hostif.shared->watched_bytes, memory_order_relaxed);
@@ -188,7 +207,7 @@ static inline bool nic_watched_bytes(const struct fabemu *fab, uint64_t bytes)
     return from && bytes >= from - 1;
 }
 
-/** nic_watched_begin - to store in a message of @bytes that is posted now. */
+/** nic_watched_begin - return what to store in a message of @bytes that is posted now. */
 static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uint64_t bytes)
 {
     if (__builtin_expect(!nic_watched_bytes(fab, bytes), 1))
@@ -197,14 +216,14 @@ static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uin
 }
 
 /**
- * nic_watched_report - the message is complete: report @what with its times, if its size is
- * watched.
+ * nic_watched_report - report a completed message to the fabric as @what, with the times at which
+ * it was posted and completed, if its size is watched.
  */
 static inline void nic_watched_report(const struct fabemu *fab, const struct nic_watched *watched,
                                       struct emu_finished what)
 {
     uint64_t now_ns = emu_now_ns();
-    /* began_ns may be 1 too high */
+    /* + 1, because nic_watched_begin() may have made began_ns 1 too high */
     uint64_t took_ns = (now_ns + 1 - watched->began_ns) & NIC_WATCHED_NS;
 
     what.first = watched->number;

@@ -2,9 +2,9 @@
 /*
  * peer.c - the table of peers
  *
- * A process that queries more often than the protocol does gets no answer each time
- * (nic_peer_may_answer()). The network drops nothing, so answers that such a process does not take
- * would block everything else that this adapter sends.
+ * A process that sends hellos or disconnect queries more often than the protocol requires does not
+ * get an answer to each of them (nic_peer_may_answer()). The network drops nothing, so if that
+ * process did not read the answers, they would block everything else that this adapter sends.
  */
 #include "nic/host/base/peer.h"
 
@@ -15,8 +15,8 @@
 #include "nic/host/base/base.h"
 
 /*
- * Minimum average interval between hellos that answer: the interval at which the protocol repeats
- * hellos.
+ * Minimum average interval between hellos that answer another hello. The protocol repeats hellos at
+ * the same interval.
  */
 #define ANSWER_GAP_NS 50000000u
 
@@ -43,7 +43,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/* Is the process with which we have exchanged hellos, or may, still attached? */
+/* The peer's process is the one with which we have exchanged hellos, or may exchange them. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
@@ -64,7 +64,7 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
     return !emu_hostif_nic_incarnation(&fab->hostif, peer->node);
 }
 
-/* If we do not answer, the process repeats its query, or we send it a hello. */
+/* If we do not answer, the peer's process repeats its query, or we send it a hello later. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = emu_now_ns();
@@ -75,7 +75,10 @@ bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
     return true;
 }
 
-/* Acknowledgments may overtake each other: an older one changes nothing. */
+/*
+ * Segments may overtake each other. An acknowledgment that is older than the last one changes
+ * nothing.
+ */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 {
     if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
@@ -85,8 +88,8 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 }
 
 /*
- * Relaxed: a counter. It increases before the completion (N3, N4), so a caller that learns of a
- * failure from the completion sees it counted.
+ * Relaxed, because these are counters. They increase before the operation completes (N3, N4), so a
+ * caller that sees its operation fail also sees the increase.
  */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node)
 {
@@ -108,7 +111,7 @@ uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
                                 memory_order_relaxed);
 }
 
-/* Relaxed: as above. */
+/* Relaxed, because these are counters. */
 void nic_peer_count_drop(struct fabemu *fab, uint32_t node)
 {
     atomic_fetch_add_explicit(&fab->peers[node].drops, 1, memory_order_relaxed);
@@ -152,7 +155,8 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
         peer_why_silent(fab, &fab->peers[node], text, bytes);
     else if (fab->peers[node].first >
              emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, node)))
-        snprintf(text, bytes, "the process of node %u has left", node); /* it has disconnected */
+        /* the process has disconnected */
+        snprintf(text, bytes, "the process of node %u has left", node);
     else
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
 }
@@ -167,7 +171,7 @@ void nic_peer_report(struct fabemu *fab, uint32_t node)
     if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;
     if (!emu_incarnation_attached(word) || emu_incarnation_first(word) != peer->first)
-        return; /* it is gone; the fabric reports that */
+        return; /* the process has ended; the fabric reports that */
     peer->reported = true;
     nic_peer_why(fab, node, why, sizeof why);
     fprintf(stderr, "fabemu: %s: pending operations of node %u with node %u fail\n", why,

@@ -1,152 +1,188 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer.h - another node, as seen from this process. Lock: held, except for nic_node_check(). */
+/*
+ * peer.h - a peer: another node and the process there, as seen from this process.
+ *
+ * A message is *charged* if it is eager and longer than one segment: the receiver acknowledges its
+ * bytes when the application has received them. The pair of processes has an *epoch*, which changes
+ * when the network drops one of its segments for good. Lock: held, except for nic_node_check().
+ */
 #ifndef NIC_PEER_H
 #define NIC_PEER_H
 
 #include "nic/host/base/adapter.h"
 #include "nic/host/base/wire.h"
 
-#define NIC_ORDER_WINDOW 1024u        /* requests in flight to one peer; a power of two */
-#define NIC_EAGER_WINDOW (256u << 10) /* per peer: bytes of eager messages longer than a segment */
+/* requests that may be sent to a peer before it acknowledges them; a power of two */
+#define NIC_ORDER_WINDOW 1024u
+/* bytes of charged messages that may be sent to a peer before it acknowledges them */
+#define NIC_EAGER_WINDOW (256u << 10)
 
 struct nic_recv;
 
-/* A segment that arrived before its predecessors. */
+/* A request that arrived before requests with lower numbers. */
 struct nic_early {
-    struct nic_early *next; /* when free */
+    struct nic_early *next; /* next free one, if it is free */
     struct emu_seg seg;
 };
 
-/* Where the rest of an eager message goes. */
+/* Where the rest of an arriving eager message goes. */
 struct nic_fill {
-    struct nic_recv *recv; /* the receive that it has matched; NULL: none */
-    /* or else the buffer that keeps it; both NULL: the rest is dropped */
+    struct nic_recv *recv; /* the receive that the message has matched, or NULL */
+    /* if recv is NULL: the buffer that keeps the message. If both are NULL, the rest is dropped */
     struct fabemu_message *msg;
-    uint64_t got, bytes; /* so far; of the whole message */
-    uint32_t id;         /* the sender's transfer to confirm with a FIN; 0: none */
+    uint64_t got, bytes; /* bytes that have arrived, bytes of the whole message */
+    /* the sender's id of the transfer, to confirm with a FIN; 0: the sender wants no FIN */
+    uint32_t id;
 };
 
-/* Another node, as seen from this process. All 0 until first used. */
+/* A peer. All fields are 0 until the peer is first used. */
 struct nic_peer {
-    struct emu_list sendq;   /* requests that have not been sent completely, in post order */
-    struct emu_list ready;   /* in fab->ready: open, and sendq is not empty */
-    struct emu_list connect; /* in fab->connecting: wanted, not open */
+    struct emu_list sendq; /* requests of which segments are still to be sent, in post order */
+    struct emu_list ready; /* entry in fab->ready, if the peer is open and sendq is not empty */
+    /* entry in fab->connecting, while we wait for an answer to our hellos */
+    struct emu_list connect;
     uint32_t node;
-    uint64_t first; /* lower incarnations of the node are gone or have disconnected */
+    uint64_t first; /* all incarnations of the node below this one have ended or disconnected */
     /* the incarnation with which we have exchanged hellos, equal to first; 0: none */
     uint64_t incarnation;
     uint32_t tx_check, rx_check;
-    bool open; /* its process knows us: requests may be sent */
-    /* a process there is gone or silent, and none has sent us a hello since */
+    bool open; /* the process has answered our hello, so requests may be sent */
+    /* a process of the node has ended or was silent, and no process there has sent us a hello
+       since */
     bool vacated;
-    bool unanswered; /* the last hellos were not answered: fabemu_inject() and stderr report it */
-    bool reported;   /* stderr has reported it */
-    _Atomic uint64_t breaks; /* fabemu_breaks() */
-    _Atomic uint64_t drops;  /* fabemu_drops() */
-    uint8_t broke;           /* enum nic_broke: why operations with it were last broken off */
-    uint64_t broke_ns;       /* when; 0: never */
-    uint64_t broke_away_ns;  /* if it was silent: its hello_away_ns at that time */
-    char *lost;              /* the last drop that the fabric reported for it, one line; or NULL */
-    uint64_t drop_incarnation; /* that process's incarnation; 0: unknown */
-    /* since when a hello of a later epoch waits for the fabric's report of a drop, */
+    bool unanswered; /* our last hellos were not answered; fabemu_inject() and stderr report that */
+    bool reported;   /* stderr has reported that the peer cannot be reached */
+    _Atomic uint64_t breaks; /* for fabemu_breaks() */
+    _Atomic uint64_t drops;  /* for fabemu_drops() */
+    /* enum nic_broke: why operations with the peer last ended with an error */
+    uint8_t broke;
+    uint64_t broke_ns; /* when that happened; 0: never */
+    /* if the peer was silent: value of hello_away_ns when the wait ended */
+    uint64_t broke_away_ns;
+    /* one line on the last unrecoverable drop that the fabric reported for this peer, or NULL */
+    char *lost;
+    uint64_t drop_incarnation; /* incarnation of the peer at that drop; 0: unknown */
+    /* We ignore a hello of a later epoch until the fabric has reported the drop, or for 50 ms. When
+       such a hello first arrived; 0: never */
     uint64_t awaits_ns;
-    uint32_t awaits_epoch; /* and that epoch */
-    uint32_t epoch;        /* of the pair; both checks include it */
-    bool must_notify;      /* the epoch was raised by a break that the peer may not know of */
-    /* a hello of ours is in flight, and the network will report its delivery */
+    uint32_t awaits_epoch; /* the epoch of that hello */
+    uint32_t epoch;        /* epoch of the pair; a part of tx_check and rx_check */
+    bool must_notify;      /* we have raised the epoch, and the peer may not know that yet */
+    /* a hello of ours is in flight, and the network will report whether it was delivered */
     bool hello_pending;
-    /* data to this incarnation may be lost and no operation has failed for it: the next one does.
-       0: none */
+    /* data sent to this incarnation may be lost, and no operation has failed for it, so the next
+       operation fails; 0: none */
     uint64_t unreported_incarnation;
 
-    uint32_t tx_seq, tx_acked;      /* requests sent; dispatched by the peer (lags) */
-    uint32_t tx_eager, tx_consumed; /* charged bytes sent; taken by the peer (lags) */
-    uint32_t rx_next, rx_acked;     /* requests dispatched here; acknowledged of these */
+    /* requests sent; requests that the peer has acknowledged */
+    uint32_t tx_seq, tx_acked;
+    /* bytes of charged messages sent; bytes that the peer has acknowledged */
+    uint32_t tx_eager, tx_consumed;
+    /* requests dispatched here; requests that we have acknowledged */
+    uint32_t rx_next, rx_acked;
+    /* bytes of charged messages that the application has received; bytes that we have
+       acknowledged */
     uint32_t rx_consumed, rx_consumed_acked;
-    struct nic_early **early; /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
+    /* requests that arrived too early, by number modulo NIC_ORDER_WINDOW; NULL until needed */
+    struct nic_early **early;
     uint32_t earlies;
 
     bool filling; /* an eager message of several segments is arriving */
     struct nic_fill fill;
 
-    uint64_t hello_ns;       /* when the next hello is due */
-    uint64_t hello_gap_ns;   /* interval between the last two */
-    uint64_t hello_began_ns; /* since when the peer could have answered */
-    uint64_t hello_away_ns;  /* time without a core, which is not counted as silence */
-    uint32_t hello_at;       /* position of the first hello in the up ring */
+    uint64_t hello_ns;       /* when to repeat our hello */
+    uint64_t hello_gap_ns;   /* interval between our last two hellos */
+    uint64_t hello_began_ns; /* since when the peer could have answered our hello */
+    uint64_t hello_away_ns;  /* time without a core since then, which does not count as silence */
+    uint32_t hello_at;       /* position of our first hello in the up ring */
     uint32_t hello_taken;    /* how far the fabric had read the up ring at the last check */
-    uint64_t debt_ns;        /* rate limit for hellos that answer: nic_peer_may_answer() */
+    uint64_t debt_ns;        /* rate limit for answers to hellos: nic_peer_may_answer() */
 
-    /* Disconnect: disconnect.c, leave.c. Counts of queries and answers are modulo 2^16. */
-    uint16_t queries_sent;    /* we leave: queries sent */
-    uint16_t came;            /* how many of these had arrived, as the last answer says, */
-    uint16_t given;           /* and how many answers it had sent */
-    uint16_t answers;         /* answers that have arrived here */
-    bool answered_disconnect; /* one has arrived */
-    bool done_sent;           /* it knows that we send no more queries */
-    uint32_t last;            /* total of requests that it has sent, as its answer says */
-    /* the checks that we had with the last process that disconnected */
+    /* Disconnecting: peer/disconnect.c, api/leave.c. A query is a NIC_DISCONNECT_ASK. Counts of
+       queries and answers are modulo 2^16. */
+    uint16_t queries_sent; /* our queries that we have sent to the peer */
+    uint16_t
+        queries_confirmed; /* our queries that had arrived when the peer sent its last answer */
+    /* answers to our queries that the peer had sent when it sent its last answer */
+    uint16_t answers_announced;
+    uint16_t answers_received; /* answers to our queries that have arrived here */
+    bool answered_disconnect;  /* at least one answer to a query of ours has arrived */
+    bool done_sent;            /* the peer has been notified that we send no more queries */
+    uint32_t requests_total;   /* requests that the peer has sent in total, as its answer says */
+    /* the last process that disconnected may repeat its query: tx_check that we had with it */
     uint32_t disconnect_tx;
-    uint32_t disconnect_rx;       /* and whose query may arrive again */
-    uint32_t disconnect_sent;     /* total of our requests, as our answer to it said */
-    uint64_t disconnect_at_ns;    /* when we first sent that answer */
-    uint64_t queries_incarnation; /* incarnation that last sent a query or an answer: */
-    uint16_t queries_received;    /* its queries that have arrived, */
-    uint16_t replies;             /* answers sent to these, */
-    bool done_announced;          /* it has announced a DONE, */
-    bool done_received;           /* which has arrived, */
-    bool queries_ended;           /* it has said that it sends no more queries, */
-    uint16_t queries_total;       /* and how many it has sent */
+    uint32_t disconnect_rx;    /* rx_check that we had with that process */
+    uint32_t disconnect_sent;  /* requests that we had sent to that process, as our answer said */
+    uint64_t disconnect_at_ns; /* when we sent our first answer to that process */
+    /* the incarnation that last sent a query or an answer; the next six fields concern it */
+    uint64_t queries_incarnation;
+    uint16_t queries_received; /* its queries that have arrived here */
+    uint16_t answers_sent;     /* our answers to its queries */
+    bool done_announced;       /* it has announced that it sent a NIC_DISCONNECT_DONE */
+    bool done_received;        /* its NIC_DISCONNECT_DONE has arrived */
+    bool queries_ended;        /* it sends no more queries */
+    uint16_t queries_total;    /* queries that it has sent in total, once queries_ended */
     /* rate limit for answers to repeated queries: nic_peer_may_answer() */
     uint64_t disconnect_debt_ns;
 };
 
-/* Why the streams of a pair broke. */
+/* Why operations with a peer ended with an error. */
 enum nic_broke {
     NIC_BROKE_NOT,
-    NIC_BROKE_SILENT,      /* it did not answer within the bound */
+    NIC_BROKE_SILENT,      /* the peer did not answer within the bound */
     NIC_BROKE_GIVEN_UP,    /* the network dropped a segment to it for good */
-    NIC_BROKE_DROP,        /* the fabric reports an unrecoverable drop: see `lost` */
-    NIC_BROKE_PARTITIONED, /* the fabric reports that no route leads to its node */
-    /* the peer started a new epoch: one of its segments was dropped for good */
+    NIC_BROKE_DROP,        /* the fabric reported an unrecoverable drop, see `lost` */
+    NIC_BROKE_PARTITIONED, /* the fabric reported that no route leads to the node */
+    /* the peer has raised the epoch, because the network dropped one of its segments for good */
     NIC_BROKE_NOTIFIED,
 };
 
-struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
-/** nic_node_check - is there such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
+/* returns the peer at @node, which must be below nodes */
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node);
+/**
+ * nic_node_check - check that there is such a node. Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none.
+ */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
-/** nic_peer_is_there - is a process attached that has not disconnected from us? */
+/** nic_peer_is_there - return whether the incarnation peer->first is attached. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
-/** nic_peer_count_break - operations with @node were broken off. */
+/**
+ * nic_peer_count_break - count that operations with @node ended with an error, for fabemu_breaks().
+ */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
-/** nic_peer_count_drop - an unrecoverable drop hit a segment from or to @node. */
+/**
+ * nic_peer_count_drop - count an unrecoverable drop of a segment from or to @node, for
+ * fabemu_drops().
+ */
 void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 /**
- * nic_incarnation_is_last - has incarnation @incarnation of @node no successor? True for 0
- * (unknown).
+ * nic_incarnation_is_last - return whether no later process has attached to @node than
+ * @incarnation. Returns true for 0 (unknown).
  */
 bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation);
-/** nic_peer_is_new - has no process ever been attached there? */
+/** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
-/** nic_peer_why - print one line about why @node does not answer now. @node < nodes. Lock: none. */
+/**
+ * nic_peer_why - print one line about why @node does not answer now. @node must be below nodes.
+ * Lock: none.
+ */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**
- * nic_peer_report - an operation with @node ends with -EHOSTUNREACH: report on stderr why it cannot
- * be reached, once, if its process is attached.
+ * nic_peer_report - print on stderr why @node cannot be reached, because an operation with it ends
+ * with -EHOSTUNREACH. Prints it only once, and only if the node's process is attached.
  */
 void nic_peer_report(struct fabemu *fab, uint32_t node);
-/** nic_peer_ack - take over the acknowledgments in a segment's head. */
+/** nic_peer_ack - read the acknowledgments in the head of an arrived segment. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**
- * nic_peer_may_answer - limit the rate of unsolicited or repeated queries that we answer: one per
- * 50 ms, with bursts of @ahead.
- * @debt_ns: when the answers sent so far are paid for, at one per 50 ms.
+ * nic_peer_may_answer - return whether we may answer now, so that the rate of answers stays below
+ * one per 50 ms, with bursts of up to @ahead answers.
+ * @debt_ns: the time until which the answers sent so far use up the rate.
  */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 
 /**
- * nic_reports_on - does the network report the delivery of a segment to @node? Segments to this
- * process itself bypass it.
+ * nic_reports_on - return whether the network reports the delivery of segments to @node. It cannot
+ * for segments from this process to itself, because these bypass the network.
  */
 static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
 {
@@ -155,20 +191,26 @@ static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
 
 /**
  * nic_peer_sent - count one more message, or one-sided access that moves bytes, to @peer, for the
- * report's matrix.
+ * matrix in the fabric's report.
  */
 static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer, uint64_t bytes)
 {
     emu_hostif_sent(fab->hostif.shared, fab->info.nodes, peer->node, bytes);
 }
 
-/** nic_peer_window - may one more request go to @peer before it acknowledges others? */
+/**
+ * nic_peer_window - return whether one more request may be sent to @peer before it acknowledges
+ * earlier ones.
+ */
 static inline bool nic_peer_window(const struct nic_peer *peer)
 {
     return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
 }
 
-/** nic_peer_check_is_current - does @check belong to the pair's current processes and epoch? */
+/**
+ * nic_peer_check_is_current - return whether @check, from an arrived segment, belongs to the pair's
+ * current processes and epoch.
+ */
 static inline bool nic_peer_check_is_current(const struct nic_peer *peer, uint32_t check)
 {
     return peer->incarnation && peer->rx_check == check;

@@ -2,10 +2,11 @@
 /*
  * control.c - the client side of the control socket (docs/control.md).
  *
- * A thread reads the socket: replies go to the thread that sent the request, events to the function
- * given to nic_control_watch(). While the connection lasts, the process owns its node. If it closes
- * without a detach, the fabric has died; then this process ends with one line on stderr, because it
- * would otherwise wait for the fabric forever.
+ * A thread, the watcher, reads the socket. It hands replies to the thread that sent the request,
+ * and events to the function given to nic_control_watch(). The process owns its node as long as the
+ * connection lasts. If the connection closes without a detach, the fabric has died. Then the
+ * watcher ends this process with one line on stderr, because the process would otherwise wait for
+ * the fabric forever.
  */
 #include "nic/host/control/control.h"
 
@@ -30,7 +31,7 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
-/* Limits before the fabric has sent its bounds. */
+/* Limits that apply until the fabric has sent its bounds. */
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_EARLY_MS  2000
 
@@ -38,24 +39,25 @@
 
 struct control_line {
     int fd;
-    struct emu_json_buf in;   /* received, not yet parsed */
+    struct emu_json_buf in;   /* bytes received, not yet parsed */
     int passed[EMU_JSON_FDS]; /* file descriptors received; -1: none */
-    bool no_room;             /* a descriptor was lost because this process has too many */
+    /* a received descriptor was lost because this process has too many open files */
+    bool no_room;
 };
 
 struct nic_control {
-    struct fabemu *fab; /* first argument of event() */
+    struct fabemu *fab; /* passed to event() */
     void (*event)(struct fabemu *fab, const char *name, struct json_object *object);
     pthread_t watcher;
     bool watched;
     _Atomic bool detaching;
-    const char *why; /* why the fabric ended, as it said last; used by the watcher */
+    const char *why; /* why the fabric has ended, as it said last; used only by the watcher */
 
-    struct control_line line; /* read by attach, later by the watcher */
-    bool seated;              /* attach: the fabric has given us a node */
+    struct control_line line; /* read by nic_control_attach(), later by the watcher */
+    bool seated;              /* during attach: the fabric has given this process a node */
     uint64_t detach_ms;       /* fabemu_bounds.detach_ms */
 
-    pthread_mutex_t request; /* held during a request: there is one at a time */
+    pthread_mutex_t request; /* held during a request, so that there is only one at a time */
     pthread_mutex_t lock;
     pthread_cond_t replied;
     struct json_object *reply; /* protected by lock */
@@ -65,8 +67,9 @@ struct nic_control {
 /* --- lines of JSON on the socket ---------------------------------------------------- */
 
 /*
- * Move @fd above standard input, output and error. A program that has closed one of these may still
- * write to it, and must not write to our socket. Returns -1 with errno if no descriptor is free.
+ * Move @fd above standard input, output and error. A program that has closed one of these three may
+ * still write to its number, and must not write to our socket then. Returns -1 with errno if no
+ * descriptor is free.
  */
 static int above_standard(int fd)
 {
@@ -95,23 +98,23 @@ static void line_keep_fds(struct control_line *line, const struct emu_json_fds *
     }
 }
 
-/* Wait until the socket is readable, or until @end_ms. Errors: -ETIMEDOUT. */
+/* Wait until the socket is readable, or until emu_now_ms() reaches @end_ms. Errors: -ETIMEDOUT. */
 static int line_await(const struct control_line *line, int64_t end_ms)
 {
     struct pollfd come = {line->fd, POLLIN, 0};
     int64_t left_ms = end_ms == INT64_MAX ? 0 : end_ms - emu_now_ms();
 
     if (end_ms == INT64_MAX)
-        return 0; /* read() itself waits */
+        return 0; /* there is no limit, and read() itself waits */
     while (left_ms > 0 && poll(&come, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) <= 0)
         left_ms = end_ms - emu_now_ms();
     return left_ms > 0 ? 0 : -ETIMEDOUT;
 }
 
 /*
- * Read the next line of JSON, until emu_now_ms() reaches @end_ms; INT64_MAX: no limit. Errors:
- * -ETIMEDOUT; -EPIPE, the connection is closed; -EPROTO, the line is not a JSON object; -EMSGSIZE,
- * it is too long; -errno.
+ * Read the next line of JSON. Wait for it until emu_now_ms() reaches @end_ms; INT64_MAX: no limit.
+ * Errors: -ETIMEDOUT; -EPIPE, the connection is closed; -EPROTO, the line is not a JSON object;
+ * -EMSGSIZE, it is too long; -errno.
  */
 static int line_next(struct control_line *line, int64_t end_ms, struct json_object **ret)
 {
@@ -149,7 +152,10 @@ static int line_send(const struct control_line *line, struct json_object *reques
 
 /* --- attach ------------------------------------------------------------------------- */
 
-/* Returns 0 for a reply that is ok; otherwise the fabric's errno, and sets fabemu_error(). */
+/*
+ * Return 0 for a reply that is ok; otherwise the errno that the fabric sent, and set
+ * fabemu_error().
+ */
 static int reply_check(struct json_object *reply)
 {
     struct json_object *ok;
@@ -175,20 +181,24 @@ static int control_connect(const char *path)
     strcpy(to.sun_path, path);
     fd = above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
-        return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* limits connect(), too */
+        return nic_fail(-errno, "cannot create a socket: %s%s", strerror(errno),
+                        nic_remedy(-errno));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also limits connect() */
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
     err = errno == ENOENT ? ECONNREFUSED : errno == EAGAIN ? ETIMEDOUT : errno;
     close(fd);
     return nic_fail(-err,
-                    err == EACCES      ? "the fabric at %s is another user's"
+                    err == EACCES      ? "the fabric at %s belongs to another user"
                     : err == ETIMEDOUT ? "the fabric at %s does not answer"
                                        : "no fabric listens at %s",
                     path);
 }
 
-/* The id has 16 hexadecimal digits. If the fabric sent none, hash its name (FNV-1a). */
+/*
+ * Return the fabric's id, which has 16 hexadecimal digits. If the fabric sent none, return a hash
+ * of its name (FNV-1a).
+ */
 static uint64_t fabric_id(const char *text, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -201,8 +211,8 @@ static uint64_t fabric_id(const char *text, const char *name)
 }
 
 /*
- * Returns a bound in milliseconds. JSON null means no limit, and so does a number whose nanoseconds
- * would overflow. Without a number above 0 the default applies.
+ * Return a bound in milliseconds. JSON null means no limit, and so does a number whose nanoseconds
+ * would overflow. If there is no number above 0, return @preset.
  */
 static uint64_t bound_of(struct json_object *bounds, const char *field, uint64_t preset)
 {
@@ -225,7 +235,7 @@ static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
 #undef READ
 }
 
-/* Errors: -EPROTO, a field is missing or invalid. */
+/* Read the reply to an attach into @info. Errors: -EPROTO, a field is missing or invalid. */
 static int reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     int64_t node = emu_json_number(reply, "node", -1), nodes = emu_json_number(reply, "nodes", -1);
@@ -276,9 +286,10 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
     if (job->ranks >= 0)
         json_object_object_add(request, "ranks", json_object_new_int(job->ranks));
     err = line_send(&c->line, request);
-    if (!err || err == -EPIPE) /* a fabric that has closed may have sent the reason */
+    /* if the fabric has closed the socket, it may have sent the reason before */
+    if (!err || err == -EPIPE)
         err = control_reply(c, end_ms, &reply);
-    if (err == -EAGAIN) /* the fabric does not read */
+    if (err == -EAGAIN) /* the fabric does not read from the socket */
         err = -ETIMEDOUT;
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
@@ -300,7 +311,8 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
 }
 
 /*
- * Detach while no watcher reads. Waits for the fabric's answer, so that the node is free on return.
+ * Detach when no watcher reads the socket. Waits for the fabric's reply, so that the node is free
+ * on return.
  */
 static void control_give_back(struct nic_control *c)
 {
@@ -359,7 +371,9 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     return 0;
 }
 
-/* The PID of a fabric in another container is not visible: it reads 0, or has no session. */
+/*
+ * The PID of a fabric in another container is not visible here: it reads as 0, or has no session.
+ */
 bool nic_control_in_other_session(const struct nic_control *control)
 {
     struct ucred fabric;
@@ -415,7 +429,7 @@ static void *control_watch(void *argument)
         pthread_mutex_unlock(&c->lock);
     }
     if (err == -EPROTO || err == -EMSGSIZE)
-        c->why = "it sent a line that is not of the control protocol";
+        c->why = "it sent a line that the control protocol does not allow";
     if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
         control_end(c);
     pthread_mutex_lock(&c->lock);
@@ -440,7 +454,7 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Send a request and wait for the reply for at most @limit_ms. */
+/* Send a request, and wait for the reply for at most @limit_ms. */
 static int control_request(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
                            struct json_object **reply)
 {
@@ -509,7 +523,7 @@ void nic_control_exits(struct nic_control *c)
     static const char line[] = "{\"cmd\":\"exits\"}\n";
 
     if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->request))
-        return; /* another thread is sending a request; lines must not interleave */
+        return; /* another thread is sending a request, and the two lines must not mix */
     send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     pthread_mutex_unlock(&c->request);
 }

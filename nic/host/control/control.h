@@ -2,8 +2,8 @@
 /*
  * control.h - the client side of the control socket (docs/control.md).
  *
- * The functions wait for the fabric: the adapter's lock must not be held. struct nic_control has
- * locks of its own.
+ * The functions wait for the fabric's reply, so the adapter's lock must not be held. struct
+ * nic_control has locks of its own.
  */
 #ifndef NIC_CONTROL_H
 #define NIC_CONTROL_H
@@ -17,39 +17,40 @@ struct json_object;
 struct nic_control;
 struct emu_hostif_fds;
 
-/* What a process reports about itself when it attaches; -1: unknown. */
+/* What a process reports about itself when it attaches; -1 where it does not know. */
 struct nic_job {
-    int want;  /* the node that it requests */
-    int rank;  /* in its MPI job */
-    int ranks; /* of its MPI job */
+    int want;  /* node that it requests */
+    int rank;  /* its rank in its MPI job */
+    int ranks; /* number of ranks of its MPI job */
 };
 
 /**
- * nic_control_attach - request a node from the fabric at @path.
- * @job: describes this process. @hostif: the caller closes these descriptors.
+ * nic_control_attach - connect to the fabric at @path and request a node.
+ * @job: describes this process.
+ * @hostif: receives the file descriptors of the host interface; the caller must close them.
  */
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_hostif_fds *hostif);
 /**
- * nic_control_in_other_session - is the fabric in another session than this process, or its session
- * unknown?
+ * nic_control_in_other_session - return whether the fabric runs in another session than this
+ * process, or in an unknown one.
  */
 bool nic_control_in_other_session(const struct nic_control *control);
 /**
  * nic_control_watch - start the thread that reads the socket.
- * @event: called on that thread with @fab for each event that is not about the connection itself.
+ * @event: that thread calls it, with @fab, for each event that is not about the connection itself.
  */
 int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                       void (*event)(struct fabemu *fab, const char *name,
                                     struct json_object *object));
 /**
- * nic_control_request - send a request (consumes its reference) and wait for the reply. Errors:
- * -errno of the fabric's refusal.
+ * nic_control_request - send a request and wait for the reply. Consumes the reference to @request.
+ * Errors: -errno with which the fabric refused it.
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
 void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
-/** nic_control_exits - notify the fabric that the process exits without detaching. */
+/** nic_control_exits - tell the fabric that the process exits without detaching. */
 void nic_control_exits(struct nic_control *control);
 /** nic_control_forked - close the socket in a forked child. */
 void nic_control_forked(struct nic_control *control);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * break.c - a group breaks: how the members that only wait are notified.
+ * break.c - break a group, and notify the members that only wait.
  *
  * With acknowledgments a group breaks when the network drops one of its segments for good. The
- * sender of that segment notifies the other members, repeatedly until all know. A member that only
- * waits sends no segment that could be dropped, so one of the waiting members probes about once a
- * second, with a multicast that all must acknowledge. A member that receives another's probe delays
- * its own.
+ * sender of that segment notifies the other members by an alarm, and repeats it until all have
+ * received it. A member that only waits sends no segments, so it would not learn that others cannot
+ * be reached. Therefore one of the waiting members sends a probe about once a second, which is a
+ * multicast that all must acknowledge. A member that receives another's probe delays its own.
  */
 #include "nic/host/group/break.h"
 
@@ -37,7 +37,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
-    if (!g) /* others may know of the group before we join */
+    if (!g) /* a member that has joined before this process may report it */
         g = nic_group_early(fab, id);
     if (!g)
         return;
@@ -46,7 +46,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
     group_break(g);
 }
 
-/* Keep the first reason. N7 pairs with N8: a thread that sees has_why sees all of why. */
+/* Keep the first reason only. N7 pairs with N8: a thread that sees has_why sees all of why. */
 static void group_set_why(struct fabemu_group *g, const char *why)
 {
     if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
@@ -78,7 +78,7 @@ void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end 
 
 /* --- the network gave a segment up -------------------------------------------------- */
 
-/* Is the operation that @seg names by its id under way? */
+/* Return whether the operation that @seg names by its id is pending. */
 static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
@@ -89,11 +89,11 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
                                         : nic_condition_of(op)->group == g;
 }
 
-/* Does an operation under way need @seg? None needs the alarm. */
+/* Return whether a pending operation needs @seg. No operation needs an alarm. */
 static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
 {
     if (kind == EMU_SET)
-        return true; /* the link engine lacks the word: conditionals would be wrong */
+        return true; /* the link engine lacks the word, so conditionals would give wrong results */
     if (kind == EMU_TEST)
         return op_needs(g->fab, g, seg);
     if (kind != EMU_MULTICAST || seg->hdr.op == NIC_MULTICAST_STREAM)
@@ -145,8 +145,8 @@ void fabemu_group_break(struct fabemu_group *group)
 /* --- probes of members that only wait ----------------------------------------------- */
 
 /*
- * A probe was seen, ours or another member's. Send the next after one to two intervals, at random,
- * so that members do not all probe at once.
+ * Set the time of the next probe, because this member has sent one or received another's. It is one
+ * to two intervals from now, at random, so that members do not all probe at the same time.
  */
 static void group_probed(struct fabemu_group *g)
 {
@@ -160,7 +160,7 @@ static void group_probe(struct fabemu_group *g)
     struct emu_seg *seg;
 
     if (g->probing || emu_now_ns() < g->probe_ns ||
-        (emu_list_empty(&g->ops) && emu_list_empty(&g->sent_queries) && emu_list_empty(&g->again)))
+        (emu_list_empty(&g->ops) && emu_list_empty(&g->in_engine) && emu_list_empty(&g->again)))
         return;
     seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
     if (!seg)
@@ -173,7 +173,7 @@ static void group_probe(struct fabemu_group *g)
 void nic_group_watch(struct fabemu *fab)
 {
     if (!fab->transport.reports_delivery)
-        return; /* a probe would get no reply */
+        return; /* the network would not report whether a probe was delivered */
     for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
         for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
             if (g->alarm == NIC_ALARM_LOST) {
@@ -188,7 +188,7 @@ void nic_group_watch(struct fabemu *fab)
 
 /* --- alarms and probes of other members --------------------------------------------- */
 
-void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg)
+void nic_group_alarm_delivered(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
@@ -202,7 +202,7 @@ void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg)
         fab->counts.late++;
 }
 
-void nic_group_news(struct fabemu *fab, const struct emu_seg *seg)
+void nic_group_receive_alarm(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 

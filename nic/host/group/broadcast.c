@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast.c - broadcast puts: their segments, sent and received, and the call.
+ * broadcast.c - broadcast puts: send and receive their segments; the call.
  *
- * A broadcast put is not part of the group's stream: its segments are multicasts of their own kind
- * (wire.h), each names its destination, and the network reports when all members have it. Any
- * number of members may send at a time, each up to NIC_BROADCAST_WINDOW segments. The last segment
- * of a put is sent after all others were reported as delivered. Source: QsNet III §IV-A; holding
- * back the last one is our addition.
+ * The segments of a broadcast put are not part of the group's stream. They are multicasts of their
+ * own kinds (wire.h), each names the place to which it is written, and the network reports when all
+ * members have received it. Any number of members may send at the same time, each with up to
+ * NIC_BROADCAST_WINDOW segments in flight. The last segment of a put is sent after all others were
+ * reported as delivered. Source: QsNet III §IV-A; holding back the last segment is our addition.
  */
 #include "nic/host/group/broadcast.h"
 
@@ -36,7 +36,7 @@ static uint32_t broadcast_out(const struct nic_broadcast_put *put)
     return put->sent - put->base - (uint32_t)__builtin_popcountll(put->acked);
 }
 
-/* May the next segment be sent, apart from space in the ring? */
+/* Return whether the next segment may be sent if the ring has space. */
 static bool broadcast_may_send(const struct fabemu_group *g, const struct nic_broadcast_put *put)
 {
     uint32_t segs = broadcast_segs(put);
@@ -116,7 +116,7 @@ void nic_broadcast_abandon(struct nic_broadcast_put *put)
     put->group->broadcast_out -= broadcast_out(put);
 }
 
-/* Is the segment @ahead of the base in flight to group @group, and not reported as delivered? */
+/* Return whether segment base + @ahead was sent to @group and not reported as delivered yet. */
 static bool broadcast_awaits(const struct nic_broadcast_put *put, uint32_t group, uint8_t ahead)
 {
     return put->group->id == group && ahead < put->sent - put->base &&

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll.c - the calls for collectives and symmetric regions; counts of collectives for the report */
+/*
+ * coll.c - the calls for collectives and symmetric regions; counts of collectives for the fabric's
+ * report
+ */
 #include "nic/host/group/group.h"
 
 #include <errno.h>
@@ -83,7 +86,10 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     return coll_post(group, req, &c);
 }
 
-/* @result: this member gets the result. */
+/*
+ * Check the arguments of a reduction.
+ * @result: this member gets the result.
+ */
 static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
                            size_t count)
 {
@@ -98,7 +104,10 @@ static int reduction_check(const void *in, const void *out, bool result, unsigne
     return err || !result ? err : nic_buffer_check(out, count * size);
 }
 
-/* @c says who sends and who gets the result; the other arguments come from the call. */
+/*
+ * Post a reduction. @c says whether this member contributes and whether it gets the result. The
+ * other arguments are those of the call.
+ */
 static int reduction_post(struct fabemu_group *group, struct nic_coll *c, const void *in, void *out,
                           size_t count, unsigned op, unsigned type, struct fabemu_req *req)
 {
@@ -174,7 +183,7 @@ static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
     nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* All members have the key. */
+/* All members know the key: complete the request. */
 static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 {
     if (c->status) {
@@ -186,8 +195,8 @@ static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 }
 
 /*
- * The members have agreed on a key and on the size. Nobody may use the key before all members know
- * it.
+ * The members have agreed on a key and on the size. A barrier follows, because no member may use
+ * the key before all members know it.
  */
 static void region_agreed(struct fabemu_group *g, struct nic_coll *c)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dispatch.c - send what a group has to send, and dispatch the segments that arrive for groups */
+/*
+ * dispatch.c - send the segments that a group has to send, and dispatch the segments that arrive
+ * for groups
+ */
 #include "nic/host/group/group.h"
 
 #include "nic/host/base/wire.h"
@@ -10,7 +13,10 @@
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* Notify all other members that the group is broken. */
+/*
+ * Send an alarm, which notifies all other members that the group is broken. Returns the number of
+ * segments sent.
+ */
 static uint32_t alarm_send(struct fabemu_group *g)
 {
     struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
@@ -62,19 +68,20 @@ uint32_t nic_group_transmit(struct fabemu *fab)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* A multicast outside the stream. */
+/* Receive a multicast that is not part of the group's stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     if (!fab->transport.has_engine || seg->hdr.op > NIC_MULTICAST_PROBE)
         fab->counts.malformed++;
     else if (seg->hdr.op >= NIC_MULTICAST_BROKEN)
-        nic_group_news(fab, seg);
+        nic_group_receive_alarm(fab, seg);
     else
         nic_broadcast_receive(fab, seg);
 }
 
 /*
- * Queue the group if a token is due. A member that waits for its window to open is queued already.
+ * Put the group into the list of those with segments to send if a token is due. A member that waits
+ * for its window to open is in the list already.
  */
 static void group_token(struct fabemu *fab, struct fabemu_group *g)
 {
@@ -124,7 +131,7 @@ void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg)
     struct fabemu_group *g;
 
     if (seg->hdr.op >= NIC_MULTICAST_BROKEN) {
-        nic_group_news_delivered(fab, seg);
+        nic_group_alarm_delivered(fab, seg);
         return;
     }
     g = nic_broadcast_delivered(fab, seg);

@@ -26,7 +26,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     g->reorder_used = (bool *)(g->owner + window);
     emu_list_init(&g->ops);
     emu_list_init(&g->unsent);
-    emu_list_init(&g->sent_queries);
+    emu_list_init(&g->in_engine);
     emu_list_init(&g->again);
     emu_list_init(&g->broadcasts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
@@ -34,7 +34,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     return g;
 }
 
-/* Print why the group broke. The line names a node, switch or cable. */
+/* Print why the group broke, in a line that names a node, switch or cable. */
 static void group_explain(const struct fabemu_group *g, char *text, size_t bytes)
 {
     uint32_t own = g->fab->info.node;
@@ -71,17 +71,17 @@ static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
         nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, post.link), status);
 }
 
-/* End the operations outside the stream. */
+/* End the operations that are not part of the group's stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status)
 {
     ops_end(g->fab, &g->unsent, status);
-    ops_end(g->fab, &g->sent_queries, status);
+    ops_end(g->fab, &g->in_engine, status);
     ops_end(g->fab, &g->again, status);
     ops_end(g->fab, &g->broadcasts, status);
     g->broadcast_out = 0;
 }
 
-/* Drop the group's symmetric regions. */
+/* Unregister the group's symmetric regions. */
 static void regions_release(struct fabemu_group *g)
 {
     struct nic_region *next;

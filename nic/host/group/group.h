@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - groups as their members see them: the table, and functions that the group's parts
- * share.
+ * group.h - groups as their members see them: the table, and functions that several files of this
+ * folder share.
  *
- * Of a group's fields, stream.c changes those of the stream, word.c those of words and
- * conditionals, broadcast.c those of broadcast puts, break.c the alarm and the probe. Lock: held,
- * except for nic_group_check().
+ * The collectives of a group form one *stream* of numbered segments (stream.c). Words, conditionals
+ * and broadcast puts are outside the stream. Of a group's fields, stream.c changes those of the
+ * stream, word.c those of words and conditionals, broadcast.c those of broadcast puts, and break.c
+ * those of the alarm and the probe (break.h). Lock: held, except for nic_group_check().
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
@@ -13,157 +14,178 @@
 #include "nic/host/base/complete.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_GROUP_BURST 128u /* segments per group and round */
+#define NIC_GROUP_BURST 128u /* segments sent per group and turn */
 
-/* A collective, in the request's opaque words. */
+/* A collective operation, in req->opaque. */
 struct nic_coll {
-    struct nic_post post; /* on a list of its event, or in the group's ops */
+    struct nic_post post; /* in the armed list of its event, or in the group's ops */
     struct fabemu_group *group;
-    const uint8_t *in; /* the contribution, or the data that the root broadcasts; NULL: none */
-    uint8_t *out;      /* result; NULL: none */
+    /* what this member contributes, or what the root broadcasts; NULL: nothing */
+    const uint8_t *in;
+    uint8_t *out; /* where the result goes; NULL: nowhere */
     uint64_t bytes;
     uint64_t first; /* number of its first segment in the stream */
     uint64_t segs;
-    uint64_t sent;     /* segments handed to the ring */
-    uint64_t done;     /* segments complete */
-    uint64_t began_ns; /* 0: not timed */
-    uint32_t root;     /* node, if there is one */
+    uint64_t sent;     /* segments written to the up ring */
+    uint64_t done;     /* segments that are complete here */
+    uint64_t began_ns; /* when it was posted; 0: it is not timed */
+    uint32_t root;     /* node of the root, for kinds that have one */
     uint32_t step;     /* payload bytes of every segment but the last */
-    int32_t status;    /* with which it will complete */
+    int32_t status;    /* the status with which it will complete */
     uint8_t kind;      /* enum emu_kind */
     uint8_t op, type;
-    bool sends;   /* this member contributes */
+    bool sends;   /* this member sends segments: it contributes, or is the root of a broadcast */
     bool awaits;  /* this member gets the result */
-    bool counted; /* in the stream, and posted by the user (not by the library) */
+    bool counted; /* it counts in the report: the application posted it, and it is in the stream */
     struct emu_comm_draw draw;
 
-    /* fabemu_register_symmetric() */
-    /* called at the end; NULL: complete the request */
+    /* The next four are for fabemu_register_symmetric(). */
+    /* called at the end instead of completing the request; NULL: complete the request */
     void (*ended)(struct fabemu_group *g, struct nic_coll *c);
-    struct nic_region *region; /* to be registered */
-    uint64_t *key;             /* receives its key */
-    uint64_t agree[3];         /* the vector that is combined: a key, bytes, ~bytes */
+    struct nic_region *region; /* the region to be registered */
+    uint64_t *key;             /* where the region's key is stored */
+    /* the members' vector that is reduced to its maximum: a key, bytes, ~bytes */
+    uint64_t agree[3];
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
 /*
- * State of the multicast by which a member that learns of the break from the network notifies the
- * others.
+ * State of the alarm: the multicast by which a member that learns of a break from the network
+ * notifies the others.
  */
 enum nic_alarm {
-    NIC_ALARM_NONE, /* nothing to send, or delivered to all */
+    NIC_ALARM_NONE, /* nothing to send, or all members have received it */
     NIC_ALARM_DUE,  /* must be sent */
     NIC_ALARM_SENT, /* in flight */
-    NIC_ALARM_LOST  /* dropped; sent again at the next watch */
+    NIC_ALARM_LOST  /* the network dropped it; nic_group_watch() sends it again */
 };
 
-#define NIC_GROUP_RECENT 4u /* latest operations that a group remembers, to report mismatches */
+/* number of latest operations that a group remembers, to report mismatches */
+#define NIC_GROUP_RECENT 4u
 
-/* An operation, for the report when members call different ones. */
+/* An operation as it is reported if the members called different ones. */
 struct nic_recent {
-    uint64_t first; /* nic_coll.first */
+    uint64_t first; /* number of its first segment in the stream */
     uint32_t root;
     uint8_t kind, op, type;
 };
 
-/* Half windows whose tokens may be in flight to a member. */
+/* Number of half windows whose tokens may be in flight to a member. */
 #define NIC_TOKENS 2u
 
 struct fabemu_group {
     struct fabemu *fab;
-    struct fabemu_group *next; /* in its hash bucket */
-    struct emu_list busy;      /* in fab->busy: has something to send */
+    struct fabemu_group *next; /* next group in the hash bucket */
+    struct emu_list busy;      /* entry in fab->busy, if the group has segments to send */
     uint32_t id;
     uint32_t members;
-    bool joined;          /* false: only keeps segments that arrived before the join */
-    bool joining;         /* waits for the fabric's answer */
-    int broken;           /* 0, or -EPIPE */
-    uint32_t lost;        /* these four: FABEMU_ANY_NODE if none. Member whose death broke it */
-    uint32_t gave_up;     /* member whose segment the network dropped for good */
-    uint32_t broke_off;   /* member that has broken it */
-    uint32_t partitioned; /* member that cannot be reached any more */
-    /* why it broke, from the fabric; written once, before has_why is set */
+    bool joined;  /* false: the group only keeps segments that arrived before the join */
+    bool joining; /* a join waits for the fabric's reply */
+    int broken;   /* 0, or -EPIPE if the group is broken */
+    /* node of the member whose death broke the group. FABEMU_ANY_NODE here and in the next three:
+       no such member */
+    uint32_t lost;
+    uint32_t gave_up;     /* node of the member whose segment the network dropped for good */
+    uint32_t broke_off;   /* node of the member that has broken the group */
+    uint32_t partitioned; /* node of the member that cannot be reached any more */
+    /* why the group broke, as the fabric reports it; written once, before has_why is set */
     char why[NIC_WHY_BYTES];
-    _Atomic bool has_why;       /* read without the lock */
-    uint8_t alarm;              /* enum nic_alarm */
-    bool probing;               /* a probe is in flight */
-    uint64_t probe_ns;          /* when the next one may be sent */
-    struct emu_list ops;        /* under way, in stream order */
-    struct nic_coll *binding;   /* the first whose segments are not all bound */
-    struct nic_coll *sending;   /* the first that sends and has not sent everything */
-    uint64_t posted;            /* segments of all operations so far */
-    uint64_t begun;             /* operations so far */
-    uint64_t bound;             /* segments bound so far */
-    uint64_t cur, issued, done; /* half windows: see stream.c */
-    /* tokens that returned early, from done on, by half window modulo NIC_TOKENS */
+    _Atomic bool has_why; /* read without the lock */
+    uint8_t alarm;        /* enum nic_alarm */
+    bool probing;         /* a probe is in flight */
+    uint64_t probe_ns;    /* when the next probe may be sent */
+    struct emu_list ops;  /* pending collectives, in stream order */
+    /* the first collective with segments that are not bound; see stream.c */
+    struct nic_coll *binding;
+    struct nic_coll *sending;   /* the first collective that has segments to send */
+    uint64_t posted;            /* segments of all collectives posted so far */
+    uint64_t begun;             /* number of collectives posted so far */
+    uint64_t bound;             /* number of segments bound so far */
+    uint64_t cur, issued, done; /* counts of half windows: see stream.c */
+    /* the token of a half window has returned, but `done` does not count it yet; by half window
+       modulo NIC_TOKENS */
     bool token_back[NIC_TOKENS];
-    uint32_t complete[2]; /* segments complete in half windows cur and cur + 1; by parity */
-    uint32_t window;      /* segment numbers in two half windows: a power of two */
-    /* by number modulo window: operation of the segment; NULL once complete */
+    /* segments that are complete in half windows cur and cur + 1; index: half window modulo 2 */
+    uint32_t complete[2];
+    uint32_t window; /* numbers in a window, that is in two half windows: a power of two */
+    /* operation to which each segment belongs, by number modulo window; NULL once the segment is
+       complete */
     struct nic_coll **owner;
-    struct emu_seg *reorder_buf; /* likewise: segments that arrived early; NULL until needed */
-    bool *reorder_used;          /* likewise: is there one? */
-    uint32_t reorder_count;      /* how many there are */
+    /* segments that arrived early, by number modulo window; NULL until needed */
+    struct emu_seg *reorder_buf;
+    /* whether reorder_buf contains such a segment, by number modulo window */
+    bool *reorder_used;
+    uint32_t reorder_count; /* number of segments in reorder_buf */
 
-    struct nic_recent recent[NIC_GROUP_RECENT]; /* latest operations: a ring */
-    /* started, modulo 2^32: selects those to time */
+    struct nic_recent recent[NIC_GROUP_RECENT]; /* the latest operations, in a ring */
+    /* operations started, by kind and size, modulo 2^32: selects those that are timed */
     uint32_t calls[EMU_COMM_KINDS][EMU_COMM_SIZES];
 
     /* For progress/pending.c. */
     char name[EMU_PENDING_NAME];
-    uint64_t seen;    /* 1 + first segment of the operation that was oldest at the last sample, */
-    uint64_t seen_ns; /* and when that one was sampled first */
+    /* 1 + number of the first segment of the operation that was the oldest pending one at the last
+       sample */
+    uint64_t seen;
+    uint64_t seen_ns; /* when that operation was first sampled */
 
     /* Words and conditionals. */
-    struct nic_words words; /* this member's own */
+    struct nic_words words; /* this member's own words */
     struct emu_list unsent; /* conditionals to send */
-    /* conditionals in the link engine; in a group of one, all that wait */
-    struct emu_list sent_queries;
+    /* conditionals that wait in the link engine; in a group of one, all that wait */
+    struct emu_list in_engine;
     struct emu_list again;       /* conditionals for which the link engine had no slot */
-    struct emu_list backing_off; /* in fab->again, while `again` is not empty */
+    struct emu_list backing_off; /* entry in fab->again, while `again` is not empty */
 
     /* Broadcast puts. */
-    struct emu_list broadcasts; /* under way, in post order */
-    uint32_t broadcast_out;     /* segments of them in flight */
+    struct emu_list broadcasts; /* pending broadcast puts, in post order */
+    uint32_t broadcast_out;     /* number of their segments in flight */
 };
 
-struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
 /**
- * nic_group_early - create a group that keeps segments which arrive before we join; NULL: not
- * allowed, or no memory.
+ * nic_group_make - create a group that is not joined yet, and enter it into the table. NULL: no
+ * memory.
+ */
+struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id);
+/**
+ * nic_group_early - create a group that keeps the segments which arrive before this process joins
+ * it. NULL: there are too many such groups, the group was broken, or there is no memory.
  */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_request_break - ask the fabric to notify the other members that the group is broken.
- * Lock: none; waits for the answer.
+ * Waits for the fabric's reply. Lock: none.
  */
 void nic_group_request_break(const struct fabemu_group *g);
 /**
- * nic_group_status - 0, or -EPIPE if the group is broken. Then it also sets fab->broken_why for
- * requests that are completed before the next call (fabemu_req_why()).
+ * nic_group_status - return 0, or -EPIPE if the group is broken. In the second case, also copy the
+ * reason to fab->broken_why, for the requests that are completed before the next call
+ * (fabemu_req_why()).
  */
 int nic_group_status(struct fabemu_group *g);
-/** nic_group_end_ops - end the operations outside the stream. */
+/** nic_group_end_ops - end the operations that are not part of the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status);
 /**
- * nic_group_leave - free the group. If it was broken, remember that, so that late segments are not
- * kept for the id's next group.
+ * nic_group_leave - free the group. If it was broken, remember its id, so that late segments are
+ * not kept for the next group with this id.
  */
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - free a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
-/** nic_group_known - the id belongs to a joined group (again). */
+/**
+ * nic_group_known - forget that a group with this id was broken, because this process has joined a
+ * new one.
+ */
 void nic_group_known(struct fabemu *fab, uint32_t id);
-/** nic_group_remember_broken - treat later segments for @id as late. */
+/** nic_group_remember_broken - count later segments for @id as late. */
 void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 /**
- * nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP,
- * -ENOTCONN, -EINVAL.
+ * nic_group_check - check that words, conditionals and broadcast puts may be used. Errors:
+ * -EOPNOTSUPP, -ENOTCONN, -EINVAL.
  */
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
 void nic_group_release(struct fabemu *fab);
 
-/** nic_group_find - the group with this id, or NULL. */
+/** nic_group_find - return the group with this id, or NULL. */
 static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
 {
     struct fabemu_group *g = fab->groups[id % NIC_GROUP_BUCKETS];
@@ -174,9 +196,9 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
 }
 
 /**
- * nic_group_may_be_early - can a segment with this header arrive before this member has started the
- * same operation, or has joined? Other members' data can; a result needs this member's
- * contribution.
+ * nic_group_may_be_early - return whether a segment with this header can arrive before this member
+ * has started the same operation or joined the group. That is so for the data of other members. It
+ * is not so for a result that needs this member's contribution.
  */
 static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
 {
@@ -189,7 +211,7 @@ static inline struct emu_hdr nic_group_hdr(const struct fabemu_group *g, uint8_t
         struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq, .kind = kind};
 }
 
-/** nic_group_claim - a slot for a segment of the group, with its header; NULL: no space. */
+/** nic_group_claim - return a slot for a segment of the group, with its header; NULL: no space. */
 static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
 {
     struct emu_seg *seg = nic_claim_up(g->fab);
@@ -201,16 +223,25 @@ static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t ki
 
 /* --- dispatch.c -------------------------------------------------------------- */
 
-/** nic_group_send - send as much as possible of what the group has to send. Returns segments. */
+/**
+ * nic_group_send - send a burst of each kind of segment that the group has to send. Returns the
+ * number sent.
+ */
 uint32_t nic_group_send(struct fabemu_group *g);
-/** nic_group_start - append @c to the stream and send. */
+/** nic_group_start - append @c to the group's stream, and send. */
 void nic_group_start(struct fabemu_group *g, struct nic_coll *c);
-/** nic_group_transmit - nic_group_send() for each group with something to send. */
+/**
+ * nic_group_transmit - call nic_group_send() for each group with segments to send. Returns the
+ * number sent.
+ */
 uint32_t nic_group_transmit(struct fabemu *fab);
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_receive_run - nic_stream_receive_run() for the group of @seg. */
+/** nic_group_receive_run - call nic_stream_receive_run() for the group of @seg. */
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most);
-/** nic_group_notice - all members have a segment of ours that is outside the stream. */
+/**
+ * nic_group_notice - handle the report that all members have received a segment of ours outside the
+ * stream.
+ */
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
 
 #endif

@@ -55,7 +55,9 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
 }
 
 /*
- * Notify the fabric that this process joins a group as one of @members, or leaves or breaks it (0).
+ * Notify the fabric that this process joins a group, leaves it or breaks it, and wait for the
+ * reply.
+ * @members: number of members, if it joins; else 0.
  */
 static int group_request(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
@@ -85,8 +87,9 @@ void nic_group_request_break(const struct fabemu_group *g)
 }
 
 /*
- * Ask the fabric whether this process may join. It treats a wrong number of members as a refusal to
- * join. The fabric does not know groups of one: for these -ENOENT is success.
+ * Ask the fabric whether this process may join. If the number of members is wrong, the fabric acts
+ * as if the process had declined to join. The fabric does not know groups of one member: for these,
+ * -ENOENT means success.
  */
 static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
@@ -96,8 +99,8 @@ static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
 }
 
 /*
- * Enter the group into the table before asking the fabric, so that segments which arrive meanwhile
- * are kept.
+ * Enter the group into the table before the fabric is asked, so that segments which arrive
+ * meanwhile are kept.
  */
 static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
@@ -118,7 +121,8 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     }
     nic_unlock(fab);
     if (err == -ENOMEM) {
-        group_request_leave(fab, id); /* it has not joined: the others must not wait for it */
+        /* this process has not joined, and the other members must not wait for it */
+        group_request_leave(fab, id);
         nic_fail(err, "no memory for group %u", id);
     }
     *ret = g;
@@ -170,7 +174,10 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
     nic_unlock(g->fab);
 }
 
-/* Is our alarm not yet delivered to all? After the leave it is not sent any more. */
+/*
+ * Return whether our alarm has not reached all members yet. After the leave it cannot be sent any
+ * more.
+ */
 static bool group_owes_alarm(struct fabemu_group *g)
 {
     bool owes;
@@ -182,8 +189,8 @@ static bool group_owes_alarm(struct fabemu_group *g)
 }
 
 /*
- * The group stays in the table until the fabric has answered, so that late segments for the id
- * reach the group that they were meant for.
+ * The group stays in the table until the fabric has replied, so that late segments for the id go to
+ * the group for which they were sent.
  */
 void fabemu_group_leave(struct fabemu_group *g)
 {
@@ -192,7 +199,7 @@ void fabemu_group_leave(struct fabemu_group *g)
     if (nic_is_defunct(fab))
         return;
     if (g->members > 1 && group_owes_alarm(g))
-        nic_group_request_break(g); /* the fabric notifies the others instead */
+        nic_group_request_break(g); /* the fabric notifies the other members instead of the alarm */
     if (g->members > 1)
         group_request_leave(fab, g->id);
     nic_lock(fab);

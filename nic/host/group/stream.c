@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream.c - collectives in the switches: one stream of numbered segments per group.
+ * stream.c - collectives that the switches execute: one stream of numbered segments per group.
  *
- * The operations of a group form one stream of segments (emu/packet/seg.h). This file counts
- * segments of operations without the tokens: a half window has usable() of them, and the number of
- * segment i on the wire is seq_of(i). Three positions move along the stream:
- *   cur     the lowest half window with a segment that is not complete here
- *   issued  tokens that this member has sent: one for each half window below cur
- *   done    tokens that returned: half window h is open to senders when h - 2 < done
+ * The operations of a group form one stream of segments (emu/packet/seg.h). Switches hold states
+ * for a *window* of numbers. The last number of each half window is that of a *token*, a barrier of
+ * the adapters. No member sends in half window h before the token of h - 2 has returned. This file
+ * counts the segments of operations without the tokens: a half window has usable() of them, and
+ * segment i has the number seq_of(i) on the wire. Three counts of half windows advance along the
+ * stream:
+ *   cur     half windows in which all segments are complete at this member
+ *   issued  half windows whose token this member has sent
+ *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
  * so done <= issued <= cur. Every arriving segment is in half window cur or cur + 1, because its
- * sender has seen token h - 2 return, which includes this member's token. Segments are bound to
- * their operation while they are in these two; a segment that arrives before its operation is
- * posted (or before this process has joined) goes to the reorder buffer.
+ * sender has seen token h - 2 return, and that required this member's token. The segments of these
+ * two half windows are *bound*: the table `owner` says to which operation each belongs. A segment
+ * that arrives before its operation is posted (or before this process has joined) goes to the
+ * reorder buffer.
  *
- * A segment is complete when its result has arrived or, for a member that only contributes, when it
- * is in the up ring.
+ * A segment is complete when its result has arrived or, if this member only contributes, when the
+ * segment is in the up ring.
  *
  * QsNet III §IV-A broadcasts into a buffer of the library if the members' addresses differ, and
- * pipelines large broadcasts: each segment is copied out while the next one arrives. So does this
- * stream. The buffer is the down ring, or the reorder buffer for members that have not posted yet.
- * Bound segments are copied from the ring straight to their destination.
+ * pipelines large broadcasts: each segment is copied out while the next one arrives. This stream
+ * does the same. Its buffer is the down ring, or the reorder buffer at members that have not posted
+ * the operation yet. Bound segments are copied from the ring directly to their destination.
  */
 #include "nic/host/group/stream.h"
 
@@ -36,14 +40,17 @@ static uint32_t half_numbers(const struct fabemu_group *g)
     return g->window / 2;
 }
 
-/* Segments of operations per half window; the last number is the token's. */
+/*
+ * Return the number of segments of operations per half window; one further number is the token's.
+ */
 static uint32_t usable(const struct fabemu_group *g)
 {
     return half_numbers(g) - 1;
 }
 
 /*
- * The half window of segment @index. Division by one of two constants compiles to a multiplication.
+ * Return the half window of segment @index. The division is by one of two constants, so that it
+ * compiles to a multiplication.
  */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
@@ -51,7 +58,7 @@ static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
                                    : index / (EMU_WINDOW_WIDE / 2 - 1);
 }
 
-/* Each token before it adds one to the number. */
+/* Return the number of segment @index on the wire, which counts the tokens before it, too. */
 static uint64_t seq_of(const struct fabemu_group *g, uint64_t index)
 {
     return index + half_of(g, index);
@@ -64,11 +71,11 @@ static uint64_t token_seq(const struct fabemu_group *g, uint64_t half)
 
 static bool is_token(const struct fabemu_group *g, uint32_t seq)
 {
-    /* usable() has the bits of a position in a half window */
+    /* usable() is also the mask of a position in a half window */
     return (seq & usable(g)) == usable(g);
 }
 
-/* How many half windows @seq is ahead of @half; the number on the wire has 32 bits. */
+/* Return how many half windows @seq is ahead of @half. The number on the wire has only 32 bits. */
 static uint32_t halves_ahead(const struct fabemu_group *g, uint32_t seq, uint64_t half)
 {
     return (seq / half_numbers(g) - (uint32_t)half) & (UINT32_MAX / half_numbers(g));
@@ -108,7 +115,10 @@ uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *
     return (uint32_t)seq_of(g, c->first + c->done);
 }
 
-/* The number, from 1, of the operation that segment @index belongs to; 0: not remembered. */
+/*
+ * Return the number, from 1, of the operation to which segment @index belongs; 0 if it is not
+ * remembered.
+ */
 static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 {
     for (uint64_t n = g->begun; n && g->begun - n < NIC_GROUP_RECENT; n--)
@@ -118,9 +128,10 @@ static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * @seg shows that its sender has called another operation than this member for segment @index.
- * Report the first mismatch to the fabric at once. A duplicate segment shows nothing.
- * @bytes: size that this member expects.
+ * Report to the fabric that the sender of @seg has called another operation than this member for
+ * segment @index. Only the first mismatch is reported. A duplicate segment does not show a
+ * mismatch.
+ * @bytes: size of the segment that this member expects.
  */
 static void mismatch_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
                           const struct emu_seg *seg)
@@ -148,7 +159,7 @@ static void mismatch_note(struct fabemu_group *g, uint64_t index, uint64_t bytes
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* Report the completion to the fabric. */
+/* Report the completed collective to the fabric. */
 static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
                         struct emu_finished_shared *ring)
 {
@@ -168,7 +179,7 @@ static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, 
     emu_finished_write(ring, &finished);
 }
 
-/* Count the collective, and its duration if it was timed. */
+/* Count the completed collective, and its duration if it was timed. */
 static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_hostif_shared *shared = g->fab->hostif.shared;
@@ -198,7 +209,10 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
         nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* @count segments of one half window, from @index on, are complete. */
+/*
+ * Note that @count segments of one half window, from @index on, are complete. This may complete and
+ * free @c.
+ */
 static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
                               uint32_t count)
 {
@@ -219,13 +233,16 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
     return left < c->step ? (size_t)left : c->step;
 }
 
-/* Is the segment a contribution (or several combined) that lacks this member's own? */
+/*
+ * Return whether the segment is a contribution (or several, combined) to which this member's own
+ * must still be added.
+ */
 static inline bool lacks_own_contribution(const struct emu_hdr *hdr)
 {
     return hdr->kind == EMU_REDUCE;
 }
 
-/* Store the k-th segment's result, or combine the others' contribution into it. */
+/* Store the result of the k-th segment. If it lacks this member's contribution, combine the two. */
 static inline void result_store(const struct nic_coll *c, uint64_t k, const struct emu_seg *seg,
                                 size_t bytes)
 {
@@ -237,12 +254,12 @@ static inline void result_store(const struct nic_coll *c, uint64_t k, const stru
         return;
     }
     in = c->in + k * c->step;
-    if (in != out) /* own contribution first, then the others' */
+    if (in != out) /* start with this member's own contribution */
         emu_copy(out, in, bytes);
     emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
 }
 
-/* The k-th segment's result has arrived. */
+/* Check and store the k-th segment, which has arrived. */
 static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k,
                           const struct emu_seg *seg)
 {
@@ -251,7 +268,7 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
 
     if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
-        c->status = -EPROTO; /* the members called different operations */
+        c->status = -EPROTO; /* the members have called different operations */
         mismatch_note(g, c->first + k, bytes, seg);
         return;
     }
@@ -274,7 +291,7 @@ static void group_reorder(struct fabemu_group *g, const struct emu_seg *seg)
     g->reorder_buf[at] = *seg;
 }
 
-/* A segment for an index that is bound. */
+/* Receive a segment whose index is bound. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
     struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];
@@ -300,15 +317,15 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The first index after the half window of @index. */
+/* Return the first index after the half window of @index. */
 static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 {
     return (half_of(g, index) + 1) * usable(g);
 }
 
 /*
- * Take segments from the reorder buffer: those of @count from @index on, in one half window, that
- * arrived early.
+ * Receive the segments in the reorder buffer that are among the @count from @index on, all in one
+ * half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
@@ -324,8 +341,8 @@ static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 }
 
 /*
- * Bind @count segments of @c, from @index on, in one half window. This may complete and free @c.
- * Segments that are only sent have no owner.
+ * Bind @count segments of @c, from @index on, all in one half window. This may complete and free
+ * @c. Segments for which this member gets no result have no owner.
  */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
@@ -336,7 +353,7 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
     reorder_take(g, index, count);
 }
 
-/* The next collective in the stream; NULL: @c is the last. */
+/* Return the next collective in the stream, or NULL if @c is the last. */
 static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_list *next = c->post.link.next;
@@ -361,7 +378,7 @@ static void group_bind(struct fabemu_group *g)
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* Advance done over tokens that have returned and that this member has sent. */
+/* Advance `done` over the tokens that have returned and that this member has sent. */
 static void tokens_done(struct fabemu_group *g)
 {
     while (g->done < g->issued && g->token_back[g->done % NIC_TOKENS]) {
@@ -393,7 +410,7 @@ static void sending_next(struct fabemu_group *g)
     g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, post.link);
 }
 
-/* Send the k-th segment of @c. False: no space. */
+/* Send the k-th segment of @c. Returns false if there is no space. */
 static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
 {
     struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
@@ -409,9 +426,9 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 }
 
 /*
- * Send at most @most consecutive segments of g->sending, in one half window, if it is open. For a
- * member that only contributes they are complete then. Returns how many; 0: no space, or the window
- * is closed.
+ * Send at most @most consecutive segments of g->sending, all in one half window, if that is open.
+ * If this member only contributes, the segments are complete then. Returns the number sent. 0:
+ * there is no space, or the half window is not open.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -421,7 +438,8 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 
     if (!half_open(g, half_of(g, index)))
         return 0;
-    if (g->bound <= index) /* cur may have moved; segments must be bound before they are sent */
+    /* cur may have advanced, and segments must be bound before they are sent */
+    if (g->bound <= index)
         group_bind(g);
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
     count = least(count, most);
@@ -451,7 +469,7 @@ uint32_t nic_stream_send(struct fabemu_group *g)
     return sent + tokens_send(g);
 }
 
-/* Choose whether to time @c. Operations that the library itself posted are not counted. */
+/* Choose whether to time @c. Operations that the library itself has posted are not counted. */
 static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
 {
     uint32_t *calls = &g->calls[c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
@@ -509,7 +527,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         segment_take(g, index, seg);
     } else if (nic_group_may_be_early(&seg->hdr)) {
         group_reorder(g, seg);
-    } else { /* a result cannot exist without our contribution */
+    } else { /* this result needs our contribution, which was not sent */
         g->fab->counts.malformed++;
     }
 }
@@ -522,7 +540,10 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
-/* How many segments of @c from the @k-th on, in one half window, may be received in a run. */
+/*
+ * Return how many consecutive segments of @c, from the k-th on and in one half window, may be
+ * received together.
+ */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {
     uint64_t end = least(c->sends ? c->sent : c->segs, c->bytes / c->step);
@@ -531,14 +552,14 @@ static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c,
     return end > k ? end - k : 0;
 }
 
-/* Is @seg a full result for @c? */
+/* Return whether @seg is a full result for @c. */
 static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
 {
     return seg->hdr.kind == c->kind && seg->hdr.len == c->step &&
            (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
 }
 
-/* Is @seg like the segment with header @like, with number @seq? */
+/* Return whether @seg has number @seq and is otherwise like the segment with header @like. */
 static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, uint32_t seq)
 {
     return seg->hdr.dst == like->dst && seg->hdr.seq == seq && seg->hdr.kind == like->kind &&
@@ -546,8 +567,8 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
 }
 
 /*
- * The first segment of a run is checked completely. The others only need to be like it, and their
- * operation must wait for them.
+ * The first segment is checked completely. The others must only be like it, and their operation
+ * must still wait for them.
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {
@@ -578,8 +599,8 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
 /* --- breaking ----------------------------------------------------------------------- */
 
 /*
- * If the token of a half window has returned, all its segments have arrived everywhere, even if the
- * network reports one as dropped.
+ * If the token of the segment's half window has returned, all members have the segment, even if the
+ * network reports it as dropped.
  */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
@@ -589,7 +610,7 @@ bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 void nic_stream_break(struct fabemu_group *g)
 {
     g->binding = g->sending = NULL;
-    g->issued = g->cur; /* no more tokens */
+    g->issued = g->cur; /* send no more tokens */
     emu_list_del(&g->busy);
     for (uint32_t i = 0; i < g->window; i++)
         g->owner[i] = NULL;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * word.c - words of a group and conditionals on them: the calls, the segments to the link engine,
- * and its answers.
+ * and its replies.
  *
- * The words are in the link engine (emu/packet/seg.h); this process keeps the values set last until
- * the engine has them. A value goes to the up ring at once or, if that is full, before all other
- * segments (nic_claim_up()), so that nothing overtakes it. A word that is set twice meanwhile is
- * sent once, which looks as if nobody had tested the first value.
+ * The link engine holds the words (emu/packet/seg.h). This process keeps a value that it has set
+ * until it has sent it to the engine. It sends the value at once or, if the up ring is full, before
+ * all other segments (nic_claim_up()), so that no segment overtakes it. If a word is set twice
+ * before it was sent, only the second value is sent. To the other members this looks as if no test
+ * had taken place in between.
  *
  * A conditional that is repeated until it is true waits in the link engine, which has about a
- * hundred slots. If all are taken, the engine tests once and answers false; then the conditional
- * waits here and is sent again a little later, in turn with all others. So any number may wait.
+ * hundred slots. If all slots are in use, the engine tests only once, and replies "false" if the
+ * test is false. Then the conditional waits in this process and is sent again a little later, after
+ * all others that wait. So any number of conditionals may wait.
  */
 #include "nic/host/group/word.h"
 
@@ -23,10 +25,15 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-/* Delay before conditionals for which the link engine had no slot are sent again: 1 ms. */
+/*
+ * How long conditionals for which the link engine had no slot wait before they are sent again: 1
+ * ms.
+ */
 #define AGAIN_NS 1000000u
 
-/* Send @condition to the link engine, or take it back. False: no space. */
+/*
+ * Send @condition to the link engine, or remove it from there. Returns false if there is no space.
+ */
 static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,
@@ -54,7 +61,7 @@ uint32_t nic_condition_send(struct fabemu_group *g)
             break;
         condition->op.state = NIC_OP_WAITING;
         emu_list_del(&condition->op.post.link);
-        emu_list_add(&g->sent_queries, &condition->op.post.link);
+        emu_list_add(&g->in_engine, &condition->op.post.link);
     }
     return sent;
 }
@@ -65,7 +72,7 @@ bool nic_condition_take_back(const struct nic_condition *condition)
            condition->group->members == 1 || condition_put(condition, EMU_TEST_TAKE_BACK);
 }
 
-/* The test was false, and the link engine had no slot for it. */
+/* Let the conditional wait, because it was false and the link engine had no slot for it. */
 static void condition_back_off(struct nic_condition *condition)
 {
     struct fabemu_group *g = condition->group;
@@ -110,12 +117,12 @@ static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&
 
 /* --- setting ------------------------------------------------------------------------ */
 
-/* In a group of one, check the conditionals here. */
+/* In a group of one member, check the waiting conditionals in this process. */
 static void set_alone(struct fabemu_group *g)
 {
     struct emu_list *at, *next;
 
-    for (at = g->sent_queries.next; at != &g->sent_queries; at = next) {
+    for (at = g->in_engine.next; at != &g->in_engine; at = next) {
         struct nic_condition *condition = emu_list_entry(at, struct nic_condition, op.post.link);
 
         next = at->next;
@@ -189,7 +196,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_QUEUED;
-    emu_list_add(alone ? &g->sent_queries : &g->unsent, &op->post.link);
+    emu_list_add(alone ? &g->in_engine : &g->unsent, &op->post.link);
     nic_group_send(g);
     return 0;
 }

@@ -6,7 +6,9 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-/* Sets a word; complete at once, when its event has reached the threshold. */
+/*
+ * Sets a word. It is complete at once; if it is armed, as soon as its event reaches the threshold.
+ */
 struct nic_set {
     struct nic_op op;
     struct fabemu_group *group;
@@ -15,30 +17,33 @@ struct nic_set {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_set_of, struct nic_set, op);
 
-/* Does a word have a value at all members? */
+/* A conditional: tests whether a word has a value at all members. */
 struct nic_condition {
     struct nic_op op;
     struct fabemu_group *group;
     uint64_t value;
     uint32_t word;
     uint8_t test; /* enum emu_test */
-    bool until;   /* repeat until true */
+    bool until;   /* repeat the test until it is true */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_condition_of, struct nic_condition, op);
 
-/** nic_condition_send - send waiting conditionals. Returns the number of segments. */
+/**
+ * nic_condition_send - send the conditionals that were not sent yet. Returns the number of
+ * segments.
+ */
 uint32_t nic_condition_send(struct fabemu_group *g);
-/** nic_condition_answer - the network's answer to a conditional arrived. */
+/** nic_condition_answer - handle the network's reply to a conditional. */
 void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
 /**
- * nic_condition_take_back - @condition is about to end: remove it from the link engine, if it is
- * there. False: no space now.
+ * nic_condition_take_back - remove @condition from the link engine if it is there, because the
+ * operation is about to end. Returns false if there is no space for the segment that does this.
  */
 bool nic_condition_take_back(const struct nic_condition *condition);
 
 /**
- * nic_word_again - if it is time, resend conditionals that found no slot. Returns the number of
- * segments.
+ * nic_word_again - if it is time, send again the conditionals for which the link engine had no
+ * slot. Returns the number of segments.
  */
 uint32_t nic_word_again(struct fabemu *fab);
 

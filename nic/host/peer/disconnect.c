@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * disconnect.c - disconnect: answer the queries of a process that detaches, and receive the answers
- * to ours.
+ * disconnect.c - disconnect two processes: answer the query (NIC_DISCONNECT_ASK) of a peer that
+ * detaches, and receive the answers to our queries.
  *
- * A process that receives NIC_DISCONNECT_ASK answers once it has dispatched all requests that the
- * query counts, has all bulk data that it fetches, and has the results of its own requests. The
- * answer counts its own requests, so that the process that detaches receives these, too. After its
- * answer it sends only to the node's next incarnation. The answer to the last process that
- * disconnected is kept and repeated when a query is repeated.
+ * A process answers a query when it has dispatched all requests that the query counts, has received
+ * all bulk data that it fetches, and has the results of its own requests. The answer says how many
+ * requests it has sent itself, so that the process that detaches can wait for these, too. After its
+ * answer it sends requests only to the node's next incarnation. It keeps the answer to the last
+ * process that disconnected, and repeats the answer if that process repeats its query.
  */
 #include "nic/host/peer/disconnect.h"
 
@@ -20,14 +20,14 @@
 #include "nic/host/tx/bulk.h"
 
 /*
- * Burst of answers to a process without a handshake: more than its queries in 10 s, since it waits
- * for the last answer.
+ * Burst of answers to a process with which we have no handshake. It is larger than the number of
+ * queries that such a process sends in 10 s, because that process waits for its last answer.
  */
 #define DISCONNECT_AHEAD 256u
 
 /*
- * Is @op a receive that waits for DATA, or a send that waits for a FIN? The FIN may be overtaken by
- * the disconnect.
+ * Return whether @op is a receive that waits for DATA, or a send that waits for a FIN. The query
+ * may have overtaken that FIN.
  */
 static bool op_awaits_peer(const struct nic_op *op)
 {
@@ -42,22 +42,22 @@ bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,
     return nic_answer(fab, peer, disconnect, sizeof *disconnect);
 }
 
-/* Send an answer. False: no space now. */
+/* Send an answer. Returns false if there is no space now. */
 static bool disconnect_send_answer(struct fabemu *fab, struct nic_peer *peer,
                                    struct nic_wire_disconnect *disconnect)
 {
-    disconnect->came = peer->queries_received;
+    disconnect->queries_received = peer->queries_received;
     disconnect->done = peer->done_sent;
-    disconnect->given = (uint16_t)(peer->replies + 1);
+    disconnect->answers_sent = (uint16_t)(peer->answers_sent + 1);
     if (!nic_disconnect_send(fab, peer, disconnect))
         return false;
-    peer->replies++;
+    peer->answers_sent++;
     return true;
 }
 
 /*
- * The peer detaches and says how many requests it has sent. If some have not arrived, it repeats
- * the query later.
+ * Answer the query of a peer that detaches. If requests that the query counts have not arrived yet,
+ * send nothing: the peer repeats the query later.
  */
 static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
                               const struct nic_wire_disconnect *ask)
@@ -76,7 +76,9 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/* A query with a check that is not the pair's: it was answered before, or its sender is unknown. */
+/*
+ * Handle a query whose check is not the pair's: it was answered before, or its sender is unknown.
+ */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {
@@ -90,9 +92,9 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
         disconnect.head.check = peer->disconnect_tx;
         disconnect.sent = peer->disconnect_sent;
         disconnect_send_answer(fab, peer, &disconnect);
-    } else if (peer->incarnation) { /* we are in another epoch, or the peer is gone */
+    } else if (peer->incarnation) { /* the pair's epoch has changed, or the peer has ended */
         nic_peer_unknown(fab, peer);
-    } else { /* its hello may still arrive, too late for a handshake */
+    } else { /* the peer's hello may still arrive, but it is too late for a handshake */
         fab->counts.stranger++;
         disconnect.kind = NIC_DISCONNECT_UNKNOWN;
         disconnect.head.check = ask->head.check;
@@ -104,20 +106,22 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
 }
 
 /*
- * The first segment of a disconnect from a later incarnation resets the counts. False: @incarnation
- * is older, and nobody waits for an answer any more.
+ * Reset the counts when the first disconnect segment of a later incarnation arrives. Returns false
+ * if @incarnation is an earlier one, because then no process waits for an answer any more.
  */
 static bool disconnect_is_current(struct nic_peer *peer, uint64_t incarnation)
 {
     if (incarnation <= peer->queries_incarnation)
         return incarnation == peer->queries_incarnation;
     peer->queries_incarnation = incarnation;
-    peer->queries_received = peer->replies = peer->queries_total = 0;
+    peer->queries_received = peer->answers_sent = peer->queries_total = 0;
     peer->queries_ended = peer->done_announced = peer->done_received = false;
     return true;
 }
 
-/* The peer sends no more queries: it has our answer, or has answered us. */
+/*
+ * Note that the peer sends no more queries: it has received our answer, or has answered our query.
+ */
 static void disconnect_note_last_query(struct nic_peer *peer,
                                        const struct nic_wire_disconnect *disconnect)
 {
@@ -127,9 +131,9 @@ static void disconnect_note_last_query(struct nic_peer *peer,
 }
 
 /*
- * We have the peer's answer: notify it once that we send no more queries, because it may want to
- * detach, too, and then waits for our last query. A peer that has received an answer from us knows
- * already.
+ * Notify the peer, which has answered, that we send no more queries. It needs to know that if it
+ * detaches, too, because it then waits for our last query. A peer that has received an answer of
+ * ours knows it already.
  */
 static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
 {
@@ -137,7 +141,7 @@ static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
                                                       .check = peer->tx_check},
                                              .kind = NIC_DISCONNECT_DONE};
 
-    if (!peer->done_sent && !peer->replies)
+    if (!peer->done_sent && !peer->answers_sent)
         peer->done_sent = nic_disconnect_send(fab, peer, &disconnect);
 }
 
@@ -145,11 +149,11 @@ static void disconnect_count_answer(struct nic_peer *peer, const struct nic_wire
 {
     disconnect_note_last_query(peer, answer);
     peer->done_announced |= answer->done;
-    peer->answers++;
-    if ((int16_t)(answer->came - peer->came) <= 0)
+    peer->answers_received++;
+    if ((int16_t)(answer->queries_received - peer->queries_confirmed) <= 0)
         return;
-    peer->came = answer->came;
-    peer->given = answer->given;
+    peer->queries_confirmed = answer->queries_received;
+    peer->answers_announced = answer->answers_sent;
 }
 
 static void disconnect_accept_answer(struct fabemu *fab, struct nic_peer *peer,
@@ -161,7 +165,7 @@ static void disconnect_accept_answer(struct fabemu *fab, struct nic_peer *peer,
     }
     disconnect_count_answer(peer, answer);
     peer->answered_disconnect = true;
-    peer->last = last;
+    peer->requests_total = last;
     disconnect_send_done(fab, peer);
 }
 
@@ -174,7 +178,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     if (disconnect.incarnation >
             emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node)) ||
-        /* no such incarnation, yet or any more */
+        /* there is no such incarnation (yet or any more) */
         !disconnect_is_current(peer, disconnect.incarnation)) {
         fab->counts.stranger++;
         return;
@@ -187,7 +191,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     else if (disconnect.kind == NIC_DISCONNECT_ANSWER && known)
         disconnect_accept_answer(fab, peer, &disconnect, disconnect.sent);
     else if (disconnect.kind == NIC_DISCONNECT_ANSWER && fab->leaving)
-        /* it has our answer already, or has left since */
+        /* the peer has received our answer already, or has detached since */
         disconnect_count_answer(peer, &disconnect);
     else if (disconnect.kind == NIC_DISCONNECT_DONE)
         disconnect_note_last_query(peer, &disconnect);

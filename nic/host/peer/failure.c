@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.c - a process is gone, or the pair's streams broke: end all operations with it.
+ * failure.c - end all operations with a peer because its process has ended, or because the pair's
+ * streams broke.
  *
- * The fabric writes the incarnation of each node into every host interface
- * (emu_incarnation_state()). So a hello from a process that is gone is recognised even if it was
- * overtaken, no hello goes to an empty node, and operations with a process end as soon as its
- * departure is seen here: when an operation starts, and in each step after a process has gone
- * (emu_hostif_nic_endings()). Later operations are with the node's next process, so a late report
- * never hits them.
+ * The fabric writes the current incarnation of each node into every host interface
+ * (emu_incarnation_state()). This has three uses. A late hello from a process that has ended is
+ * recognised. No hello is sent to an empty node. Operations with a process end as soon as this
+ * adapter sees that the process has ended: when an operation starts, and in the first step after
+ * the end of any process (emu_hostif_nic_endings()). Operations that start later take place with
+ * the node's next process, so a late report never ends them.
  *
- * The pair's streams break when the network drops one of its segments for good: then the request
- * numbers have a gap, or an answer is missing. The sender of the segment ends all operations with
- * the peer, starts the next epoch, and sends hellos until the peer answers. A process that receives
- * a hello of a later epoch does the same (handshake.c).
+ * The pair's streams break when the network drops one of its segments for good, because then the
+ * receiver lacks a request number, or the sender an answer. The sender of the segment ends all
+ * operations with the peer, starts the next epoch, and sends hellos until the peer answers. A
+ * process that receives a hello of a later epoch ends its operations with the peer, too
+ * (handshake.c).
  */
 #include "nic/host/peer/failure.h"
 
@@ -26,7 +28,10 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-/* End all queued operations: they were for the process that is, or last was, at the node. */
+/*
+ * End all queued requests. They were for the process that is attached to the node, or was attached
+ * to it last.
+ */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))
@@ -48,7 +53,7 @@ static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
     }
 }
 
-/* Forget the process at the node. */
+/* End all operations with the node's process and reset the counters of the pair. */
 static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_message_break(fab, peer, -EHOSTUNREACH);
@@ -64,8 +69,8 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The pair's streams break here. Pending operations report it by their status. If there are none,
- * the next operation must: data whose send had completed may not have arrived.
+ * The pair's streams break. Pending operations report that by their status. If no operation was
+ * pending, the next one must report it, because data whose send had completed may not have arrived.
  */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 {
@@ -80,13 +85,13 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     peer->unreported_incarnation = fab->leaving || fab->completions == before ? incarnation : 0;
 }
 
-/* A process that ends without a disconnect may lack everything that it has not acknowledged. */
-void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
+/* If the process ended without a disconnect, data that it has not acknowledged may be lost. */
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool disconnected)
 {
     uint64_t incarnation = peer->incarnation ? peer->incarnation : peer->unreported_incarnation;
     bool lost = peer->unreported_incarnation ||
-                (peer->incarnation && !goodbye && peer->tx_seq != peer->tx_acked);
-    bool greeted = emu_listed(&peer->connect);
+                (peer->incarnation && !disconnected && peer->tx_seq != peer->tx_acked);
+    bool was_connecting = emu_listed(&peer->connect);
     uint32_t before = fab->completions;
 
     assert(first > peer->first);
@@ -97,11 +102,11 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
     emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
-    nic_queue_fail_older(fab, peer->node, first, goodbye);
-    peer->must_notify = false; /* nobody is left to be notified */
+    nic_queue_fail_older(fab, peer->node, first, disconnected);
+    peer->must_notify = false; /* there is no process left to be notified */
     peer->unreported_incarnation = lost && fab->completions == before ? incarnation : 0;
-    if (greeted)
-        nic_peer_connect(fab, peer); /* the node's next process */
+    if (was_connecting)
+        nic_peer_connect(fab, peer); /* connect to the node's next process */
 }
 
 void nic_peer_check_all(struct fabemu *fab)
@@ -119,7 +124,8 @@ int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
     if (peer->unreported_incarnation &&
         (!op->named || op->incarnation == peer->unreported_incarnation)) {
         peer->unreported_incarnation = 0;
-        return nic_fail(-EHOSTUNREACH, "what was sent to node %u before may be lost", peer->node);
+        return nic_fail(-EHOSTUNREACH, "data sent to node %u before may have been lost",
+                        peer->node);
     }
     if (op->named && (op->incarnation != peer->first || !nic_peer_is_there(fab, peer)))
         return nic_fail(-EHOSTUNREACH, "process %llu of node %u has left or died",
@@ -139,7 +145,7 @@ void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
         nic_peer_connect(fab, peer);
 }
 
-/* As nic_peer_break(), and we must notify the peer. */
+/* As nic_peer_break(), but start the next epoch and notify the peer of it. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_peer_break(fab, peer);
@@ -156,7 +162,7 @@ void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
 {
     if (!peer->sendq.next)
-        return; /* never touched */
+        return; /* the peer was never used */
     nic_peer_fail_queue(fab, peer, -ECANCELED);
     early_drop_all(fab, peer);
     free(peer->early);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.h - a process is gone, or the pair's streams broke: end all operations with it. Lock:
- * held.
+ * failure.h - end all operations with a peer because its process has ended, or because the network
+ * dropped one of the pair's segments for good. The latter *breaks* the pair's streams of requests.
+ * Lock: held.
  */
 #ifndef NIC_FAILURE_H
 #define NIC_FAILURE_H
@@ -10,31 +11,45 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_peer_departed - incarnations below @first are gone from the node of @peer: end all operations
- * with them. @goodbye: the process had disconnected.
+ * nic_peer_departed - end all operations with incarnations below @first of the peer's node, because
+ * these have ended.
+ * @disconnected: the last of them has disconnected.
  */
-void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
-/** nic_peer_fail_queue - end the queued requests. */
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first,
+                       bool disconnected);
+/** nic_peer_fail_queue - end the queued requests with @status. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
-/** nic_peer_break - the pair's streams break, as the peer or the network reports. */
+/**
+ * nic_peer_break - end all operations with the peer, because the peer or the network reports a
+ * dropped segment.
+ */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_break_off - the same, but we must notify the peer. */
+/**
+ * nic_peer_break_off - as nic_peer_break(), but this process has noticed the drop first: start the
+ * next epoch, and notify the peer of it.
+ */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_cancel - end queued requests to a peer to which nothing has been sent. */
+/**
+ * nic_peer_cancel - cancel the queued requests to a peer that is not open, and stop connecting to
+ * it.
+ */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_check_all - a process is gone: check all peers. */
+/** nic_peer_check_all - end the operations with all processes that have ended. */
 void nic_peer_check_all(struct fabemu *fab);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_refuses - slow path of nic_peer_begin(), for a peer that may be gone. */
+/** nic_peer_refuses - slow path of nic_peer_begin(), for a peer whose process may have ended. */
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
 /**
- * nic_peer_request - start and queue the request @op; connect to the peer if needed. If
- * nic_peer_begin() refuses it, it ends with -EHOSTUNREACH.
+ * nic_peer_request - start and queue the request @op, and connect to the peer if needed. If
+ * nic_peer_begin() returns an error, @op ends with -EHOSTUNREACH.
  */
 void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
-/** nic_peer_check - check whether the process at the node has changed. */
+/**
+ * nic_peer_check - end the operations with the node's process if the fabric shows that it has
+ * ended.
+ */
 static inline void nic_peer_check(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t first = emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node));
@@ -44,9 +59,9 @@ static inline void nic_peer_check(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /**
- * nic_peer_begin - start @op: sets op->incarnation to the incarnation that it is with.
- * Errors: -EHOSTUNREACH: the incarnation that it names is not there, or data sent before was lost
- * and no operation has reported that.
+ * nic_peer_begin - set op->incarnation to the incarnation with which the operation takes place.
+ * Errors: -EHOSTUNREACH: the incarnation that @op names has ended, or data sent to the peer earlier
+ * was lost and no operation has reported that yet.
  */
 static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {

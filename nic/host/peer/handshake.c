@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handshake.c - handshake: send, repeat and receive hellos; epochs.
+ * handshake.c - handshake of two processes: send, repeat and receive hellos; epochs.
  *
- * Before the first request two processes exchange hellos (one round trip). A node may have been
- * given to another process, whose request numbers start again, so a process accepts segments only
- * from an incarnation that it knows.
+ * Before their first request two processes exchange hellos, which takes one round trip. The node
+ * may have a new process, whose request numbers start at 0 again. So a process accepts segments
+ * only from an incarnation that it knows.
  *
- * Each epoch has its own check value, so a late segment of an earlier epoch is refused like one of
- * an unknown process. If both processes break the pair at the same time, or one breaks it twice,
- * they agree on the later epoch.
+ * The pair's streams of requests break when the network drops one of their segments for good. Then
+ * the pair starts its next *epoch*. Each epoch has another check value, so a late segment of an
+ * earlier epoch is refused like one of an unknown process. If both processes start an epoch at the
+ * same time, or one starts two, they use the later one.
  */
 #include "nic/host/peer/handshake.h"
 
@@ -24,15 +25,22 @@
 #include "nic/host/tx/answer.h"
 
 /*
- * Burst of hellos that answer: a process that starts a handshake repeats its hello faster at first.
+ * Burst of hellos that answer a hello. A process that starts a handshake repeats its hello faster
+ * at first.
  */
 #define ANSWER_AHEAD 16u
 
-/* Burst of hellos to a process that sent none: it must learn once that our epoch differs. */
+/*
+ * Burst of hellos that answer other segments from a process that does not know us or our epoch. Its
+ * sender needs only one to learn our epoch.
+ */
 #define ANSWER_AHEAD_STRANGER 4u
 
-/* How much later than a hello the fabric's report of a drop may arrive: as hellos repeat. */
-#define NEWS_NS 50000000u
+/*
+ * How long to wait for the fabric's report of a drop after a hello of a later epoch: as long as the
+ * longest interval between two hellos.
+ */
+#define REPORT_LATE_NS 50000000u
 
 void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
 {
@@ -56,7 +64,7 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
     peer->hello_ns = now + peer->hello_gap_ns;
     peer->hello_began_ns = now;
     peer->hello_away_ns = 0;
-    peer->hello_at = fab->hostif.up_tail; /* or later, if the ring is full */
+    peer->hello_at = fab->hostif.up_tail; /* or at a later position, if the ring is full now */
     peer->hello_taken = emu_hostif_nic_taken(&fab->hostif);
     emu_list_add(&fab->connecting, &peer->connect);
     nic_peer_send_hello(fab, peer, true);
@@ -85,13 +93,14 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * No answer came. A process that we know may be stopped or unreachable: the pair breaks, and may
- * handshake again. An unknown process may just be busy: sends fail, receives keep waiting. If no
- * process was ever there, receives fail, too.
+ * The peer has not answered, for the reason @broke. If we had exchanged hellos with it, its process
+ * may be stopped or unreachable: all operations end, and the two may handshake again. If we had
+ * not, its process may just be busy: requests to it end, but receives from it keep waiting. These
+ * end only if there is no process at the node, or no route leads there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
-    bool cut = broke != NIC_BROKE_SILENT;
+    bool unreachable = broke != NIC_BROKE_SILENT;
 
     emu_list_del(&peer->connect);
     peer->unanswered = true;
@@ -102,14 +111,14 @@ static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum 
         return;
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
-    if (cut || peer->vacated || nic_peer_is_new(fab, peer))
+    if (unreachable || peer->vacated || nic_peer_is_new(fab, peer))
         nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
-    peer->vacated |= cut;
+    peer->vacated |= unreachable;
 }
 
 /*
- * How long to repeat hellos. If the node is empty, its next process should come soon; once it is
- * there it gets the usual time to answer.
+ * Return how long to repeat hellos before the peer counts as unreachable. If the node is empty, its
+ * next process should attach soon. Once that process is attached, it gets the usual time to answer.
  */
 static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -121,7 +130,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * Segments that this process posted earlier precede the first hello in the up ring, possibly
+ * Segments that this process posted earlier are in the up ring before the first hello, possibly
  * thousands. While the fabric is still taking these, however slowly, the peer is not silent.
  */
 static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
@@ -135,24 +144,25 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
 }
 
 /*
- * The time since the last scan that does not count as silence of peers. It is the longer of two
- * times: for how long this process did not run, by its own clock (it may have been stopped); and
- * for how long processes or the fabric had no core, as counted by the fabric's manager. A part of
- * both still counts as silence, so that the wait ends: an eighth of the bound for each late scan,
- * and the part that emu_starved_ns() leaves. The manager's count may arrive after this process has
- * noticed the same time itself; no time is subtracted twice.
+ * Return how much of the time since the last scan does not count as silence of the peers. It is the
+ * longer of two times. One is the time in which this process did not run, by its own clock, for
+ * example because it was stopped. The other is the time in which processes or the fabric had no
+ * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
+ * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
+ * leaves. The manager may count a time that this process has already noticed by its own clock. So
+ * never more than the time since the last subtraction is subtracted.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
-    uint64_t stood_ns = now - fab->hello_scan_ns;
+    uint64_t stopped_ns = now - fab->hello_scan_ns;
     uint64_t starved_ns = emu_hostif_nic_starved(&fab->hostif, now), away_ns = 0;
 
     if (starved_ns > fab->hello_starved_ns) {
         away_ns = starved_ns - fab->hello_starved_ns;
         fab->hello_starved_ns = starved_ns;
     }
-    if (stood_ns > fab->hello_limit_ns / 4 && stood_ns - fab->hello_limit_ns / 8 > away_ns)
-        away_ns = stood_ns - fab->hello_limit_ns / 8;
+    if (stopped_ns > fab->hello_limit_ns / 4 && stopped_ns - fab->hello_limit_ns / 8 > away_ns)
+        away_ns = stopped_ns - fab->hello_limit_ns / 8;
     if (away_ns > now - fab->hello_away_ns)
         away_ns = now - fab->hello_away_ns;
     if (away_ns)
@@ -160,7 +170,7 @@ static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
     return away_ns;
 }
 
-/* Exclude @away_ns from the time of the hello to @peer. */
+/* Exclude @away_ns from the time for which the peer has not answered. */
 static void hello_exclude(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
 {
     uint64_t most_ns = now - peer->hello_began_ns;
@@ -182,7 +192,7 @@ static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t
     if (peer->hello_gap_ns < NIC_HELLO_LAST_NS)
         peer->hello_gap_ns *= 2;
     peer->hello_ns = now + peer->hello_gap_ns;
-    if (!peer->hello_pending) /* else the network repeats it */
+    if (!peer->hello_pending) /* if a hello is in flight, the network itself repeats it */
         nic_peer_send_hello(fab, peer, true);
 }
 
@@ -210,8 +220,8 @@ static bool epoch_before(uint32_t epoch, uint32_t than)
 }
 
 /*
- * Does this segment carry the checks of the current epoch? The network may report segments of this
- * node's previous process.
+ * Return whether @seg, which the network reports, has the checks of the pair's current epoch. The
+ * network may also report segments of this node's previous process.
  */
 static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
                             const struct emu_seg *seg)
@@ -240,8 +250,8 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
-        return;               /* all operations that waited for it have ended */
-    if (!peer->incarnation) { /* no handshake yet, and the peer is unreachable */
+        return;               /* the operations that waited for it have ended already */
+    if (!peer->incarnation) { /* there was no handshake yet, and the peer is unreachable */
         peer_connect_failed(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
     }
@@ -251,7 +261,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     nic_peer_connect(fab, peer);
 }
 
-/* Record the drop for third processes that may wait for @peer: fabemu_drops(). */
+/* Record the drop for fabemu_drops(), because third processes may wait for @peer. */
 static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t incarnation,
                              const char *why)
 {
@@ -266,10 +276,10 @@ static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t
 }
 
 /*
- * The fabric reports a drop to both processes of the pair. The segment was sent before @at_ns: if
- * we have broken the pair since, it was of an epoch that has ended here, and the peer handles its
- * own side. A lost hello is repeated. If one of the processes has a successor, nobody waits for it
- * any more.
+ * The fabric reports a drop to both processes of the pair. The segment was sent before loss->at_ns.
+ * If we have broken the pair's streams since then, the segment belonged to an earlier epoch, and
+ * only the peer has still to end its operations. If the segment was a hello, the hello is repeated.
+ * If either process has a successor, no operation waits for it any more.
  */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 {
@@ -295,12 +305,12 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 }
 
 /*
- * Should this hello be ignored for now? Without acknowledgments the fabric reports each drop and
- * its cause to both processes. A hello of the peer's next epoch may arrive before that report; it
- * is accepted when it is repeated.
+ * Return whether to ignore this hello for now. Without acknowledgments the fabric reports each drop
+ * and its cause to both processes. A hello of the next epoch may arrive before that report. The
+ * peer repeats such a hello, and it is accepted after the report or after REPORT_LATE_NS.
  */
-static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
-                             const struct nic_wire_hello *hello)
+static bool hello_is_premature(struct fabemu *fab, struct nic_peer *peer,
+                               const struct nic_wire_hello *hello)
 {
     uint64_t now = emu_now_ns();
 
@@ -311,7 +321,7 @@ static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
         peer->awaits_epoch = hello->epoch;
         peer->awaits_ns = now;
     }
-    return now - peer->awaits_ns < NEWS_NS;
+    return now - peer->awaits_ns < REPORT_LATE_NS;
 }
 
 void nic_peer_partitioned(struct fabemu *fab, struct nic_peer *peer)
@@ -322,13 +332,14 @@ void nic_peer_partitioned(struct fabemu *fab, struct nic_peer *peer)
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
     if (peer->broke == NIC_BROKE_PARTITIONED)
-        peer->broke = NIC_BROKE_NOT; /* reachable again */
+        peer->broke = NIC_BROKE_NOT; /* the node can be reached again */
     peer->open = true;
     peer->unanswered = false;
     if (peer->must_notify) {
         /*
-         * The peer took our segments for an unknown process's until now: fail receives that wait
-         * for them.
+         * Until now the peer did not know the new epoch, and this process refused all messages that
+         * the peer sent under the old one. Receives posted meanwhile may wait for such a message,
+         * so they fail.
          */
         peer->must_notify = false;
         nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
@@ -338,7 +349,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
         emu_list_add(&fab->ready, &peer->ready);
 }
 
-/* The hello says which epoch of the pair the peer is in. */
+/* Take the epoch of the pair and the peer's incarnation from its hello, if they are new. */
 static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
                        const struct nic_wire_hello *hello)
 {
@@ -364,13 +375,13 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 
     nic_peer_check(fab, peer);
     if (hello->incarnation != peer->first) {
-        fab->counts.stranger++; /* overtaken by its end or its disconnect */
+        fab->counts.stranger++; /* this process has ended or disconnected since it sent the hello */
         return;
     }
-    if (peer_awaits_news(fab, peer, hello))
+    if (hello_is_premature(fab, peer, hello))
         return;
     if (fab->leaving && !peer->incarnation)
-        return; /* too late for a handshake */
+        return; /* this process is detaching: too late for a handshake */
     peer_learn(fab, peer, hello);
     knows = hello->known == fab->incarnation && hello->epoch == peer->epoch;
     if (knows)
@@ -380,5 +391,5 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
         nic_peer_send_hello(fab, peer, !peer->open && emu_listed(&peer->connect));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_acked || peer->rx_consumed != peer->rx_consumed_acked))
-        nic_ack(fab, peer); /* the peer may wait for it */
+        nic_ack(fab, peer); /* the peer may wait for these acknowledgments */
 }

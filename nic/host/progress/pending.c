@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.c - report to the fabric what this process has pending.
+ * pending.c - report to the fabric which operations of this process are pending.
  *
- * nic_watch() calls this about once a second. Operations carry no start time, since that would cost
- * each of them a read of the clock: the first sample that finds an operation records it. Lists are
- * sampled from their oldest entry on, to a limited depth.
+ * nic_watch() calls this about once a second. Operations have no start time, because each of them
+ * would have to read the clock. Instead, the first sample that finds an operation pending notes the
+ * time in it. Each list is sampled from its oldest entry on, up to SCAN_MAX entries.
  */
 #include "nic/host/progress/progress.h"
 
@@ -15,20 +15,23 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-#define SCAN_MAX 64u /* operations per list */
+#define SCAN_MAX 64u /* operations examined per list */
 
-/* One pass over the pending operations. */
+/* State while all pending operations are sampled once. */
 struct scan {
     struct fabemu *fab;
     struct emu_pending *pending;
     uint64_t now_ns;
-    uint64_t moved; /* sum that grows with all progress */
-    bool fresh;     /* something was found for the first time */
+    uint64_t moved; /* a sum that increases whenever any operation progresses */
+    bool fresh;     /* an operation was found for the first time */
 };
 
 /* --- operations with one peer ------------------------------------------------------- */
 
-/* When @op was first sampled. In milliseconds modulo 2^32; 0 stands for never. */
+/*
+ * Return when @op was first found pending. op->seen_ms is in milliseconds modulo 2^32; 0 stands for
+ * never.
+ */
 static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
 {
     uint32_t now_ms = (uint32_t)(scan->now_ns / 1000000u);
@@ -40,7 +43,7 @@ static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
     return scan->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
-/* Enter @op into @oldest if it is older. */
+/* Replace @oldest with @op if @op is older. */
 static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {
@@ -64,15 +67,18 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
 static enum emu_pending_kind op_kind(const struct nic_op *op)
 {
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
-        [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
-        [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
-        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC, /* others are a peer's or a group's */
+        [NIC_OP_SEND] = EMU_PENDING_SEND,
+        [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
+        [NIC_OP_PUT] = EMU_PENDING_PUT,
+        [NIC_OP_GET] = EMU_PENDING_GET,
+        /* the other kinds serve a peer or belong to a group */
+        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC,
     };
 
     return kinds[op->kind];
 }
 
-/* A long message whose RTS is not answered has no matching receive. */
+/* A send that waits for the reply to its RTS has no matching receive. */
 static enum emu_pending_state op_state(const struct nic_op *op)
 {
     bool asks = op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved < op->bytes;
@@ -113,13 +119,13 @@ static void peers_scan(struct scan *scan)
         const struct nic_peer *peer = &scan->fab->peers[node];
 
         if (!peer->sendq.next)
-            continue; /* never touched */
+            continue; /* the peer was never used */
         scan->moved += peer->tx_seq + peer->rx_next;
         list_scan(scan, &scan->pending->send, &peer->sendq, EMU_PENDING_UNSENT);
     }
 }
 
-/* Messages without a receive. */
+/* Count the queue's unexpected messages, and note the first. */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
     struct emu_pending *pending = scan->pending;
@@ -148,8 +154,8 @@ static void queues_scan(struct scan *scan)
 }
 
 /*
- * A message that fabemu_inject() cannot send is no operation, but its caller waits for it until one
- * has been sent to that peer.
+ * Sample the message that fabemu_inject() could not send, which is no operation although its caller
+ * waits to send it. It is pending until any request has been sent to that peer.
  */
 static void offer_scan(struct scan *scan)
 {
@@ -186,7 +192,9 @@ static uint64_t group_in_flight(const struct fabemu_group *g)
     return count;
 }
 
-/* The oldest collective under way. Its first segment identifies it across samples. */
+/*
+ * Note the oldest pending collective of the group. Its first segment identifies it across samples.
+ */
 static void group_scan_coll(struct scan *scan, struct fabemu_group *g, struct emu_pending_group *to)
 {
     const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
@@ -219,7 +227,7 @@ static void group_scan(struct scan *scan, struct fabemu_group *g)
         group_scan_coll(scan, g, to);
 }
 
-/* Groups with a collective under way (@busy), or the others. */
+/* Sample the groups that have a pending collective (@busy), or those that have none. */
 static void groups_scan(struct scan *scan, bool busy)
 {
     for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.h - step the adapter (receive, check on peers, send) and wait; its thread */
+/*
+ * progress.h - step the adapter (receive, check on peers, send), wait, and run the adapter's thread
+ */
 #ifndef NIC_PROGRESS_H
 #define NIC_PROGRESS_H
 
@@ -7,34 +9,50 @@
 
 /* --- step.c ------------------------------------------------------------------------- */
 
-/** nic_step - one bounded step: receive, send, publish. Returns segments moved. Lock: held. */
+/**
+ * nic_step - execute one bounded step: receive, send, publish. Returns the number of segments
+ * moved. Lock: held.
+ */
 uint32_t nic_step(struct fabemu *fab);
-/** nic_poll - nic_step(), unless another thread holds the lock. */
+/**
+ * nic_poll - call nic_step() unless another thread holds the lock. Returns the number of segments
+ * moved.
+ */
 uint32_t nic_poll(struct fabemu *fab);
-/** nic_poll_app - nic_poll() for the application: counts polls; locks only if there is work. */
+/**
+ * nic_poll_app - as nic_poll(), for a thread of the application: count the poll, and take the lock
+ * only if there is work.
+ */
 uint32_t nic_poll_app(struct fabemu *fab);
 
 /* --- receive.c: the lock is held ---------------------------------------------------- */
 
-/** nic_receive - receive a bounded number of segments. Returns how many. */
+/** nic_receive - receive a bounded number of segments. Returns the number. */
 uint32_t nic_receive(struct fabemu *fab);
-/** nic_receive_resume - handle requests that waited for a queue to be opened. */
+/** nic_receive_resume - handle the requests that had to wait because their queue was not open. */
 void nic_receive_resume(struct fabemu *fab);
 
 /* --- wait.c ------------------------------------------------------------------------- */
 
-#define NIC_SLEEP_NS 10000000u /* longest sleep: bounds the harm of a lost wake-up */
-/* Sleep while nobody wakes us, and in fabemu_idle(), whose callers may wait for something else. */
-#define NIC_NAP_NS        50000u
-#define NIC_NAP_QUESTIONS 8u /* polls before such a sleep */
-/* Empty polls before the first such sleep of a wait, if yields reach the fabric: 50 us. */
+#define NIC_SLEEP_NS 10000000u /* longest sleep; a lost wake-up costs no more than this */
+/*
+ * Length of a sleep from which the fabric may not wake us, and of the sleeps in fabemu_idle(),
+ * because its caller may wait for something else.
+ */
+#define NIC_NAP_NS    50000u
+#define NIC_NAP_POLLS 8u /* polls before each sleep in fabemu_idle() */
+/*
+ * Polls without success before the first sleep in fabemu_idle(), if a yield lets the fabric run:
+ * 50 us.
+ */
 #define NIC_NAP_PATIENCE 100u
-/* A thread with less CPU time than this between polls does nothing but wait. */
+/* A thread that uses less CPU time than this between polls does nothing but wait. */
 #define NIC_NAP_WORK_NS 4000u
 
 /**
- * nic_sleep - sleep until a segment arrives, for at most NIC_SLEEP_NS; NIC_NAP_NS if something must
- * be done soon. The caller has polled before without success. Lock: not held.
+ * nic_sleep - sleep until a segment arrives, for at most NIC_SLEEP_NS, or NIC_NAP_NS if a segment
+ * waits for space in the up ring or is not due yet. The caller has polled before without success.
+ * Lock: not held.
  * @seen_tail: tail of the down ring that the caller has seen.
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
@@ -43,11 +61,14 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 
 #define NIC_WATCH_NS 1000000000u /* interval of nic_watch() */
 
-/** nic_watch - send a hello to every peer that something here waits for, once per interval. */
+/**
+ * nic_watch - once per interval, send a hello to every peer for which an operation of this process
+ * waits.
+ */
 void nic_watch(struct fabemu *fab);
 /**
- * nic_pending_show - report the oldest pending operations to the fabric (emu/hostif/pending.h). The
- * age of an operation counts from the first sample that found it.
+ * nic_pending_show - report the oldest pending operations to the fabric (emu/hostif/pending.h). An
+ * operation's age counts from the first report for which it was found.
  */
 void nic_pending_show(struct fabemu *fab, uint64_t now_ns);
 

@@ -3,8 +3,8 @@
  * receive.c - receive from the down ring: check segments, put requests in order, call their
  * handlers.
  *
- * Every segment is copied to memory immediately (a posted buffer, an unexpected message, a reorder
- * buffer), so that the network never waits for the application.
+ * Every segment is copied out of the ring immediately, to a posted buffer, an unexpected message or
+ * a reorder buffer. So the network never waits for the application.
  */
 #include "nic/host/progress/progress.h"
 
@@ -26,15 +26,15 @@
 #include "nic/host/tx/up.h"
 
 /*
- * Segments per step. In Open MPI a step that completes nothing ends in a yield, which on some hosts
- * takes as long as 100 segments.
+ * Segments per step. Open MPI yields after a step that completes no operation. On some hosts a
+ * yield takes as long as 100 segments.
  */
 #define NIC_RECEIVE_BURST   1024u
-#define NIC_RECEIVE_PUBLISH 64u /* the ring's slots are returned after this many */
+#define NIC_RECEIVE_PUBLISH 64u /* the ring's slots are returned to the fabric after this many */
 
 /* --- requests: in order ------------------------------------------------------------- */
 
-/* Handle the request with the next number. */
+/* Handle the request that has the next number. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     static void (*const handle[NIC_REQUEST_LAST + 1])(struct fabemu * fab, struct nic_peer * peer,
@@ -76,9 +76,9 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /*
- * Would this request add a message to a closed queue beyond the limit? Then it and all later ones
- * stay in the reorder buffer, and the window stops the sender. While we disconnect everything is
- * accepted, because nobody will open the queue.
+ * Return whether this request would exceed the limit of messages to queues that are not open. Such
+ * a request and all later ones stay in the reorder buffer, and the window stops the sender. While
+ * this process is detaching, every request is accepted, because no queue will be opened any more.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
@@ -150,12 +150,13 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!nic_wire_read(fab, seg, &cts, sizeof cts))
         return;
     op = nic_op_find(fab, cts.id, peer->node);
-    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for this operation */
+    /* this process is detaching, too late to send the data */
+    if (op && fab->leaving && op->state == NIC_OP_WAITING) {
         nic_op_end(fab, op, -ECANCELED);
         op = NULL;
     }
     if (!op) {
-        if (cts.bytes) /* aborted here, but the peer waits */
+        if (cts.bytes) /* the operation was aborted here, but the peer waits for its data */
             nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
     }
@@ -174,7 +175,10 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/* May a FIN end @op? With success only when all of it was moved. */
+/*
+ * Return whether a FIN with @status may end @op. Status 0 may end it only if all its bytes were
+ * moved.
+ */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
@@ -183,7 +187,10 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
                   : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
-/* Did the target of a put or get only have too many transfers to serve? */
+/*
+ * Return whether the target of a put or get refused it only because it was serving too many
+ * transfers.
+ */
 static bool fin_wants_retry(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
@@ -202,14 +209,14 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         fab->counts.malformed++;
     } else if (op && fin_wants_retry(op, fin.status)) {
         op->state = NIC_OP_ARMED;
-        op->named = true; /* with the same process */
+        op->named = true; /* only with the same process */
         nic_peer_request(fab, peer, op);
     } else if (op) {
         nic_op_end(fab, op, fin.status);
     }
 }
 
-/* An atomic of ours is done. */
+/* Handle the result of an atomic of ours. */
 static void receive_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_result result;
@@ -241,7 +248,7 @@ static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     nic_op_end(fab, op, 0);
 }
 
-/* Kinds of operation that receive DATA; called when all of it has arrived. */
+/* What to do when all DATA has arrived, for the kinds of operations that receive DATA. */
 static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
                                            struct nic_op *op) = {
     [NIC_OP_RECV] = recv_has_all,
@@ -249,7 +256,7 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
     [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 
-/* A piece of DATA for @op arrived: @n bytes at @offset. */
+/* Copy the @n bytes of a DATA segment to @offset of the operation's memory. */
 static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
                             uint64_t n)
 {
@@ -262,14 +269,14 @@ static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu
     op->moved += n;
 }
 
-/* Does @op receive DATA, and does it have space for @n bytes at @offset? */
+/* Return whether @op receives DATA and has space for @n bytes at @offset. */
 static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
 {
     return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&
            n <= op->bytes - offset && n <= op->bytes - op->moved;
 }
 
-/* Returns the operation if it still needs more DATA, else NULL. */
+/* Handle a DATA segment. Returns its operation if that needs more DATA, else NULL. */
 static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
                                    const struct emu_seg *seg)
 {
@@ -295,7 +302,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
         fab->counts.malformed++;
         return NULL;
     }
-    if (emu_listed(&peer->connect)) /* a process that sends DATA to us has answered */
+    if (emu_listed(&peer->connect)) /* a process that sends us DATA has also answered our hello */
         nic_peer_opened(fab, peer);
     data_put(op, offset, seg, n);
     if (op->moved < op->bytes)
@@ -304,10 +311,10 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
     return NULL;
 }
 
-/* The next piece of a stream: equal to the last one except for its number. */
+/* What is expected in the next piece of a stream: all as in the last one, except its number. */
 struct data_next {
     struct emu_hdr_words hdr;
-    uint64_t data; /* struct nic_wire_data */
+    uint64_t data; /* bits of a struct nic_wire_data */
 };
 
 static inline struct data_next data_next_of(const struct emu_seg *seg)
@@ -319,7 +326,7 @@ static inline struct data_next data_next_of(const struct emu_seg *seg)
     return ret;
 }
 
-/* How many full pieces from number @seq on may arrive without completing @op. */
+/* Return how many full pieces, from number @seq on, may arrive without completing @op. */
 static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 {
     uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
@@ -331,9 +338,10 @@ static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 }
 
 /*
- * Receive the pieces right behind @before, which was a full piece for @op. A piece that differs
- * from its predecessor in its number only passes the same checks. Pops at most @most; they do not
- * complete @op. Returns how many.
+ * Receive the pieces that follow @before, which was a full piece for @op. A piece that differs from
+ * its predecessor only in its number would pass the same checks again, so these checks are skipped.
+ * Removes at most @most pieces from the ring, and never the one that completes @op. Returns the
+ * number of pieces.
  */
 static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
                          uint32_t most)
@@ -377,8 +385,8 @@ static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_se
 }
 
 /*
- * Receive DATA at the front of the ring and the pieces of its stream that follow. Returns how many
- * were popped; 0: the first segment is not DATA.
+ * Receive the DATA segment at the front of the ring, and the pieces of the same stream that follow.
+ * Returns the number of segments removed from the ring; 0 if the first segment is not DATA.
  */
 static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
 {
@@ -422,7 +430,8 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
             nic_peer_unknown(fab, peer);
         return;
     }
-    if (!peer->open || emu_listed(&peer->connect)) /* a process that uses this check knows us */
+    /* a process that uses this check has received our hello */
+    if (!peer->open || emu_listed(&peer->connect))
         nic_peer_opened(fab, peer);
     nic_peer_ack(peer, &head);
     if (head.what <= NIC_REQUEST_LAST)
@@ -439,7 +448,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
 
 /* --- the network's reports on our segments ------------------------------------------ */
 
-/* Is it a segment that we may have sent, to a node or to a group? */
+/* Return whether this process may have sent @seg, to a node or to a group. */
 static bool sent_by_us(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
 {
     return fab->transport.reports_delivery && seg->hdr.src == fab->info.node &&
@@ -463,7 +472,10 @@ static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
         nic_group_given_up(fab, seg);
 }
 
-/* We request reports for hellos, broadcast puts, alarms and probes. */
+/*
+ * Handle the report that a segment was delivered. We request such reports for hellos, broadcast
+ * puts, alarms and probes.
+ */
 static void receive_notice(struct fabemu *fab, const struct emu_seg *seg)
 {
     uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_NOTIFY;
@@ -490,7 +502,7 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)
         receive_notice(fab, seg);
-    else if (plain == EMU_UNICAST) /* its sender requested a report */
+    else if (plain == EMU_UNICAST) /* the sender has requested a report */
         receive_unicast(fab, seg);
     else
         nic_group_receive(fab, seg);
@@ -513,7 +525,8 @@ uint32_t nic_receive(struct fabemu *fab)
         }
         taken += run;
         if (taken % NIC_RECEIVE_PUBLISH == 0)
-            emu_hostif_nic_consumed(&fab->hostif); /* the fabric fills these meanwhile */
+            /* the fabric fills the returned slots meanwhile */
+            emu_hostif_nic_consumed(&fab->hostif);
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
         struct nic_loop *loop = fab->loop;

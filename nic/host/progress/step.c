@@ -12,12 +12,12 @@
 #include "nic/host/tx/request.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_WATCH_STEPS 64u /* steps and polls between reads of the clock for nic_watch() */
+#define NIC_WATCH_STEPS 64u /* steps and polls between two reads of the clock for nic_watch() */
 
 /*
- * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order,
- * then bulk data, transfer by transfer in short bursts that leave slots of the up ring free, so
- * that a short message waits behind few segments.
+ * Send answers first, because peers wait for them. Then come the segments of groups, then requests,
+ * peer by peer in post order, and last bulk data, transfer by transfer in short bursts. Bulk data
+ * leaves slots of the up ring free, so that a short message waits for few segments.
  */
 static uint32_t transmit(struct fabemu *fab)
 {
@@ -41,14 +41,17 @@ static bool has_endings(const struct fabemu *fab)
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
-/* Polls count as steps do: most polls find nothing to step for. Racing threads may lose a count. */
+/*
+ * Return the number of steps and polls. Polls count, too, because most polls find nothing that
+ * needs a step. Concurrent threads may lose a count.
+ */
 static uint32_t steps_and_polls(const struct fabemu *fab)
 {
     return atomic_load_explicit(&fab->steps, memory_order_relaxed) +
            atomic_load_explicit(&fab->polls, memory_order_relaxed);
 }
 
-/* Is it time to read the clock? Needs no lock. */
+/* Return whether it is time to read the clock for nic_watch(). Needs no lock. */
 static bool watch_is_due(const struct fabemu *fab)
 {
     return steps_and_polls(fab) - atomic_load_explicit(&fab->watched, memory_order_relaxed) >=
@@ -75,10 +78,11 @@ uint32_t nic_step(struct fabemu *fab)
     taken = nic_receive(fab);
     if (fab->hostif.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
         emu_hostif_nic_consumed(&fab->hostif);
-        /* N1 pairs with N2: a thread that sees this tail sees the completions by its segments. */
+        /* N1 pairs with N2: a thread that sees this tail also sees which requests these segments
+           completed. */
         atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
-    if (has_endings(fab)) /* after the segments of processes that ended */
+    if (has_endings(fab)) /* only now, after the last segments of processes that have ended */
         nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);
@@ -100,8 +104,9 @@ uint32_t nic_poll(struct fabemu *fab)
 }
 
 /*
- * Would a step do nothing? Checked without the lock: the next poll finds what another thread is
- * about to leave. N2: a thread that has seen the tail sees the completions by its segments.
+ * Return whether a step would do nothing. The lock is not needed: if another thread is just adding
+ * work, the next poll finds it. N2 pairs with N1: a thread that sees the tail also sees which
+ * requests the segments completed.
  */
 static bool nothing_to_do(const struct fabemu *fab)
 {
@@ -119,10 +124,11 @@ uint32_t nic_poll_app(struct fabemu *fab)
     uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
     if (nic_is_defunct(fab))
-        return 0; /* the host interface belongs to the parent */
-    atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
+        return 0; /* a forked child must not use the host interface of its parent */
+    /* concurrent threads may lose a count */
+    atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed);
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
-        /* this thread is awake: nobody must wake it */
+        /* this thread is awake, so the fabric need not wake one */
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed);
     return nothing_to_do(fab) ? 0 : nic_poll(fab);
 }

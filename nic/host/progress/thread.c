@@ -2,9 +2,10 @@
 /*
  * thread.c - the adapter's thread: steps the adapter when no thread of the application does.
  *
- * Every few milliseconds it checks whether the application polls. Only if not, it steps, and then
- * sleeps until the fabric wakes it. With --threads device it always steps, before application
- * threads. Rejected: always stepping. On a small host every message would wait for a thread switch.
+ * Every 10 ms (NIC_SLEEP_NS) it checks whether a thread of the application polls. If none does, it
+ * steps the adapter until there is nothing to do, and then sleeps until the fabric wakes it. With
+ * --threads device it always steps, even if the application polls. This is not the default, because
+ * on a host with few cores every message would wait for a thread switch.
  */
 #include "nic/host/progress/progress.h"
 
@@ -15,7 +16,7 @@
 #include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 
-#define THREAD_SPINS 20u /* empty rounds before it sleeps */
+#define THREAD_SPINS 20u /* steps without success before the thread sleeps */
 
 struct nic_thread {
     struct fabemu *fab;
@@ -25,7 +26,10 @@ struct nic_thread {
     bool stop; /* protected by lock */
 };
 
-/* Sleep @ns or until the thread must stop; 0: only check. */
+/*
+ * Sleep for @ns, or until the thread must stop; 0: do not sleep. Returns whether the thread must
+ * stop.
+ */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
     bool stop;
@@ -41,7 +45,7 @@ static bool thread_stops(struct nic_thread *t, uint64_t ns)
     return stop;
 }
 
-/* Step until there is nothing to do, then sleep until there is. */
+/* Step the adapter until there is nothing to do, then sleep until a segment arrives. */
 static void thread_serve(struct nic_thread *t)
 {
     struct fabemu *fab = t->fab;
@@ -53,7 +57,7 @@ static void thread_serve(struct nic_thread *t)
             if (thread_stops(t, 0))
                 return;
         } else {
-            emu_wait_round(idle++, false); /* a pause */
+            emu_wait_round(idle++, false); /* spin */
         }
     }
     nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */
@@ -112,7 +116,8 @@ void nic_thread_stop(struct nic_thread *t)
     t->stop = true;
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    emu_hostif_nic_wake(t->fab->hostif.shared); /* it may sleep there, for at most NIC_SLEEP_NS */
+    /* the thread may sleep there, for at most NIC_SLEEP_NS */
+    emu_hostif_nic_wake(t->fab->hostif.shared);
     pthread_join(t->id, NULL);
     thread_free(t);
 }

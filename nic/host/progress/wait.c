@@ -21,10 +21,10 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 
 /*
  * Sleep until a segment arrives, or for @most_ns, which is at least NIC_NAP_NS. The caller has
- * yielded before without success. The sleep is short if the caller waits for space in the up ring
- * (the fabric does not wake us for that), or if a segment is not due yet or is being handled by
- * another thread: a link may be down for seconds, and yielding all that time would be an unbounded
- * busy wait.
+ * yielded before without success. The sleep lasts only NIC_NAP_NS in two cases. In one, a segment
+ * waits for space in the up ring, and the fabric does not wake us when there is space. In the
+ * other, a segment has arrived that is not due yet or that another thread is handling. Yielding
+ * instead would be an unbounded busy wait, because a link may be down for seconds.
  */
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
@@ -45,24 +45,26 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
 }
 
 /*
- * With sched_autogroup, Linux schedules each session as a group, and a yield gives the core only to
- * threads of the same session. The fabric or a peer may be in another session, and would wait until
- * the scheduler preempts this one. So a thread that only polls sleeps now and then. We recognise it
- * by its CPU time between several polls: a thread that works between polls may still poll twice in
- * a row, as MPI_Iprobe does, and must not be delayed. CPU time of the polls themselves does not
- * count: a single yield may take longer than what counts as work.
+ * With sched_autogroup, Linux schedules each session as a group, and a yield lets only threads of
+ * the same session run. If the fabric or a peer is in another session, it would wait until the
+ * scheduler preempts this thread. So a thread that only polls sleeps now and then. We recognise
+ * such a thread by its CPU time between several polls. A thread that computes between polls must
+ * not be delayed, but it may poll twice in a row, as MPI_Iprobe does. The CPU time of the polls
+ * themselves is not counted, because a single yield may take longer than what we regard as
+ * computing.
  *
- * A wake-up costs the worker a system call, and this thread a scheduling delay: together twice the
- * time of an operation that takes 15 us. So if the fabric is in this session, and gets the core on
- * a yield, the first sleep starts later than most waits take.
+ * A sleep costs the worker a system call to wake this thread, and this thread a scheduling delay.
+ * Together these take twice as long as an operation of 15 us. So if the fabric is in this session,
+ * where a yield lets it run, the first sleep begins only after most waits have ended.
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    static _Thread_local unsigned misses; /* empty polls of this wait, up to NIC_NAP_PATIENCE */
+    /* polls without success in this wait, up to NIC_NAP_PATIENCE */
+    static _Thread_local unsigned misses;
     static _Thread_local struct {
-        uint64_t left_ns;      /* the thread's CPU time after the last poll; 0: unknown */
-        uint64_t worked_ns;    /* CPU time between polls */
-        unsigned sent_queries; /* polls since the last sleep, or work */
+        uint64_t left_ns;   /* the thread's CPU time after the last poll; 0: unknown */
+        uint64_t worked_ns; /* CPU time between polls since the last sleep */
+        unsigned polls;     /* polls since the last sleep, or since computing was found */
     } since;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {
@@ -78,21 +80,21 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
     }
     if (since.left_ns)
         since.worked_ns += emu_time_ns(CLOCK_THREAD_CPUTIME_ID) - since.left_ns;
-    if (nic_is_defunct(fab) || ++since.sent_queries < NIC_NAP_QUESTIONS) {
+    if (nic_is_defunct(fab) || ++since.polls < NIC_NAP_POLLS) {
         emu_wait_yield();
     } else {
-        if (since.worked_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
+        if (since.worked_ns > NIC_NAP_POLLS * NIC_NAP_WORK_NS)
             emu_wait_yield();
         else
             nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire),
                     NIC_NAP_NS); /* N2 */
-        since.sent_queries = 0;
+        since.polls = 0;
         since.worked_ns = 0;
     }
     since.left_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Sleep unless @req has completed meanwhile. */
+/* Sleep, unless @req has completed since the last poll. */
 static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
 {
     uint32_t seen;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - check regularly that the peers that something here waits for still answer.
+ * watch.c - check regularly that the peers for which an operation of this process waits still
+ * answer.
  *
- * The hello of peer/handshake.c is the keepalive: it is sent about once a second to each such peer.
- * A peer from which only a receive waits may be silent for any time, because nobody has asked it
- * for anything. With acknowledgments the network still reports whether such a peer can be reached.
+ * The hello of peer/handshake.c serves as a keepalive: it is sent about once a second to each such
+ * peer. A peer for which only a receive waits may be silent for any time, because it has not been
+ * asked for anything. With acknowledgments the network still reports whether such a peer can be
+ * reached.
  */
 #include "emu/util/now.h"
 #include "nic/host/progress/progress.h"
@@ -15,7 +17,10 @@
 #include "nic/host/peer/handshake.h"
 #include "nic/host/rx/queue.h"
 
-/* With acknowledgments: probe the nodes from which receives are posted. */
+/*
+ * With acknowledgments: send a hello to each node from which a receive is posted, so that the
+ * network reports whether the node can be reached.
+ */
 static void queue_probe(struct fabemu *fab)
 {
     for (uint32_t id = 0; id < NIC_QUEUES; id++) {
@@ -29,7 +34,10 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/* Does anything other than an operation wait for the peer? */
+/*
+ * Return whether the peer must do something for this process that is not part of an operation with
+ * an id.
+ */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)
@@ -53,7 +61,7 @@ void nic_watch(struct fabemu *fab)
         if (op && op->state == NIC_OP_WAITING && op->node < fab->info.nodes)
             nic_peer_connect(fab, nic_peer(fab, op->node));
     }
-    if (fab->transport.reports_delivery) /* without, a process that runs always answers */
+    if (fab->transport.reports_delivery) /* without such reports, no probe is needed */
         queue_probe(fab);
     nic_group_watch(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.c - arriving messages: copied into the receive that matches, or kept.
+ * message.c - arriving messages: copy them into the receive that matches, or keep them.
  *
- * The segments of one eager message arrive in order, so at most one message of a peer is incomplete
- * (peer->filling).
+ * The segments of one eager message are dispatched in order, so at most one message of each peer is
+ * incomplete (peer->filling).
  */
 #include "nic/host/rx/message.h"
 
@@ -61,7 +61,10 @@ void nic_message_release_pools(struct fabemu *fab)
 
 /* --- matched ------------------------------------------------------------------------ */
 
-/* Fill the receive's request from its message. op->bytes is still the size of its buffer. */
+/*
+ * Fill the receive's request with the properties of its message. op->bytes is still the size of the
+ * receive's buffer.
+ */
 static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t incarnation,
                                  uint16_t src_queue, uint64_t tag, uint64_t data, uint64_t bytes,
                                  uint32_t number)
@@ -79,7 +82,7 @@ static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t 
     recv->watched.number = (uint16_t)number;
 }
 
-/* Fetch a message that waits at its sender under @id. */
+/* Ask for a message that waits at its sender under @id. */
 static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv,
                           uint32_t id, uint64_t bytes)
 {
@@ -140,10 +143,11 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
     if (peer->fill.msg == msg)
-        /* the rest is dropped; acknowledged when the last byte has arrived */
+        /* the rest is dropped as it arrives; the message is acknowledged with its last byte */
         peer->fill.msg = NULL;
     else if (msg->rts && nic_peer_check_is_current(peer, msg->check))
-        nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will receive it */
+        /* tell the sender that nobody will receive the message */
+        nic_fin(fab, peer, msg->id, -ECANCELED);
     else if (!msg->rts)
         nic_peer_consumed(fab, peer, msg->check, msg->bytes);
     msg_free(fab, msg);
@@ -152,8 +156,9 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 /* --- unmatched ---------------------------------------------------------------------- */
 
 /*
- * Keep a message without a receive. NULL: no memory, or too many. While we disconnect this is not
- * counted as refused, because nobody would have received the message.
+ * Keep a message without a receive. Returns NULL if there is no memory, or too many messages are
+ * kept. If we are detaching, this is not counted as refused, because nobody would have received the
+ * message.
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
@@ -193,14 +198,14 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
 
 /* --- the wire ----------------------------------------------------------------------- */
 
-/* Size of the head of a message's first segment. */
+/* Return the size of the header in the first segment of a message. */
 static size_t message_head_bytes(const struct emu_seg *seg)
 {
     return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
                                         : sizeof(struct nic_wire_msg);
 }
 
-/* Read that head in either form. */
+/* Read the header of a message's first segment, in the long or the short form. */
 static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
 {
     struct nic_wire_short little;
@@ -218,14 +223,15 @@ static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
 }
 
 /*
- * Read and check the head that eager messages and RTS share. NULL: malformed or refused, counted.
+ * Read and check the first segment of an eager message or an RTS. Returns the message's queue.
+ * NULL: the segment was malformed or refused, and was counted.
  */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
                                           const struct emu_seg *seg, struct nic_wire_msg *wire)
 {
     struct fabemu_queue *queue = NULL;
 
-    if (peer->filling) { /* the rest of another message is missing */
+    if (peer->filling) { /* the rest of the previous message is missing */
         nic_message_break(fab, peer, -EPROTO);
         fab->counts.malformed++;
     }
@@ -240,14 +246,17 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     return queue;
 }
 
-/* Send a FIN to the sender of an eager message if it wants one. @id: 0: it does not. */
+/*
+ * Send a FIN to the sender of an eager message.
+ * @id: the sender's id; 0: it wants no FIN.
+ */
 static void message_confirm(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {
     if (id)
         nic_fin(fab, peer, id, status);
 }
 
-/* The rest of the message is still to come. */
+/* Note where the rest of an arriving message goes. */
 static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabemu_message *msg,
                        const struct nic_wire_msg *wire, uint64_t got)
 {
@@ -301,7 +310,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     message_confirm(fab, peer, wire.id, 0);
 }
 
-/* The message is no longer arriving. Returns where it went. */
+/* Note that the message is no longer arriving. Returns where it was going. */
 static struct nic_fill fill_take(struct nic_peer *peer)
 {
     struct nic_fill fill = peer->fill;
@@ -357,10 +366,11 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-    } else if (!msg->queue->open) { /* messages to closed queues are limited in number */
+        /* the number of messages to queues that are not open is limited */
+    } else if (!msg->queue->open) {
         fab->parked--;
         msg_free(fab, msg);
-    } else { /* the receive that matches it must fail, not match the next message */
+    } else { /* a receive that matches it must fail, rather than match the next message */
         msg->broken = true;
     }
 }
@@ -380,7 +390,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
                              wire.data, wire.bytes, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
-        /* while we disconnect, our answer to the query ends it */
+        /* if we are detaching, our answer to the sender's disconnect ends its send instead */
         nic_fin(fab, peer, wire.id, -ENOMEM);
     }
 }

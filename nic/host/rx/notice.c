@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notice.c - notices: a put notifies the target process that its bytes are there.
+ * notice.c - notices: a put tells the target process that its bytes have arrived.
  *
- * Notices have their own lists in a queue, so that message matching does not see them. The receive
- * of a notice is not reported as pending: a program may always have one posted without hanging in
- * it.
+ * A queue keeps notices in lists of their own, so that message matching does not see them. The
+ * receive of a notice is not reported to the fabric as pending, because a program may always have
+ * one posted although it does not wait for it.
  */
 #include "nic/host/rx/notice.h"
 
@@ -26,7 +26,7 @@ int nic_notice_check(const struct fabemu *fab, uint16_t id)
     return notice_queue(fab, id) ? 0 : -EOPNOTSUPP;
 }
 
-/* Complete the receive @op with the data of @notice. */
+/* Complete the receive @op with the fields of @notice. */
 static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
 {
     struct fabemu_req *req = op->post.req;
@@ -81,7 +81,7 @@ void nic_notices_end(struct fabemu_queue *queue)
     }
 }
 
-/* Take the oldest notice of the queue, which has one, into the receive @op. */
+/* Complete the receive @op with the oldest notice of the queue. There must be one. */
 static void notice_take(struct fabemu_queue *queue, struct nic_op *op)
 {
     struct nic_notice *notice = emu_list_entry(queue->notices.next, struct nic_notice, link);
@@ -99,12 +99,12 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     if (req->after)
-        return nic_fail(-EINVAL, "a receive is posted at once");
+        return nic_fail(-EINVAL, "a receive cannot be armed");
     if (nic_event_check(fab, req))
         return -EINVAL;
     op = nic_op_new(req, NIC_OP_NOTICE, FABEMU_ANY_NODE, NULL);
     op->state = NIC_OP_POSTED;
-    nic_recv_of(op)->queue = queue; /* for fabemu_cancel() */
+    nic_recv_of(op)->queue = queue; /* fabemu_cancel() reads it */
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     queue->takes_notices = true;

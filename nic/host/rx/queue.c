@@ -71,7 +71,7 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
     struct nic_op *op = &recv->op;
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
-    if (op->state == NIC_OP_WAITING) /* the sender must neither wait nor continue */
+    if (op->state == NIC_OP_WAITING) /* the sender must not wait for this receive, nor send more */
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill.recv == recv)
         peer->fill.recv = NULL;
@@ -134,7 +134,7 @@ static void offers_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t
         msg->broken |= !withdrawn;
         if (msg->broken && queue->open)
             continue;
-        if (!queue->open) /* messages to closed queues are limited in number */
+        if (!queue->open) /* the number of messages to queues that are not open is limited */
             fab->parked--;
         nic_message_drop(fab, msg);
     }

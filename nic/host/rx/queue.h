@@ -2,33 +2,39 @@
 /*
  * queue.h - endpoints for messages: the table of queues, matching, and closing.
  *
- * A queue has two ordered lists: receives without a message, and messages without a receive. No
- * entry of one ever matches an entry of the other. Lock: held.
+ * A queue has two ordered lists: posted receives that no message has matched, and *unexpected*
+ * messages that no receive has matched. Between calls no entry of one list matches an entry of the
+ * other. Lock: held.
  */
 #ifndef NIC_QUEUE_H
 #define NIC_QUEUE_H
 
 #include "nic/host/base/op.h"
 
-/* Limit of messages to queues that are not open yet; then their senders must wait. */
+/*
+ * How many messages are kept for queues that are not open yet. Beyond that, the senders must wait.
+ */
 #define NIC_PARKED_MAX 4096u
 #define NIC_QUEUES     65536u
 
 /* An unexpected message. */
 struct fabemu_message {
-    struct emu_list link; /* queue's unexpected; unlisted once claimed or matched */
+    /* entry in the queue's unexpected; in no list once a probe has claimed it or a receive has
+       matched it */
+    struct emu_list link;
     struct fabemu_queue *queue;
-    struct nic_recv *recv; /* the receive that waits for the rest of this message */
+    /* the receive that has matched and waits for the rest of this message, or NULL */
+    struct nic_recv *recv;
     uint32_t src_node;
     uint64_t src_incarnation;
-    uint32_t check; /* nic_check() of its sender */
+    uint32_t check; /* nic_check() in its first segment */
     uint16_t src_queue;
-    bool rts;     /* the bytes are at the sender, under id */
-    bool whole;   /* all of buf has arrived */
-    bool broken;  /* the rest will not come: a receive that matches it fails */
-    uint8_t pool; /* free list for buffers of this size */
+    bool rts;     /* the message is still at its sender, which knows it by id */
+    bool whole;   /* the whole message is in buf */
+    bool broken;  /* the rest will not arrive, so a receive that matches it fails */
+    uint8_t pool; /* index of the free list for buffers of this size */
     uint32_t id;
-    uint32_t number; /* see struct nic_watched */
+    uint32_t number; /* as struct nic_watched.number */
     uint64_t tag, data, bytes;
     uint8_t buf[];
 };
@@ -37,35 +43,41 @@ struct fabemu_queue {
     struct fabemu *fab;
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
-    struct emu_list active;     /* receives that matched and are under way */
-    struct emu_list notices;    /* struct nic_notice that no call has received, oldest first */
-    struct emu_list awaiting;   /* receives of notices, oldest first; empty if there are notices */
-    struct emu_list opened;     /* in fab->opened */
+    struct emu_list active;     /* receives that have matched and are not complete */
+    /* notices (struct nic_notice) that no call has received, oldest first */
+    struct emu_list notices;
+    struct emu_list awaiting; /* receives of notices, oldest first; empty if notices is not */
+    struct emu_list opened;   /* entry in fab->opened */
     uint16_t id;
-    bool open;          /* false: created by messages that arrived before fabemu_queue_open() */
-    bool takes_notices; /* fabemu_recv_notice() was called */
+    bool open;          /* false: messages arrived for it before fabemu_queue_open() */
+    bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };
 
-/* A receive. */
+/* A posted receive. */
 struct nic_recv {
     struct nic_op op;
     struct nic_watched watched;
-    uint64_t tag, ignore; /* wanted tag, and bits of it to ignore */
+    uint64_t tag, ignore; /* the wanted tag, and a mask of its bits that need not match */
     struct fabemu_queue *queue;
-    int32_t status; /* matched: the status with which it will complete */
-    uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
+    int32_t status; /* once matched: the status with which it will complete */
+    uint32_t from;  /* the wanted queue of the sender, or FABEMU_ANY_QUEUE */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
 
-/** nic_queue_at - queue @id, created (not open) if needed; NULL: no memory. */
+/**
+ * nic_queue_at - return queue @id, and create it (not open) if it does not exist; NULL: no memory.
+ */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
-/** nic_queue_match - remove and return the oldest posted receive that matches; or NULL. */
+/**
+ * nic_queue_match - remove and return the oldest posted receive that matches a message with this
+ * source and tag, or NULL.
+ */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t tag);
 /**
- * nic_queue_find - the oldest message without a receive that matches; or NULL.
- * @incarnation: 0: from any incarnation.
+ * nic_queue_find - return the oldest unexpected message that matches, or NULL.
+ * @incarnation: of the sender; 0: any.
  */
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
                                       uint64_t incarnation, uint64_t tag, uint64_t ignore);
@@ -73,13 +85,13 @@ struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_
 /** nic_receive_abandon - cancel a receive; the rest of its message is dropped. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
- * nic_queue_fail_older - incarnations of @node below @first are gone: fail receives from them.
- * Messages that wait at these senders are marked broken, so that their receives fail instead of
- * matching later messages. @withdrawn: the process disconnected in good order, which cancels its
- * messages.
+ * nic_queue_fail_older - fail posted receives from incarnations of @node below @first, because
+ * these have ended. A message that waits at such a sender is marked broken, so that the receive
+ * that matches it fails rather than match a later message.
+ * @withdrawn: the process has disconnected, which cancels its messages; they are dropped instead.
  */
 void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
-/** nic_queue_free - free it with its contents. */
+/** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);
 void nic_queue_release(struct fabemu *fab);
 

@@ -31,7 +31,7 @@ static int regions_grow(struct fabemu *fab)
     return 0;
 }
 
-/* Enter the region into the table. Errors: -ENOMEM, -ENOSPC. */
+/* Enter the region into the table, and set its key. Errors: -ENOMEM, -ENOSPC. */
 static int region_place(struct fabemu *fab, struct nic_region *region, uint64_t random)
 {
     uint32_t index = 0;
@@ -70,7 +70,7 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
     return err;
 }
 
-/* Linear search among symmetric regions: they are few. */
+/* Symmetric regions are few, so a linear search is enough. */
 struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
 {
     uint32_t index = (uint32_t)key & KEY_INDEX_MASK;
@@ -85,7 +85,7 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
     return region && region->key == key ? region : NULL;
 }
 
-/* End the transfers that are served from the region, and notify the peers. */
+/* End the transfers of peers to or from the region, and notify the peers. */
 static void region_fail(struct fabemu *fab, const struct nic_region *region, int status)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {
@@ -134,7 +134,8 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
         (uintptr_t)addr + bytes < bytes)
         return nic_fail(-EINVAL, "invalid access flags or address range");
-    return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes); /* SIZE_MAX: all memory */
+    /* SIZE_MAX stands for all memory */
+    return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes);
 }
 
 /* --- the calls ---------------------------------------------------------------------- */

@@ -15,7 +15,10 @@
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
-/* Read and check a request. NULL: malformed, or refused, and then the peer gets the error. */
+/*
+ * Read and check a request for memory. Returns the region. NULL: the request was malformed, or it
+ * was refused and the peer gets the error.
+ */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
                                               const struct emu_seg *seg, unsigned access,
                                               struct nic_wire_mem *mem)
@@ -36,26 +39,29 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     return region;
 }
 
-/* A peer's put. */
+/* A put request of a peer. */
 struct put_request {
     struct nic_wire_mem mem;
     bool has_notice;
     struct fabemu_notice notice;
-    uint64_t behind; /* bytes of the segment after the head */
+    uint64_t data_bytes; /* bytes of data in the segment */
 };
 
-/* Read and check a put. NULL: malformed, or refused (then the peer gets the error). */
+/*
+ * Read and check a put request. Returns the region. NULL: the request was malformed, or it was
+ * refused and the peer gets the error.
+ */
 static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *peer,
                                            const struct emu_seg *seg, struct put_request *put)
 {
     uint8_t what = seg->payload[0];
     struct nic_wire_notice wire = {0};
-    size_t words = sizeof put->mem;
+    size_t head_bytes = sizeof put->mem;
     struct nic_region *region;
 
     put->has_notice = what == NIC_PUT_NOTICE || what == NIC_PUT_NOTICE_RTS;
-    words += put->has_notice ? sizeof wire : 0;
-    if (seg->hdr.len < words) {
+    head_bytes += put->has_notice ? sizeof wire : 0;
+    if (seg->hdr.len < head_bytes) {
         fab->counts.malformed++;
         return NULL;
     }
@@ -71,11 +77,14 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     put->notice = (struct fabemu_notice){.queue = put->mem.head.queue,
                                          .src_queue = wire.src_queue,
                                          .data = wire.data};
-    put->behind = seg->hdr.len - words;
+    put->data_bytes = seg->hdr.len - head_bytes;
     return region;
 }
 
-/* All @bytes of the peer's put @id are in memory: notify the process, then the peer. */
+/*
+ * All @bytes of the peer's put @id are in memory: deliver the put's notice, then send the peer a
+ * FIN.
+ */
 static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
                     struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
 {
@@ -95,19 +104,19 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 
     if (!region)
         return;
-    if (mem->bytes != put.behind) {
+    if (mem->bytes != put.data_bytes) {
         fab->counts.malformed++;
         return;
     }
     if (mem->bytes)
-        memcpy(nic_region_at(region, mem->offset), seg->payload + seg->hdr.len - put.behind,
+        memcpy(nic_region_at(region, mem->offset), seg->payload + seg->hdr.len - put.data_bytes,
                mem->bytes);
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
 /*
- * Start an operation that serves request @mem. NULL: there are too many, and the peer gets the
- * error.
+ * Start an operation that serves the request @mem. Returns NULL if there are too many; then the
+ * peer gets the error.
  */
 static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                   struct nic_region *region, const struct nic_wire_mem *mem)
@@ -177,8 +186,8 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 /* --- atomics ------------------------------------------------------------------------ */
 
 /*
- * Every operation is a loop of compare and exchange. Sequentially consistent, because the library
- * does not know with which accesses of other processes it is combined.
+ * Every atomic is a loop of compare and exchange. It is sequentially consistent, because the
+ * library does not know how other processes use the word.
  */
 typedef uint32_t __attribute__((may_alias)) word32;
 typedef uint64_t __attribute__((may_alias)) word64;
@@ -223,7 +232,7 @@ static bool is_less(unsigned type, uint64_t a, uint64_t b)
     }
 }
 
-/* The new value of @word. For 32-bit types the upper half of the result is meaningless. */
+/* Return the new value of @word. For 32-bit types the upper half of the result is meaningless. */
 static uint64_t atomic_after(unsigned op, unsigned type, uint64_t word, uint64_t operand)
 {
     switch (op) {
@@ -244,7 +253,7 @@ static uint64_t atomic_after(unsigned op, unsigned type, uint64_t word, uint64_t
     }
 }
 
-/* Does the operation leave @word unchanged, so that nothing is written? */
+/* Return whether the operation leaves @word unchanged, so that nothing needs to be written. */
 static bool is_read(unsigned op, uint64_t word, uint64_t compare)
 {
     return op == FABEMU_ATOMIC_FETCH || (op == FABEMU_ATOMIC_CAS && word != compare);
@@ -273,7 +282,7 @@ static uint64_t atomic64(unsigned op, unsigned type, word64 *at, uint64_t operan
 }
 
 /*
- * Apply @op to the aligned word at @at; returns the previous value. A 32-bit value is in the first
+ * Apply @op to the aligned word at @at. Returns the previous value. A 32-bit value is in the first
  * bytes of a 64-bit argument.
  */
 static uint64_t atomic_apply(unsigned op, unsigned type, void *at, uint64_t operand,
@@ -291,7 +300,10 @@ static uint64_t atomic_apply(unsigned op, unsigned type, void *at, uint64_t oper
     return ret;
 }
 
-/* FABEMU_REMOTE_ATOMIC allows both reading and writing. */
+/*
+ * FABEMU_REMOTE_ATOMIC allows every atomic. Otherwise changing the word needs FABEMU_REMOTE_WRITE,
+ * and returning its value needs FABEMU_REMOTE_READ.
+ */
 static bool atomic_allowed(const struct nic_region *region, const struct nic_wire_atomic *atomic)
 {
     unsigned needs = 0;

@@ -6,10 +6,10 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
 
-/* A request arrived. */
+/* Handle a request that arrived. */
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
-/** nic_memory_put_done - all bytes of the put that @op serves have arrived. */
+/** nic_memory_put_done - end the put that @op serves, because all its bytes have arrived. */
 void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);

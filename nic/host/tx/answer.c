@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * answer.c - short answers to peers: sent at once, or before everything else as soon as there is
- * space
+ * answer.c - short answers to peers: sent at once, or queued and then sent before everything else
  */
 #include "nic/host/tx/answer.h"
 
@@ -24,8 +23,9 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
 }
 
 /*
- * May this answer be dropped? These are repeated. A peer waits for the others; the number of its
- * requests limits theirs.
+ * Return whether this answer may be dropped if many wait. Hellos, acknowledgments and disconnects
+ * may, because they are repeated. A peer waits for each of the other answers; their number is
+ * limited because each one answers a request of the peer.
  */
 static bool answer_may_drop(const uint8_t *payload)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * answer.h - short answers to peers: sent at once, or before everything else as soon as there is
- * space. Lock: held.
+ * answer.h - short answers to peers: sent at once, or queued and then sent before everything else.
+ * Lock: held.
  */
 #ifndef NIC_ANSWER_H
 #define NIC_ANSWER_H
 
 #include "nic/host/base/peer.h"
 
-#define NIC_CTL_MAX (1u << 16) /* droppable answers that wait for space */
+#define NIC_CTL_MAX (1u << 16) /* how many answers that may be dropped can wait for space */
 
 /* An answer that waits for space in the up ring. */
 struct nic_ctl {
@@ -19,27 +19,30 @@ struct nic_ctl {
 };
 
 /**
- * nic_answer - send a short answer now, or queue it. False: dropped, which happens to NIC_HELLO,
- * NIC_ACK and NIC_DISCONNECT; to others only without memory.
+ * nic_answer - send a short answer now, or queue it. Returns false if it was dropped: a NIC_HELLO,
+ * NIC_ACK or NIC_DISCONNECT because too many wait, any answer because there is no memory.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
-/** nic_answers_send - send queued answers. Returns the number of segments. */
+/** nic_answers_send - send queued answers. Returns the number of segments sent. */
 uint32_t nic_answers_send(struct fabemu *fab);
-/** nic_fin - the peer's transfer @id has ended with @status. */
+/** nic_fin - notify the peer that its transfer @id has ended with @status. */
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status);
-/** nic_cts - the peer's transfer @id may send @bytes to our transfer @to. */
+/** nic_cts - notify the peer that its transfer @id may send @bytes to our transfer @to. */
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
-/** nic_ack - send an acknowledgment in a segment of its own. */
+/** nic_ack - send the acknowledgments in a segment of their own. */
 void nic_ack(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_ack_if_due - do so if much is unacknowledged. */
+/** nic_peer_ack_if_due - call nic_ack() if a quarter of a window is not acknowledged. */
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_consumed - the application has received a charged message of @bytes, which arrived under
- * @check.
+ * nic_peer_consumed - count that the application has received a message of @bytes that arrived
+ * under @check, if the message was charged. The next segment acknowledges it.
  */
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 
-/** nic_head - the head of an answer or request; it acknowledges everything so far. */
+/**
+ * nic_head - make the head of an answer or request; it acknowledges everything that has arrived so
+ * far.
+ */
 static inline struct nic_wire_head nic_head(struct nic_peer *peer, enum nic_what what,
                                             uint16_t queue)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bulk.c - bulk data: transfers that the receiver has accepted, round robin in short bursts */
+/*
+ * bulk.c - send bulk data: the transfers that receivers have accepted, round robin in short bursts
+ */
 #include "nic/host/tx/bulk.h"
 
 #include <string.h>
@@ -7,7 +9,7 @@
 #include "nic/host/base/peer.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_BULK_BURST 32u /* segments per transfer and round */
+#define NIC_BULK_BURST 32u /* segments per transfer and turn */
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
@@ -20,8 +22,8 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * The whole message is sent. It is complete now, unless it has an id: then the receiver sends a FIN
- * for that id when it has everything.
+ * All segments of the message or put are sent. If it has no id, it is complete now. Otherwise the
+ * receiver sends a FIN for that id when it has everything.
  */
 void nic_send_end(struct fabemu *fab, struct nic_op *op)
 {
@@ -36,7 +38,8 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
     emu_hostif_nic_streamed(&fab->hostif);
-    if (nic_op_traits(op)->serves) /* the peer counts the bytes as they arrive */
+    /* a peer's get: the peer itself counts the bytes as they arrive */
+    if (nic_op_traits(op)->serves)
         nic_op_end(fab, op, 0);
     else
         nic_send_end(fab, op);
@@ -49,7 +52,10 @@ static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op 
                                   .id = op->remote};
 }
 
-/* Header of the next piece of @op, which has @len bytes. @hdr: from nic_hdr(). */
+/*
+ * Return the header of the next piece of @op, which has @len bytes.
+ * @hdr: from nic_hdr().
+ */
 static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
                                              uint8_t len)
 {
@@ -93,7 +99,8 @@ uint32_t nic_bulk_send(struct fabemu *fab)
         struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
         n = stream_send(fab, op);
-        emu_hostif_nic_publish(&fab->hostif); /* the fabric forwards these while we fill the next */
+        /* the fabric forwards these while we write the next burst */
+        emu_hostif_nic_publish(&fab->hostif);
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {

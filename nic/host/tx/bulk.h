@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk.h - bulk data: transfers that the receiver has accepted, round robin in short bursts. Lock:
- * held.
+ * bulk.h - send bulk data: the transfers that receivers have accepted, round robin in short bursts.
+ * Lock: held.
  */
 #ifndef NIC_BULK_H
 #define NIC_BULK_H
@@ -10,11 +10,14 @@
 
 /** nic_stream - start sending the DATA of @op to the peer's transfer op->remote. */
 void nic_stream(struct fabemu *fab, struct nic_op *op);
-/** nic_send_end - a message or put is sent: complete it, unless the receiver will send a FIN. */
+/**
+ * nic_send_end - all segments of a message or put are sent: complete it, or wait for the receiver's
+ * FIN.
+ */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
 /**
- * nic_bulk_awaits_fin - is @op a send whose data is sent and which waits for the receiver's FIN?
- * Pure.
+ * nic_bulk_awaits_fin - return whether @op is a send that has sent all its data and waits for the
+ * receiver's FIN. Pure.
  */
 static inline bool nic_bulk_awaits_fin(const struct nic_op *op)
 {
@@ -22,7 +25,7 @@ static inline bool nic_bulk_awaits_fin(const struct nic_op *op)
            op->moved == op->bytes;
 }
 
-/** nic_bulk_send - send a burst of each transfer. Returns the number of segments. */
+/** nic_bulk_send - send a burst of each transfer. Returns the number of segments sent. */
 uint32_t nic_bulk_send(struct fabemu *fab);
 
 #endif

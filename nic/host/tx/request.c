@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - requests: numbered per peer, sent in post order within the peer's window */
+/* request.c - send requests: numbered per peer, in post order, within the peer's window */
 #include "nic/host/tx/request.h"
 
 #include <errno.h>
@@ -9,9 +9,12 @@
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_PEER_BURST 32u /* segments per peer and round */
+#define NIC_PEER_BURST 32u /* segments per peer and turn */
 
-/* Is the message sent eagerly, or with an RTS? Decided when its first segment is sent. */
+/*
+ * Return whether the message is sent eagerly, rather than with an RTS. Asked when its first segment
+ * is sent.
+ */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
                           const struct nic_op *op)
 {
@@ -21,13 +24,13 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
 }
 
-/* Does the message qualify for nic_wire_short? */
+/* Return whether nic_wire_short is enough for the message. */
 static bool send_is_short(const struct nic_send *send)
 {
     return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;
 }
 
-/* The segment of a short message. */
+/* Write a message that consists of one segment, with the short header. */
 static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_seg *seg)
 {
     const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
@@ -40,7 +43,10 @@ static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_
     nic_op_read(&send->op, seg->payload + sizeof wire, send->op.bytes);
 }
 
-/* The first segment of another message: with @bytes of it, or an RTS without data. */
+/*
+ * Write the first segment of a message with the long header: the first @bytes of the message, or an
+ * RTS without data.
+ */
 static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager,
                         struct emu_seg *seg, uint64_t bytes)
 {
@@ -58,8 +64,8 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
 }
 
 /*
- * Send the first segment of a message, which has an id unless it is @eager. False: no space, and
- * nothing has changed.
+ * Send the first segment of a message. A message that is not @eager has an id. Returns false if
+ * there is no space; then nothing has changed.
  */
 static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
 {
@@ -108,7 +114,10 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-/* Claim a segment for a request on a peer's memory and fill in its first fields. NULL: no space. */
+/*
+ * Claim a segment for a put or get request to a peer and fill in its first fields. Returns NULL if
+ * there is no space.
+ */
 static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
                                       enum nic_what what, uint16_t queue)
 {
@@ -140,7 +149,10 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/* A short put carries its bytes; a longer one sends an RTS first. */
+/*
+ * A short put carries its data in the request. A longer one is an RTS, and its data follows after
+ * the CTS.
+ */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
@@ -196,7 +208,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
-/* Send one segment of the message. False: no space. */
+/* Send the next segment of the message. Returns false if there is no space. */
 static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     struct nic_send *send = nic_send_of(op);
@@ -213,7 +225,7 @@ static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
     return true;
 }
 
-/* Send one segment of the request. False: no space. */
+/* Send the next segment of the request. Returns false if there is no space. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     static bool (*const steps[NIC_OP_KINDS])(struct fabemu * fab, struct nic_peer * peer,
@@ -257,7 +269,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
     return peer->open && emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
-           send_first(fab, peer, send, true); /* a single segment */
+           send_first(fab, peer, send, true); /* true: the message is eager */
 }
 
 uint32_t nic_requests_send(struct fabemu *fab)
@@ -271,7 +283,7 @@ uint32_t nic_requests_send(struct fabemu *fab)
 
         more = at != last;
         sent += peer_send(fab, peer);
-        if (emu_listed(at)) { /* next round */
+        if (emu_listed(at)) { /* move the peer to the end of the list */
             emu_list_del(at);
             emu_list_add(&fab->ready, at);
         }

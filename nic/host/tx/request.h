@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.h - requests: numbered per peer, sent in post order within the peer's window. Lock: held.
+ * request.h - send requests: numbered per peer, in post order, within the peer's window. Lock:
+ * held.
  */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
@@ -8,13 +9,13 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
 
-/* A message. */
+/* A message that is sent. */
 struct nic_send {
     struct nic_op op;
     struct nic_watched watched;
     uint64_t tag, data;
     uint16_t dst_queue, src_queue;
-    bool delivered; /* complete only when it is in the receiver's memory */
+    bool delivered; /* the send is complete only when the message is in the receiver's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");
@@ -22,7 +23,7 @@ static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_
 /* A put or get. */
 struct nic_access {
     struct nic_op op;
-    uint64_t key, offset; /* in the peer's memory */
+    uint64_t key, offset; /* name the place in the peer's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
@@ -44,18 +45,18 @@ struct nic_atomic_access {
 NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
 /**
- * nic_request - queue a request, and send as much as possible if the peer is open. Callers use
- * nic_peer_request() (peer/failure.h).
+ * nic_request - queue a request, and send as many of its segments as possible if the peer is open.
+ * Higher layers call nic_peer_request() (peer/failure.h) instead.
  */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 /**
- * nic_request_now - send a message of one segment, bypassing the queue. False: the queue is not
- * empty, the window is full, the peer is not open, or the ring has no space.
+ * nic_request_now - send a message of one segment without queueing it. Returns false if the queue
+ * is not empty, the window is full, the peer is not open, or the ring has no space.
  */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
 /**
  * nic_requests_send - send a burst to each peer with queued requests. Returns the number of
- * segments.
+ * segments sent.
  */
 uint32_t nic_requests_send(struct fabemu *fab);
 

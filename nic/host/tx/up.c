@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.c - slots for segments in the up ring and in the loop to this process itself; words of groups
+ * up.c - claim slots for segments in the up ring, or in the loop to this process itself; send words
  */
 #include "nic/host/tx/up.h"
 
@@ -10,8 +10,8 @@
 #include "emu/util/bits.h"
 
 /*
- * Segments to this process itself bypass the fabric: they pass through memory, with the same
- * protocol.
+ * Segments from this process to itself bypass the fabric: they go through a ring in this process's
+ * memory, with the same protocol.
  */
 struct emu_seg *nic_loop_claim(struct fabemu *fab)
 {

@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.h - slots for segments in the up ring and in the loop to this process itself.
+ * up.h - claim slots for segments in the up ring, or in the loop to this process itself.
  *
- * Every segment into the fabric gets its slot here. Words that a group member has set are sent
- * first, so that nothing the member sends later overtakes them. Lock: held.
+ * Every segment into the fabric gets its slot here. If a group member has set words
+ * (fabemu_group_set()), these are sent first, so that nothing that the member sends later overtakes
+ * them. Lock: held.
  */
 #ifndef NIC_UP_H
 #define NIC_UP_H
 
 #include "nic/host/base/adapter.h"
 
-/* The words of a group as this member has set them last. */
+/* The words of a group, with the values that this member has set last. */
 struct nic_words {
-    struct emu_list setting; /* in fab->setting, while unset is not 0 */
-    uint32_t group;          /* id */
-    uint32_t unset;          /* bit per word: its value is not in the link engine yet */
+    struct emu_list setting; /* entry in fab->setting, while unset is not 0 */
+    uint32_t group;          /* id of the group */
+    uint32_t unset;          /* one bit per word: its value was not sent to the link engine yet */
     uint64_t value[EMU_WORDS];
 };
 
 /** nic_word_set - send the value of @word to the link engine, now or as soon as there is space. */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
-/** nic_word_flush - send the words that wait. False: no space for all of them. */
+/**
+ * nic_word_flush - send all words that were not sent yet. Returns false if there is no space for
+ * all of them.
+ */
 bool nic_word_flush(struct fabemu *fab);
-/** nic_loop_claim - a slot for a segment to this process itself; NULL: no space, or no memory. */
+/**
+ * nic_loop_claim - return a slot for a segment to this process itself; NULL: no space, or no
+ * memory.
+ */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
-/** nic_claim_up - a slot in the up ring; NULL: no space. */
+/** nic_claim_up - return a slot in the up ring; NULL: no space. */
 static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
@@ -34,8 +41,9 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 }
 
 /**
- * nic_hdr - header of a segment to @node, except seq and len. It names both incarnations, so that
- * the fabric can report whose segment it was if it is dropped for good.
+ * nic_hdr - return the header of a segment to @node, except seq and len. It contains the lowest 8
+ * bits of both incarnations, so that the fabric can report whose segment it was if it is dropped
+ * for good.
  */
 static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)
 {
@@ -46,13 +54,15 @@ static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t no
                                                            (uint8_t)fab->incarnation)};
 }
 
-/** nic_claim_to - a slot for a segment to @node, without header; NULL: no space. */
+/** nic_claim_to - return a slot for a segment to @node, without a header; NULL: no space. */
 static inline struct emu_seg *nic_claim_to(struct fabemu *fab, uint32_t node)
 {
     return node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 }
 
-/** nic_claim - nic_claim_to(), with nic_hdr(). */
+/**
+ * nic_claim - return a slot for a segment to @node, with the header of nic_hdr(); NULL: no space.
+ */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = nic_claim_to(fab, node);
@@ -62,7 +72,10 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
     return seg;
 }
 
-/** nic_bulk_room - has the up ring space beyond the part that is reserved for short segments? */
+/**
+ * nic_bulk_room - return whether the up ring has space beyond the part that is reserved for short
+ * segments.
+ */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
     struct emu_hostif_nic *hostif = &fab->hostif;

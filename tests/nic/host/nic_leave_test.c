@@ -347,8 +347,8 @@ static void answer_disconnect(struct peers *w, uint32_t from, uint32_t node, uin
                                                .check = w->fab[node]->peers[from].rx_check},
                                       .incarnation = w->fab[from]->incarnation,
                                       .kind = NIC_DISCONNECT_ANSWER,
-                                      .came = number,
-                                      .given = number,
+                                      .queries_received = number,
+                                      .answers_sent = number,
                                       .sent = sent};
     struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof bye}};
 
@@ -485,7 +485,7 @@ static void leave__ignores_segments_of_a_predecessor(void)
     fake_step(w.fake);
     fabemu_progress(w.fab[0]); /* it answers */
     CU_ASSERT_EQUAL(peer->queries_received, 1);
-    CU_ASSERT_EQUAL(peer->replies, 1);
+    CU_ASSERT_EQUAL(peer->answers_sent, 1);
     stranger = w.fab[0]->counts.stranger;
     bye.incarnation = w.fab[1]->incarnation - 1;
     memcpy(seg.payload, &bye, sizeof bye);
@@ -493,7 +493,7 @@ static void leave__ignores_segments_of_a_predecessor(void)
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(peer->queries_incarnation, w.fab[1]->incarnation);
     CU_ASSERT_EQUAL(peer->queries_received, 1);
-    CU_ASSERT_EQUAL(peer->replies, 1);
+    CU_ASSERT_EQUAL(peer->answers_sent, 1);
     CU_ASSERT_FALSE(peer->queries_ended);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, stranger + 1);
     peers_close(&w);
@@ -702,9 +702,9 @@ static void leave__waits_for_segments_in_flight(void)
     w.fab[0]->disconnect_began_ns = emu_now_ns() - PATIENCE_NS;
     CU_ASSERT_TRUE(leave_step(&w, 0)); /* a process that has not answered yet will not */
     peer->answered_disconnect = true;
-    peer->last = peer->rx_next + 1;
+    peer->requests_total = peer->rx_next + 1;
     CU_ASSERT_FALSE(leave_step(&w, 0));
-    peer->last = peer->rx_next;
+    peer->requests_total = peer->rx_next;
     CU_ASSERT_TRUE(leave_step(&w, 0));
     peers_close(&w);
 }

@@ -34,7 +34,10 @@ enum {
 
 /* --- bytes -------------------------------------------------------------------------- */
 
-/* Wait until the file accepts data; once hurry_fd is readable, HURRY_MS. False: timed out. */
+/*
+ * Wait until the file accepts data. Once hurry_fd is readable, wait at most HURRY_MS, and return
+ * false if that time is over.
+ */
 static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},

@@ -32,7 +32,7 @@ struct reading {
     const struct topo_graph *graph;
     uint8_t *directions_of;
     bool has_cables;              /* a term has selected cables */
-    unsigned directions;          /* bits DIRECTION_DOWN and _UP; 0: both */
+    unsigned directions;          /* bits DIRECTION_DOWN and DIRECTION_UP; 0: both directions */
     unsigned what;                /* record types of "what=" (1 << emu_tap_what); 0: absent */
     char aim[CAPTURE_TEXT_BYTES]; /* the terms that select segments, as text */
     char *error;
@@ -89,7 +89,7 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
         return 0;
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == target->id && cable->at.port == target->port;
-    for (int back = 0; back <= link; back++) { /* from the port, and to the port */
+    for (int back = 0; back <= link; back++) { /* directions: from the port, and to the port */
         bool out = first != back, selected = target->direction != (back ? FAULT_OUT : FAULT_IN);
 
         if (!selected || fabric_cable_ends_here(r->fabric, i, !out))

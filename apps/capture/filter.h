@@ -8,8 +8,8 @@
 
 #include "apps/fabric/taps.h"
 
-#define CAPTURE_TEXT_BYTES  1024u /* of a filter, with its final 0 */
-#define CAPTURE_ERROR_BYTES 896u  /* of an error text */
+#define CAPTURE_TEXT_BYTES  1024u /* maximum size of a filter's text, with its final 0 */
+#define CAPTURE_ERROR_BYTES 896u  /* size of a buffer for an error text */
 
 struct capture_filter {
     uint8_t *directions_of; /* by cable: bits FABRIC_CAPTURE_OUT and FABRIC_CAPTURE_IN */

@@ -27,10 +27,10 @@
 
 /* Owned by one thread. */
 struct pcapng {
-    int fd;       /* borrowed */
-    int hurry_fd; /* borrowed. Once it is readable, a write waits at most 1 s for a pipe's reader */
-    int err;      /* negative errno of the first failed write; there is no later write */
-    uint64_t bytes;     /* written since pcapng_open(), without the bytes in buf */
+    int fd;             /* borrowed */
+    int hurry_fd;       /* borrowed; once it is readable, a write to a pipe waits at most 1 s */
+    int err;            /* negative errno of the first failed write; there is no later write */
+    uint64_t bytes;     /* bytes written since pcapng_open(), without those in buf */
     uint64_t unwritten; /* packets that were in buf when a write failed */
     size_t used;        /* bytes in buf */
     uint64_t waiting;   /* packets in buf */
@@ -50,8 +50,8 @@ void pcapng_interface(struct pcapng *file, const char *name, const char *about, 
 struct pcapng_packet {
     uint32_t iface;
     uint64_t time;
-    const uint8_t *data; /* `bytes` of them, at most PCAPNG_DATA_MOST */
-    uint32_t bytes;
+    const uint8_t *data;
+    uint32_t bytes; /* size of data, at most PCAPNG_DATA_MOST */
     uint32_t whole; /* size of the packet before it was cut */
     uint64_t lost;  /* packets lost on this interface since the previous packet */
 };

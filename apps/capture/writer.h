@@ -18,7 +18,7 @@ struct capture_writer;
 struct capture_written {
     uint64_t records;     /* in the files */
     uint64_t missed;      /* dropped because their ring was full, before the writer stopped */
-    uint64_t overwritten; /* lost with an overwritten file of a ring */
+    uint64_t overwritten; /* in files of a ring that were overwritten */
     uint64_t after;       /* captured after the writer had stopped, or lost in a failed write */
     bool full;            /* the only file has reached its limit */
 };

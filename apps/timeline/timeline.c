@@ -49,7 +49,7 @@ static const char *const class_names[CLASSES] = {
 
 /* The lanes of one kind of one node. */
 struct lanes {
-    uint64_t end_ns[LANES_MOST]; /* end of the last event in each */
+    uint64_t end_ns[LANES_MOST]; /* by lane: end of its last event */
     uint32_t used;
 };
 
@@ -62,16 +62,16 @@ struct second {
 };
 
 struct host_state {
-    uint64_t error_ns; /* largest error of its clock */
-    uint64_t lost;     /* number of failures */
+    uint64_t error_ns; /* largest error of the host's clock */
+    uint64_t lost;     /* number of times that the host failed */
 };
 
 struct timeline {
     struct timeline_config config;
     size_t head_bytes; /* size of the file before the first event */
-    int fd;            /* the file that has the name */
+    int fd;            /* the file with the timeline's name */
     struct second second;
-    struct host_state *host;         /* by number; NULL: one host */
+    struct host_state *host;         /* by number of the host; NULL: there is one host */
     struct lanes *lanes[LANE_KINDS]; /* by node, the last for the fabric; NULL: no event yet */
     bool *named;                     /* by node, the last for the fabric: its name is in the file */
     struct text_buf text;            /* events that are not written yet */

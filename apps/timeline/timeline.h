@@ -35,7 +35,7 @@ struct timeline;
 
 struct timeline_config {
     int fd;              /* an empty regular file; the caller closes it */
-    const char *path;    /* of fd, symbolic links resolved; NULL: use one file, without swapping */
+    const char *path;    /* the file's name, symbolic links resolved; NULL: use only one file */
     uint64_t most_bytes; /* maximum size of the file, at least 1 MiB */
     uint64_t from_bytes; /* size of the smallest message in the timeline */
     uint32_t nodes;
@@ -43,16 +43,19 @@ struct timeline_config {
     uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
     const char *const *host; /* names of all hosts, this one first; borrowed. NULL: one host */
     uint32_t hosts;
-    struct json_object *origin; /* see apps/fabric/origin.h; timeline_create() copies it; or NULL */
+    struct json_object *origin; /* apps/fabric/origin.h; only timeline_create() uses it; or NULL */
 };
 
-/** timeline_blank - replace the contents of the file by an empty timeline. False: see errno. */
+/** timeline_blank - replace the file's contents by an empty timeline. Returns false with errno. */
 bool timeline_blank(int fd);
 
-/** timeline_create - Errors: -ENOMEM; -ESPIPE if fd is not a regular file; those of write(). */
+/**
+ * timeline_create - begin the timeline, which replaces the file's contents. Errors: -ENOMEM;
+ * -ESPIPE if fd is not a regular file; those of write().
+ */
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
 
-/** timeline_finished - add a completion of the process at @node with that incarnation. */
+/** timeline_finished - add a completion of the process at @node with this @incarnation. */
 void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
                        const struct emu_finished *one);
 
@@ -65,7 +68,10 @@ void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns);
 /** timeline_host_lost - count a failure of @host; its most recent completions are lost. */
 void timeline_host_lost(struct timeline *t, uint32_t host);
 
-/** timeline_process - add @what (such as an end) of the process at @node. @at_ns: emu_now_ns(). */
+/**
+ * timeline_process - add an event of the life cycle of the process at @node. @what: its name.
+ * @at_ns: by emu_now_ns().
+ */
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what);
 
 /** timeline_event - add an event (docs/control.md) at its field "s", or at @now_ns without one. */

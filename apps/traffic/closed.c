@@ -111,7 +111,7 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            uint64_t next_ps = now_ps + (now_ps > 0); /* the past ends with now_ps, except at 0 */
+            uint64_t next_ps = now_ps + (now_ps > 0); /* events at now_ps have already happened */
             uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
                 at_ps = group->posted * plan->interval_ps;

@@ -28,7 +28,7 @@ struct traffic_run;
 
 /* The hosts of one run, or of several consecutive ones. */
 struct traffic_hosts {
-    struct emu_barrier *barrier; /* connected */
+    struct emu_barrier *barrier; /* the barrier of all hosts, which are connected; borrowed */
     struct emu_virtual *link;    /* the running fabric's host link; NULL: no fabric runs */
     const struct topo_graph *graph;
     const uint32_t *of;         /* by switch: its host */
@@ -40,7 +40,9 @@ struct traffic_hosts {
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/** traffic_hosts_error - return 0, or set and return the error that ended the common run. */
+/**
+ * traffic_hosts_error - return the error that has ended the run on all hosts, or 0; set its text.
+ */
 int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
@@ -58,8 +60,8 @@ void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count);
 void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t nodes);
 
 /**
- * traffic_hosts_logs - pass the logs of all nodes, here and on all other hosts, to @take, in
- * several pieces, and clear them. Errors: -ENOMEM, some entries are missing.
+ * traffic_hosts_logs - pass the logs of all nodes on all hosts to @take, in several pieces, and
+ * clear them. Errors: -ENOMEM, some entries are missing.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),

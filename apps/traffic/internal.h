@@ -21,9 +21,9 @@ struct traffic_run {
     double done;                         /* last reported progress, 0 to 1 */
     uint64_t began_ns;                   /* host time: start of the current step */
     uint64_t bytes;                      /* memory of this host's part of the network */
-    struct traffic_faults *faults;       /* NULL: none */
-    struct capture_thread *capture;      /* NULL: none */
-    struct traffic_snapshots *snapshots; /* NULL: none */
+    struct traffic_faults *faults;       /* NULL: no schedule of faults */
+    struct capture_thread *capture;      /* NULL: no capture */
+    struct traffic_snapshots *snapshots; /* NULL: no snapshots */
     char *error;
     size_t error_bytes;
 };
@@ -64,7 +64,10 @@ int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
 
 /* --- faults.c: a schedule of faults at exact simulated times, and the fabric's manager */
 
-/** traffic_faults_start - Errors, with a line in the run's error: as injector_add_all(). */
+/**
+ * traffic_faults_start - create the manager, and plan the faults of the schedule. Errors, with a
+ * line in the run's error: as injector_add_all().
+ */
 int traffic_faults_start(struct traffic_run *run);
 void traffic_faults_stop(struct traffic_run *run);
 

@@ -21,7 +21,7 @@
 
 /* Times in ms are real time, not simulated time. */
 #define CLIENTS_MOST  64u
-#define PACES_MOST    64u   /* pace requests in force */
+#define PACES_MOST    64u   /* limit of pace requests in force */
 #define WAIT_MS       100   /* longest wait before the driver checks whether the run must end */
 #define SEND_MS       40    /* least time between two snapshots to a client at full speed */
 #define FIRST_FOR_MS  3000  /* initial slow phase, after the first subscription */
@@ -34,7 +34,7 @@ struct live_client {
     struct emu_list all;
     struct conn conn;
     bool subscribed;                /* has subscribed */
-    struct telemetry_filter filter; /* its filter */
+    struct telemetry_filter filter; /* the filter of its subscription */
     struct telemetry_format format; /* the filter, applied to this run's network */
     bool gone;
     uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
@@ -56,8 +56,8 @@ struct traffic_live {
     int listen_fd;
     struct emu_list clients;
     uint32_t client_count;
-    struct telemetry *telemetry; /* of the current run; NULL: none */
-    uint32_t threads;            /* of the current run */
+    struct telemetry *telemetry; /* sampler of the current run; NULL: no run */
+    uint32_t threads;            /* number of threads of the current run */
     uint64_t every_ns;
     struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */

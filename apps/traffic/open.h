@@ -29,10 +29,10 @@ struct open_run {
     uint64_t end_ps;              /* end of the measurement */
     bool given;                   /* the user has set the phases, so measure only once */
     uint64_t measured;            /* messages born in the measurement */
-    struct traffic_counts counts; /* at the end of the last batch */
+    struct traffic_counts counts; /* message counts at the end of the latest batch */
     double offered[TRAFFIC_BATCHES];
     double accepted[TRAFFIC_BATCHES];
-    double growth[TRAFFIC_BATCHES]; /* of the backlog; in the drain: in the latest batches */
+    double growth[TRAFFIC_BATCHES]; /* growth of the backlog; the drain overwrites it, as a ring */
 };
 
 /*

@@ -61,7 +61,7 @@ struct traffic_config {
 
     /* Collectives. */
     uint32_t groups;
-    uint32_t members; /* of a group; 0: nodes / groups */
+    uint32_t members; /* members of a group; 0: nodes / groups */
     uint64_t operations;
     uint64_t interval_ps; /* this and the rest as in struct traffic_coll_plan */
     uint64_t skew_ps;
@@ -69,9 +69,9 @@ struct traffic_config {
     enum traffic_by by;
     struct traffic_noise noise;
 
-    const struct fault_schedule *faults; /* NULL: none; NULL on several hosts */
+    const struct fault_schedule *faults; /* NULL: no faults; must be NULL on several hosts */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: one host */
-    const struct capture_plan *capture;  /* NULL: none */
+    const struct capture_plan *capture;  /* NULL: no capture */
 
     struct {
         FILE *out; /* borrowed; NULL: do not write snapshots */
@@ -111,14 +111,14 @@ struct traffic_change {
 
 /* Counts of faults and of reactions to them. */
 struct traffic_faults_seen {
-    bool any;             /* there was a schedule */
+    bool any;             /* the run had a schedule of faults */
     uint64_t hit;         /* entries and packets in flight that were hit */
     uint64_t lost, up;    /* how often a link lost its signal, and how often one returned to use */
     uint64_t out;         /* how often the manager took a link out of use because of errors */
     uint64_t tables;      /* how often new tables were published */
     uint64_t recovery_ps; /* longest time from a change to the tables that reflect it */
     uint32_t links;       /* all links between switches, whether in use or not */
-    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first ones, in order of time */
+    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first changes, in order of time */
     uint32_t changes;
 };
 
@@ -138,7 +138,7 @@ struct traffic_result {
     uint64_t warmup_ps;
     uint64_t measure_ps;
     bool multicast;
-    struct traffic_latency completion; /* multicast: until the last copy arrives */
+    struct traffic_latency completion; /* multicast: times from birth to arrival of the last copy */
     struct traffic_series series;
 
     /* Collectives. */
@@ -155,10 +155,10 @@ struct traffic_result {
     uint64_t digest;
     uint32_t threads; /* on all hosts together */
     uint32_t hosts;
-    uint64_t windows; /* of simulated time */
-    double wall_s;    /* of the run, without building the fabric */
-    double build_s;
-    uint64_t bytes_per_node; /* reserved memory */
+    uint64_t windows;        /* number of windows of simulated time */
+    double wall_s;           /* real time of the run, without building the fabric */
+    double build_s;          /* real time of building the fabric */
+    uint64_t bytes_per_node; /* reserved memory per node */
     struct traffic_faults_seen faults;
 };
 

@@ -478,7 +478,7 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
     if (!plan->interval_ps)
         return 2;
     return (uint32_t)(slice_ps / wire_ps) + 2 +
-           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* arrived out of order */
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* after a late segment */
 }
 
 /* Make @member number @rank of @group. */

@@ -12,8 +12,8 @@
 
 #define NODE_SLOTS     256u                /* initial table size: incomplete messages of a node */
 #define SLICE_PS       UINT64_C(20000000)  /* virtual time between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256                 /* segments per node that a shorter slice allows */
-#define GAP_MOST_PS    (UINT64_C(1) << 57) /* 44 times as long still fits 63 bits */
+#define PARTS_IN_SLICE 256                 /* if nodes have tables: maximum segments in a slice */
+#define GAP_MOST_PS    (UINT64_C(1) << 57) /* a drawn gap, at most 44 times this, fits 63 bits */
 
 struct traffic_node {
     struct traffic_base base;

@@ -28,7 +28,7 @@ struct traffic_node;
 struct traffic_plan {
     const struct emu_profile *profile;
     const struct traffic_pattern *pattern;
-    const struct traffic_sets *sets; /* TRAFFIC_MULTICAST; else NULL */
+    const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: destination sets; otherwise NULL */
     const uint8_t *links;            /* by node: links of a sender; 0: it sends nothing */
     uint32_t links_most;             /* maximum number of links of a node */
     uint64_t seed;
@@ -92,7 +92,7 @@ int traffic_nodes_reserve(struct traffic_nodes *all);
  */
 void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps);
 
-/* Messages of all sources, up to a time. */
+/* Counts of the messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
     int64_t waiting;  /* past the adapter's delay, but not completely on the wire yet */
@@ -108,7 +108,7 @@ void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node);
 /* Segments at the nodes so far. */
 struct traffic_segments {
     uint64_t sent;
-    uint64_t awaited; /* copies that must arrive for the sent ones */
+    uint64_t awaited; /* segments that must arrive: those sent, and each copy of a multicast */
     uint64_t received;
 };
 struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all);

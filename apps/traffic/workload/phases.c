@@ -11,9 +11,10 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-#define MARGIN_LEAST     0.02 /* loads below 1: least distance from 1 in the relaxation time */
-#define MARGIN_ABOVE     0.05 /* loads from 1 on, which have no relaxation time: least distance */
-#define RELAX_TIMES      20   /* relaxation times in a measurement */
+/* Least distance from 1 of the load in the relaxation time, which would be infinite at load 1. */
+#define MARGIN_LEAST 0.02 /* loads below 1 */
+#define MARGIN_ABOVE 0.05 /* loads from 1 on, which have no true relaxation time */
+#define RELAX_TIMES  20   /* relaxation times in a measurement */
 
 static double most(double a, double b)
 {

@@ -40,7 +40,7 @@ struct traffic_batch {
 struct traffic_stats {
     struct traffic_phase phase;
     uint64_t messages; /* messages born in the measurement and delivered */
-    uint64_t least_ps; /* least latency; UINT64_MAX: none */
+    uint64_t least_ps; /* least latency; UINT64_MAX: no messages */
     uint64_t most_ps;
     struct traffic_batch batch[TRAFFIC_BATCHES];
     uint64_t bucket[TRAFFIC_BUCKETS];
@@ -151,7 +151,7 @@ struct traffic_mean {
     double ci95;
 };
 
-/** traffic_mean_of - return the mean of TRAFFIC_BATCHES values; interval by Student's t. Pure. */
+/** traffic_mean_of - return the mean of TRAFFIC_BATCHES values, with Student's t. Pure. */
 struct traffic_mean traffic_mean_of(const double *value);
 
 /* --- digest ------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@
 #include "apps/base/procs.h"
 #include "emu/util/now.h"
 
-#define LAST_BREATH_MS 200 /* longest time from the close of a process's files to its end */
+#define EXIT_STATUS_MS 200 /* longest time from the close of a process's files to its end */
 
 /* Notify all processes that @dead died, with the groups in @lists that this broke. Frees @lists. */
 static void report_death(struct daemon *daemon, const struct client *dead,
@@ -156,7 +156,7 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->exiting};
 
     client->pidfd = client->remote ? -1 : pidfd_open(client->pid, 0);
-    client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
+    client->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
     if (client->pidfd >= 0) /* otherwise the loop wakes at how_by_ms */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);
     emu_list_add(&daemon->exiting, &client->link);

@@ -1121,7 +1121,7 @@ static void connect__ends_on_request(void)
         *error = '\0';
         CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error),
                         -ECANCELED);
-        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were there");
+        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were connected");
         stage.hosts = NULL;
         stage_close();
     }

@@ -28,8 +28,8 @@
  *                       {"link_lost":{"host":H,"number":I,"of":N}}   a host link to H has ended
  *                       {"reply":N,"errno":E,…}                 reply to call N
  *                       {"reply":0,"sample":…}                  a piece of a sample (sample.c)
- *                       {"reply":0,"hit":N,"fault":ID}          fault ID has taken a link down, and N
- *                                                               packets on the wire were lost
+ *                       {"reply":0,"hit":N,"fault":ID}          fault ID took a link down and lost
+ *                                                               N packets on the wire
  *                       {"failed":NAME,"errno":E}               a call without a reply failed
  *   to an agent         {"client":C,"line":{…}}                 a reply or an event for the process
  *                       {"client":C,"text":TEXT,"more":1}       a piece of a snapshot or a long

@@ -42,7 +42,7 @@ struct admission {
      * none
      */
     int spare;
-    bool paused;          /* no client is accepted until admission_resume() */
+    bool paused; /* no client is accepted until admission_resume() */
     /* Return the number of connections of process @pid on @host. */
     uint32_t (*connections_of)(void *ctx, uint32_t host, pid_t pid);
     void *ctx;

@@ -11,10 +11,10 @@
 #include "emu/util/json.h"
 #include "topo/topo.h"
 
-#define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
-#define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
+#define CONN_LINE_MAX       65536u /* limit of a request, in bytes */
+#define CONN_CONTAINERS_MAX 256u   /* limit of the lists and objects in a request */
 /* limit of a reply, in bytes; the status of a large fabric is the longest */
-#define CONN_REPLY_MAX      (16u << 20)
+#define CONN_REPLY_MAX (16u << 20)
 /*
  * limit of the queued bytes for a peer that does not read: a reply and events, without a line of
  * telemetry
@@ -34,8 +34,8 @@
 
 /* One end of a connection. Owned by one thread. */
 struct conn {
-    int fd;                /* non-blocking; -1 when closed */
-    size_t line_max;       /* conn_next() rejects longer lines */
+    int fd;          /* non-blocking; -1 when closed */
+    size_t line_max; /* conn_next() rejects longer lines */
     /* conn_next() rejects lines with more lists and objects; SIZE_MAX: no limit */
     size_t containers_max;
     struct emu_json_buf in;
@@ -120,7 +120,7 @@ struct json_object *json_add_switch(struct json_object *message, const struct to
 struct json_object *conn_event(const char *event);
 /* event for the supervisor: a fault is about to stop process @pid */
 struct json_object *conn_frozen(pid_t pid);
-struct json_object *conn_ok(void);          /* {"ok":true}, to which a reply's fields are added */
+struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are added */
 /* {"ok":false,…} with one line for the user */
 struct json_object *conn_error(int err, const char *error);
 

@@ -25,13 +25,13 @@
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
-#define LOOK_PS UINT64_C(100000000000) /* between two collections of hits */
+#define COLLECT_PS UINT64_C(100000000000) /* between two collections of hits */
 /* between two collections while a fault waits for a packet (on=) */
 #define WATCH_PS UINT64_C(1000000000)
 /* WATCH_PS on several hosts, where each collection queries all hosts */
-#define WATCH_FAR_PS UINT64_C(10000000000)
+#define WATCH_REMOTE_PS UINT64_C(10000000000)
 /* manager_config.step_ps and .in_flight_ps on several hosts */
-#define STEP_FAR_PS UINT64_C(1000000000)
+#define STEP_REMOTE_PS UINT64_C(1000000000)
 /* number of hits that the report lists: the first ones */
 #define HITS_REPORTED 100u
 
@@ -293,12 +293,12 @@ static void faults_step(struct daemon *daemon)
     daemon_drops_step(daemon, &f->drops, at_ps);
     if (at_ps >= f->scan_ps) {
         hits_collect(daemon, false);
-        f->scan_ps = at_ps + LOOK_PS;
+        f->scan_ps = at_ps + COLLECT_PS;
     }
     if (!injector_is_active(f->injector))
         f->scan_ps = EMU_NEVER;
     else if (f->scan_ps == EMU_NEVER)
-        f->scan_ps = at_ps + LOOK_PS;
+        f->scan_ps = at_ps + COLLECT_PS;
     timer_arm(f);
 }
 
@@ -346,9 +346,9 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     if (daemon->coordinator) {
         f->remote = coordinator_inject(daemon->coordinator);
         inject.remote = &f->remote;
-        inject.scan_ps = WATCH_FAR_PS;
-        manager.step_ps = STEP_FAR_PS;
-        manager.in_flight_ps = STEP_FAR_PS;
+        inject.scan_ps = WATCH_REMOTE_PS;
+        manager.step_ps = STEP_REMOTE_PS;
+        manager.in_flight_ps = STEP_REMOTE_PS;
     }
     f->timer = daemon_timer_open(daemon, &daemon->faults);
     if (f->timer < 0)

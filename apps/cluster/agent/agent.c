@@ -20,7 +20,7 @@
 #include "apps/cluster/agent/internal.h"
 #include "emu/util/now.h"
 
-#define EVENTS_A_ROUND 64
+#define EVENTS_PER_ROUND 64
 
 void agent_end_with(struct agent *agent, enum agent_end end)
 {
@@ -486,8 +486,8 @@ static void owner_step(struct agent *agent)
 
 static void agent_round(struct agent *agent)
 {
-    struct epoll_event events[EVENTS_A_ROUND];
-    int count = epoll_wait(agent->epoll, events, EVENTS_A_ROUND, agent_process_wait_ms(agent));
+    struct epoll_event events[EVENTS_PER_ROUND];
+    int count = epoll_wait(agent->epoll, events, EVENTS_PER_ROUND, agent_process_wait_ms(agent));
 
     for (int i = 0; i < count && !agent->over; i++) {
         void *what = events[i].data.ptr;

@@ -121,8 +121,8 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
 
 /**
  * cluster_digest - digest of everything that hosts must agree on: cluster, network, profile, clock,
- * seed, bounds, the initial values of counters and of the time, and the list of counters. It detects
- * accidents, such as an old copy of a file. It does not detect forgery, because it is not
+ * seed, bounds, the initial values of counters and of the time, and the list of counters. It
+ * detects accidents, such as an old copy of a file. It does not detect forgery, because it is not
  * cryptographic; the key prevents forgery. Errors: -ENOMEM.
  */
 int cluster_digest(const struct cluster *cluster, const struct fabric_config *config,

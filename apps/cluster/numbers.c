@@ -237,7 +237,7 @@ static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t f
                                       uint64_t *next)
 {
     struct json_object *list = json_object_new_array();
-    uint32_t told = 0;
+    uint32_t listed = 0;
 
     *next = 0;
     for (uint32_t i = 0; i < comm->pairs && !*next; i++) {
@@ -245,7 +245,7 @@ static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t f
 
         if (pair_number(comm, pair) < from)
             continue;
-        if (told++ == most) {
+        if (listed++ == most) {
             *next = pair_number(comm, pair);
             continue;
         }

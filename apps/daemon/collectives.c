@@ -97,7 +97,7 @@ struct group_view {
     struct member_view *member;
     const struct emu_pending_group *waits; /* that collective, as a member reports it */
     /* a member that is not absent waits for the collective */
-    bool heard;
+    bool is_awaited;
     /* mismatch of two contributions that a switch has found; NULL: none */
     const struct emu_mismatch *mismatch;
     uint64_t now_ns;
@@ -136,7 +136,7 @@ static bool group_find(struct group_view *group)
     uint32_t most = 0;
 
     group->waits = oldest_of(group, false);
-    group->heard = group->waits;
+    group->is_awaited = group->waits;
     if (!group->waits)
         group->waits = oldest_of(group, true);
     for (uint32_t i = 0; group->waits && i < group->count; i++) {
@@ -341,7 +341,7 @@ static void collective_add(const struct daemon *daemon, const struct group_view 
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
     add_mismatch(daemon, group->mismatch, ret);
-    if (group->heard || gaps || lacks)
+    if (group->is_awaited || gaps || lacks)
         json_object_array_add(list, ret);
     else
         json_object_put(ret);

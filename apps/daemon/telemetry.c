@@ -134,7 +134,7 @@ static uint64_t now_ms(const struct telemetry_serve *serve)
     return (emu_now_ns() - serve->origin_ns) / 1000000u;
 }
 
-/* Return the next multiple of the interval. Readers with equal intervals so share samples. */
+/* Return the next multiple of the interval, so that readers with equal intervals share samples. */
 static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
 {
     return (ms / every_ms + 1) * every_ms;

@@ -41,12 +41,12 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
 }
 
 /*
- * End a process's connection. @tell: also send "end" to the coordinator. The process's exit status
- * becomes available a moment later.
+ * End a process's connection. @notify: also send "end" to the coordinator. The process's exit
+ * status becomes available a moment later.
  */
-static void agent_process_end(struct agent *agent, struct agent_process *process, bool tell)
+static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
-    if (tell)
+    if (notify)
         agent_send(agent, json_add_number(agent_process_message(process), "end", 1));
     conn_close(&process->conn);
     process->ended = true;

@@ -133,7 +133,7 @@ static void process_line(struct coordinator_process *process, struct json_object
 
 static bool is_snapshot(const char *text, size_t bytes)
 {
-    static const char begin[] = "{\"event\":\"telemetry"; /* the same for "telemetry_shape" */
+    static const char begin[] = "{\"event\":\"telemetry"; /* also begins "telemetry_shape" */
 
     return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
 }

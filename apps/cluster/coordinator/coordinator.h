@@ -54,9 +54,9 @@ struct coordinator_ops {
     void (*back)(void *ctx, uint32_t host);
     /* All links between these two hosts carry segments again, after one was lost. */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
-    /* A host was rejected that claims to be a lost host; called once for each other reason. */
+    /* A host was rejected that claims to be a lost host; called again only for another reason. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
-    /* A host was rejected that claims to be a connected host; called once for each other reason. */
+    /* A host was rejected that claims to be a connected host; called again only for another reason. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /* @host reports that the process at @node does not take its segments. @node is not checked. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
@@ -80,7 +80,7 @@ struct coordinator_config {
     /* time limit of the start, and of work that may take as long (coordinator_call_long()) */
     uint64_t start_ms;
     /*
-     * when either is readable, the fabric must end, and the start and long calls stop waiting; -1:
+     * when either is readable, the fabric must end, so the start and long calls stop waiting; -1:
      * none; borrowed
      */
     int signal_fd;
@@ -179,9 +179,10 @@ uint64_t coordinator_hits_missed(struct coordinator *coord);
 /**
  * coordinator_sample_request - ask each other host for what has changed since its last sample. Does
  * not wait: the samples arrive through sampled(). A host that has not sent everything of its last
- * sample gets no new request. Returns coordinator_sample_waits(). coordinator_sample_waits() -
- * return whether a host has yet to send something. coordinator_sample_is_complete() - return
- * whether each connected host has sent a whole sample since sampling began.
+ * sample gets no new request. Returns coordinator_sample_waits().
+ * coordinator_sample_waits() - return whether a host has yet to send something.
+ * coordinator_sample_is_complete() - return whether each connected host has sent a whole sample
+ * since sampling began.
  * coordinator_sample_last() - request a sample and wait until every host has sent all of it.
  * coordinator_sample_end() - end sampling; the next request begins anew, with all counters.
  * coordinator_sample_messages() - set the size from which finished messages are reported.
@@ -203,10 +204,11 @@ enum coordinator_query_kind {
 /**
  * coordinator_query_answer, coordinator_query_audit - send a query of that kind to all hosts. No
  * query of that kind may be in progress. @sum: the coordinator's own audit, to which the audits of
- * the other hosts are added. coordinator_query_wait_ms() - return 0 if every host has replied or is
- * lost, else the time until the deadline. Call it again at the deadline: it then drops the hosts
- * that have not replied. coordinator_query_error() - the first error of a reply, when all have
- * replied. coordinator_query_end() - ignore the replies that have not arrived yet.
+ * the other hosts are added.
+ * coordinator_query_wait_ms() - return 0 if every host has replied or is lost, else the time until
+ * the deadline. Call it again at the deadline: it then drops the hosts that have not replied.
+ * coordinator_query_error() - the first error of a reply, when all have replied.
+ * coordinator_query_end() - ignore the replies that have not arrived yet.
  */
 void coordinator_query_answer(struct coordinator *coord);
 void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum);

@@ -54,9 +54,9 @@ struct coordinator_ops {
     void (*back)(void *ctx, uint32_t host);
     /* All links between these two hosts carry segments again, after one was lost. */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
-    /* A host was rejected that claims to be a lost one; called again only for another reason. */
+    /* A rejected host claims to be a lost one. Called again only for another reason. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
-    /* A host was rejected that claims to be a connected one; called again only for another reason. */
+    /* A rejected host claims to be a connected one. Called again only for another reason. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /* @host reports that the process at @node does not take its segments. @node is not checked. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);

@@ -104,7 +104,7 @@ static void agent_failed(struct coordinator_agent *agent, const char *what, int 
 {
     char why[HOSTS_WHY_BYTES];
 
-    snprintf(why, sizeof why, "it could not execute call %.32s: %s", what, strerror(-err));
+    snprintf(why, sizeof why, "it could not execute a call (%.32s): %s", what, strerror(-err));
     emu_printable(why);
     coordinator_lose(agent, why);
 }
@@ -344,7 +344,7 @@ static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t 
         } else {
             late += left_ms <= 0;
             if (!message_take(agent, message) || late > LATE_MOST)
-                coordinator_lose(agent, "it sends many other messages but no reply");
+                coordinator_lose(agent, "it sends many other messages but does not answer");
         }
     }
     return NULL;

@@ -26,7 +26,7 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* so long a host is allowed to belong to another fabric, which may be about to exit */
+/* how long a host may refuse the handshake: its fabric may be an old one that is about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
@@ -70,7 +70,7 @@ struct emu_barrier {
     struct emu_barrier_taker taker;
     struct emu_waiter *waiter; /* what a put or sync sleeps on */
     int err;
-    bool notified; /* the other hosts were told of the error, as far as possible */
+    bool notified; /* the other hosts were notified of the error, as far as possible */
     char why[EMU_BARRIER_WHY_BYTES];
 
     pthread_mutex_t lock; /* protects all fields */
@@ -478,7 +478,7 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
 /* If @err is an error, report it to the other hosts, but only once. Return @err. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    /* after -ECONNABORTED the failed host has told all hosts */
+    /* after -ECONNABORTED the failed host has notified all hosts */
     if (err < 0 && !barrier->notified && err != -ECONNABORTED)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;

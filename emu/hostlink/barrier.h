@@ -2,17 +2,17 @@
 /*
  * barrier.h - clock virtual on several hosts: all hosts advance together, superstep by superstep.
  *
- * A *superstep* is one window of simulated time. During a superstep a host sends cable records,
- * each to the host at the cable's remote end. emu_barrier_sync() ends the superstep, and sends some
- * bytes to all hosts. It returns when every other host has ended the superstep, too, and all
- * records of these hosts have arrived. So a host waits once per superstep, as long as one frame
- * from the slowest host takes.
+ * A *superstep* lasts from one emu_barrier_sync() to the next. In a run it is one window of
+ * simulated time. During a superstep a host sends cable records, each to the host at the cable's
+ * remote end. emu_barrier_sync() ends the superstep, and sends some bytes to all hosts. It returns
+ * when every other host has ended the superstep, too, and all records of these hosts have arrived.
+ * So a host waits once per superstep, as long as one frame from the slowest host takes.
  *
  * Each pair of hosts is connected by one session (session.h), or by several over as many pairs of
  * ports. A session delivers all records, once and in order, or it goes down. If it goes down, the
  * other host is lost for good. A host is also lost if nothing arrives from it for the session's
- * silent_ns. Every later put or sync reports that error; the first of them also tells the other
- * hosts.
+ * silent_ns. Every later put or sync reports that error; the first of them also notifies
+ * the other hosts.
  *
  * While a host simulates, none of its workers sends anything. Meanwhile a thread of the barrier,
  * the *keeper*, runs the sessions: it receives frames for the next sync and sends keep-alives.

@@ -28,7 +28,7 @@ struct hostlink_control {
     uint32_t out_bytes; /* bytes in `out`: read from the socket, not yet sent */
     uint32_t in_flight; /* bytes sent that the remote host has not reported in CONTROL_TAKEN */
     bool out_end;       /* the socket has reached its end of file, */
-    bool out_ended;     /* and the peer was told */
+    bool out_ended;     /* and the peer was notified */
     uint64_t poll_ns;   /* when to read the socket next */
 
     /* Receiving. */

@@ -101,7 +101,8 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record);
 /**
  * emu_hostlink_parse - parse the record at @from, of at most @bytes. Returns its number of bytes.
  * Returns 0 if it is malformed; then the records after it cannot be parsed, either. @cables: number
- * of cables; larger cable numbers are errors. Records without a cable have number 0. *@ret is
+ * of cables, so that a record with this cable number or a larger one is malformed. Records without
+ * a cable have number 0. *@ret is
  * written only on success. Pure.
  */
 uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,

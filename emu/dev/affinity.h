@@ -3,8 +3,8 @@
  * affinity.h - move a worker to the core of a process that sends a stream.
  *
  * A message involves three threads: the sender, the worker and the receiver. If there are fewer
- * cores than threads, two of them share a core. A *stream* (a long run of full segments from one
- * process) is fastest if the sender and the worker share one. Then the worker finds the sender's
+ * cores than threads, two of them share a core. A *stream* (many segments of one process at a
+ * time) is fastest if the sender and the worker share one. Then the worker finds the sender's
  * data in the caches of that core, and the receiver, which has the most work, gets the other core.
  * The scheduler cannot know that: all three threads are always runnable, so it leaves them where
  * they are. If several processes send streams, the worker follows none of them. When 4 ranks all

@@ -118,8 +118,7 @@ struct emu_oversub {
  */
 struct emu_worker {
     /* Set by other workers and by the manager; the worker takes them. */
-    /* signalled devices: one bit each, `words` words, on lines of their own */
-    alignas(EMU_LINE) _Atomic uint64_t *remote;
+    alignas(EMU_LINE) _Atomic uint64_t *remote; /* bits of signalled devices, on own cache lines */
     /* 1: the worker sleeps or is about to, so wake it after setting bits */
     _Atomic uint32_t asleep;
     _Atomic uint32_t stop; /* enum emu_worker_stop */
@@ -144,7 +143,7 @@ struct emu_worker {
     bool amid;        /* a window is in progress, so that entries may be put into outboxes */
     uint64_t *always; /* one bit per device: step it in every pass */
     uint32_t index;   /* index among the workers of its fabric; set by the manager */
-    uint32_t words;
+    uint32_t words;   /* number of words of a bit set with one bit per device */
     uint32_t devs;
     struct emu_dev **dev;
     struct emu_clock clock;

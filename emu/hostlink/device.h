@@ -36,6 +36,7 @@ struct hostlink_cable {
     const struct emu_profile *profile;
 
     /* Sending. The arrays are indexed by channel; a cable without channels uses element 0. */
+
     /* segments sent whose credits have not returned; negative: forged credits came */
     int32_t unpaid[EMU_VCS];
     /* credits to ignore, because they are for segments of an earlier incarnation */
@@ -44,6 +45,7 @@ struct hostlink_cable {
     uint32_t in_flight; /* with channels: entries on their way or in the remote ring */
 
     /* Receiving. The arrays are indexed by channel. */
+
     /* segments received for our switch, which has not returned their credits */
     int32_t open[EMU_VCS];
     uint32_t paid[EMU_VCS]; /* credits that our switch has returned, to be sent to the peer */

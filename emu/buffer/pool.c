@@ -16,8 +16,8 @@
 #include "emu/util/alloc.h"
 
 /*
- * Return the bytes of the arrays. Each buffer has a note, a link to the next chain, and a count of
- * references.
+ * Return the size of the pool's arrays, each of which has one element per buffer: the buffer, its
+ * note, the link to the next chain, and the count of references.
  */
 static size_t pool_bytes(const struct emu_pool *pool)
 {
@@ -84,7 +84,7 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
  */
 static uint32_t pool_depot_pop(struct emu_pool *pool)
 {
-    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 */
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 pairs with D2 */
     uint64_t new;
     uint32_t head;
 
@@ -109,7 +109,7 @@ static void pool_depot_push(struct emu_pool *pool, uint32_t head)
         new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
         new |= head + 1;
     } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
-                                                    memory_order_release, /* D2 */
+                                                    memory_order_release, /* D2 pairs with D1 */
                                                     memory_order_relaxed));
 }
 

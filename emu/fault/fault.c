@@ -18,8 +18,8 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 }
 
 /*
- * Return when the first delayed entry arrives. Return EMU_NEVER if there is none, or on clock raw if
- * other entries must overtake it first. @alone: no other entry is on the cable to overtake it.
+ * Return when the first delayed entry arrives. Return EMU_NEVER if there is none, or, on clock raw,
+ * if other entries must overtake it first. @alone: no other entry is on the cable to overtake it.
  */
 static uint64_t fault_delayed_ps(const struct emu_faults *faults, bool alone)
 {

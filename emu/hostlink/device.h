@@ -37,7 +37,7 @@ struct hostlink_cable {
 
     /* Sending. The arrays are indexed by channel; a cable without channels uses element 0. */
 
-    /* segments sent whose credits have not returned; negative: forged credits came */
+    /* segments sent whose credits have not returned; negative: forged credits were received */
     int32_t unpaid[EMU_VCS];
     /* credits to ignore, because they are for segments of an earlier incarnation */
     uint32_t old[EMU_VCS];

@@ -38,7 +38,7 @@ enum emu_answer {
     EMU_ANSWER_AGAIN /* as ACK, and the sender must resend from this number on */
 };
 
-/* Owned by the receiving device. */
+/* The receiving half of a cable. Owned by the receiving device. */
 struct emu_intake {
     struct emu_rx wire;        /* receives entries from the cable */
     struct emu_tx to;          /* fills the ring inside the device; equal to rx->tx */
@@ -69,7 +69,7 @@ struct emu_intake {
     /* the sending half; NULL: no retry. Not accessed while workers run */
     const struct emu_replay *remote;
     bool requested;         /* resend was requested, and `expected` has not arrived since */
-    enum emu_answer answer; /* answer to be sent; raw: at the end of the iteration */
+    enum emu_answer answer; /* answer to be sent; raw: in emu_intake_give() */
     uint32_t expected;      /* sequence number of the next segment to take */
     /* sequence numbers by slot of the cable's ring; the sender writes them */
     const uint32_t *number;
@@ -78,7 +78,7 @@ struct emu_intake {
     uint64_t *there_ps;
 
     struct {
-        _Atomic uint64_t lost;    /* lost, and not sent again */
+        _Atomic uint64_t lost;    /* segments that will never be delivered */
         _Atomic uint64_t overrun; /* those of `lost` that found no free slot */
         _Atomic uint64_t damaged; /* retry: dropped, because the checksum was wrong */
         _Atomic uint64_t gaps;    /* retry: dropped, because an earlier number was missing */

@@ -119,7 +119,7 @@ void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t 
 
 /* What to do with a segment that waits for a cable that is down. */
 enum emu_reroute_fate {
-    EMU_REROUTE_WAITS,   /* it waits, and so do all segments behind it */
+    EMU_REROUTE_WAITS,   /* let it wait, and all segments behind it, too */
     EMU_REROUTE_FORWARD, /* deliver it to the remote device by another path */
     /* return it to the device that sent it, as if the remote device had sent it */
     EMU_REROUTE_BACK,
@@ -135,10 +135,10 @@ struct emu_reroute {
     struct emu_tx *back; /* sender of the opposite direction, in the remote device */
     bool spare;          /* `back` has nothing to send, so its credits can be spent */
     uint32_t credits;    /* number of slots of each receiver */
-    uint32_t depth;      /* `near` is NULL: the extra credits of a cable between hosts */
+    uint32_t depth;      /* if `near` is NULL: extra credits of a cable between hosts; else 0 */
     uint32_t most;       /* most segments to reroute */
     uint64_t at_ps;      /* timed: when rerouted segments arrive; before the devices' next step */
-    /* Decides about a segment. It is called again later for a segment that waits. */
+    /* decides about a segment; called again later for a segment that waits */
     enum emu_reroute_fate (*may)(void *ctx, const struct emu_entry *entry);
     void *ctx;
 };

@@ -2,7 +2,7 @@
 /*
  * dpdk.h - shared by the files here: a device as the user named it, and the port made from it.
  *
- *   open.c       the only function that others call: device, DPDK, pool, port; and closing them
+ *   open.c       opens a port, the only function that others call, and closes it
  *   device.c     parses the text that names a device, and its arguments
  *   kind.c       the table of kinds of devices, and the arguments of each
  *   kernel.c     network interfaces of the kernel, and descriptors that DPDK opened

@@ -181,7 +181,7 @@ static int port_probe(const struct opening *opening)
         port->id = RTE_MAX_ETHPORTS;
         return dpdk_fail(
             opening->error, -EEXIST,
-            "%s: it is already open in this process; give another device another number",
+            "%s: it is already open in this process; give a second device another number",
             device->name);
     }
     int err = rte_dev_probe(device->text);

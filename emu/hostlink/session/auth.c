@@ -144,7 +144,7 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
 
     static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
                       sizeof nonce == crypto_aead_chacha20poly1305_IETF_NPUBBYTES,
-                  "a packet number, and zeros");
+                  "a nonce is a packet number and zeros");
     for (unsigned i = 0; i < 8; i++)
         nonce[i] = (uint8_t)(packet >> 8 * i);
     if (check == EMU_AUTH_CRC)

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are copied as they are");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields need no conversion");
 
 #define ETHERTYPE 12
 #define MAGIC     14
@@ -30,7 +30,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are copied as t
     FIELD(echo_ns, 68)       \
     FIELD(needless, 72)      \
     FIELD(newest, 76)
-static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows");
+static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows the last field");
 
 #define OFFER_FIELDS(FIELD) \
     FIELD(digest, 0)        \
@@ -38,7 +38,7 @@ static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows
     FIELD(window, 36)       \
     FIELD(first_seq, 40)    \
     FIELD(checks, 44)
-static_assert(44 + sizeof(uint32_t) == EMU_FRAME_OFFER_BYTES, "the tag follows");
+static_assert(44 + sizeof(uint32_t) == EMU_FRAME_OFFER_BYTES, "the tag follows the last field");
 
 #define FIELD_READ(field, offset)  memcpy(&ret->field, at + (offset), sizeof ret->field);
 #define FIELD_WRITE(field, offset) memcpy(to + (offset), &from->field, sizeof from->field);

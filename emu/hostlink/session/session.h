@@ -119,7 +119,7 @@ void emu_session_end(struct emu_session *session);
 bool emu_session_is_idle(const struct emu_session *session);
 
 /**
- * emu_session_is_refused - return whether the hosts reject each other: the state is
+ * emu_session_is_refused - return whether the other host is incompatible: the state is
  * EMU_SESSION_REFUSED, or the session is down, and frames with another key have arrived since it
  * went down.
  */

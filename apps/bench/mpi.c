@@ -415,9 +415,9 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
 }
 
 /*
- * Calls of each collective, and uncounted calls before them: enough for the worker to choose its
- * core, which it reconsiders every 256 passes (emu/worker/oversub.h). More ranks make fewer calls,
- * so that each run takes about as long.
+ * Calls of each collective, and uncounted calls before them. The uncounted ones are enough for the
+ * worker to choose its core, which it reconsiders every 256 of its time slices
+ * (emu/worker/oversub.h). More ranks make fewer calls, so that each run takes about as long.
  */
 static void collective_calls(bool quick, int ranks, const char *calls[2])
 {

@@ -32,11 +32,11 @@ enum emu_buffers {
     EMU_BUFFERS_INPUT         /* in inputs with virtual output queues and a central arbiter */
 };
 
-/* When the credit of a segment in a crosspoint returns (docs/ARCHITECTURE.md, section 4). */
+/* What a credit of crosspoint buffers stands for (docs/ARCHITECTURE.md, section 4). */
 enum emu_credit_policy {
-    /* as soon as every crosspoint of the input still has room for all segments that may come */
+    /* a slot in every crosspoint of the input; it returns when the fullest crosspoint has one */
     EMU_CREDIT_ROW,
-    EMU_CREDIT_COUNTER /* when the segment, or the last copy of a multicast, has left */
+    EMU_CREDIT_COUNTER /* a segment at the switch; it returns when the last copy has left */
 };
 
 /*

@@ -33,7 +33,7 @@ static _Thread_local struct {
     bool away;        /* its last timed yield gave its core to another thread */
     bool all_timed;
     uint64_t spin_end_ns; /* its current wait may spin until then */
-    unsigned spun;        /* its current wait spins before this round, and yields from it on */
+    unsigned spin_rounds; /* its current wait spins before this round, and yields from it on */
 } wait;
 
 /*
@@ -83,7 +83,10 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/* Return whether the wait still spins in round @rounds. */
+/*
+ * Return whether the wait still spins in round @rounds. A wait inside another one overwrites the
+ * limits of the outer one, which at worst ends or prolongs the outer one's spinning.
+ */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)
@@ -94,11 +97,11 @@ static bool wait_spins(unsigned rounds, bool oversubscribed)
         return true;
     if (rounds == EMU_WAIT_SPINS) {
         wait.spin_end_ns = emu_now_ns() + EMU_WAIT_SPIN_NS;
-        wait.spun = EMU_WAIT_SPINS_MOST;
+        wait.spin_rounds = EMU_WAIT_SPINS_MOST;
     } else if (rounds % WAIT_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
         return false;
     }
-    return rounds < wait.spun;
+    return rounds < wait.spin_rounds;
 }
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
@@ -109,9 +112,9 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
-    if (rounds < wait.spun)
-        wait.spun = rounds;
-    if (rounds < wait.spun + yields) {
+    if (rounds < wait.spin_rounds)
+        wait.spin_rounds = rounds;
+    if (rounds < wait.spin_rounds + yields) {
         emu_wait_yield();
         return EMU_WAIT_AGAIN;
     }

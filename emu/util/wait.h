@@ -22,15 +22,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* a thread spins (pauses) for so many rounds, then for more, up to */
-#define EMU_WAIT_SPINS      20u
-#define EMU_WAIT_SPINS_MOST 1000u /* this many, unless they take longer than */
-/* this, which is about the cost of sleeping and waking */
-#define EMU_WAIT_SPIN_NS              20000u
-#define EMU_WAIT_SPINS_OVERSUBSCRIBED 2u /* rounds to spin if threads outnumber cores */
-/* rounds to yield after spinning; then the thread sleeps */
+/*
+ * Limits of a wait, in rounds of emu_wait_round(). If each thread has a core, a thread spins for
+ * EMU_WAIT_SPINS rounds, and then on until EMU_WAIT_SPINS_MOST rounds or EMU_WAIT_SPIN_NS have
+ * passed, which is about what sleeping and waking costs. It then yields for EMU_WAIT_YIELDS rounds,
+ * then sleeps. If threads outnumber cores, it spins and yields only for the _OVERSUBSCRIBED rounds.
+ */
+#define EMU_WAIT_SPINS                 20u
+#define EMU_WAIT_SPINS_MOST            1000u
+#define EMU_WAIT_SPIN_NS               20000u
+#define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u
 #define EMU_WAIT_YIELDS                200u
-#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u /* rounds to yield if threads outnumber cores */
+#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u
 /*
  * How long a thread may poll between two yields: twice the time of two context switches and of the
  * work of a process between them.

@@ -122,13 +122,13 @@ struct emu_rx {
     };
     struct emu_dev *owner;
 };
-static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
+static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "the fields of each pass are in one line");
 
 /* The code compares `shape` with a value of `kind`, which must therefore be its lower byte. */
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes first");
 static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
-              "kind and bits, and no more");
+              "shape is kind and the flags, no more");
 
 /* Flags as bits of `shape`: cross_worker and fused of the sender, fused of the receiver. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u

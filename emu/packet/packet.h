@@ -76,7 +76,7 @@ struct emu_packet_hdr {
 };
 static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
-              "a kind is a kind");
+              "kind is at the same offset in both");
 
 /* The fields of a header. */
 struct emu_head {

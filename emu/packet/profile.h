@@ -124,7 +124,7 @@ struct emu_profile {
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
     uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
-    /* the same on clock raw: enough for a pass of the threads; 0: by the network's size */
+    /* xpoint_slots on clock raw: enough for a pass of the threads; 0: by the network's size */
     uint32_t raw_xpoint_slots;
     uint32_t input_slots;    /* buffers of an input, in segments, if inputs have any: 8 */
     uint32_t combine_states; /* partial results per switch */
@@ -140,18 +140,19 @@ struct emu_profile {
 
     /* Acknowledged transport. */
     enum emu_transport transport;
-    uint32_t packet_bytes;     /* payload per packet: 1024; at most 4096 */
-    uint32_t raw_packet_bytes; /* clock raw, where only the number of packets costs time: 3840 */
-    uint32_t channels;         /* virtual channels of a link: 32 */
+    uint32_t packet_bytes; /* payload per packet: 1024; at most 4096 */
+    /* packet_bytes on clock raw, where only the number of packets costs time: 3840 */
+    uint32_t raw_packet_bytes;
+    uint32_t channels;       /* virtual channels of a link: 32 */
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
-    uint32_t raw_pool_slots; /* the same on clock raw, for six packets per pass: 90 */
+    uint32_t raw_pool_slots; /* pool_slots on clock raw, enough for six packets per pass: 90 */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
     /* if no reply comes in this time, the packet or its reply was lost */
     uint64_t reply_timeout_ps;
     uint64_t retry_ps;    /* delay before a packet is sent again, doubled each time */
     uint32_t retry_limit; /* transmissions before a packet is given up */
     enum emu_combining combining;
-    enum emu_barrier_by barrier; /* how they do a barrier if adapters combine */
+    enum emu_barrier_by barrier; /* how adapters do a barrier, if they combine */
     uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
 };

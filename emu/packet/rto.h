@@ -12,7 +12,7 @@
  * a packet waits twice as long as the one before.
  *
  * If the time-out is too short, a packet arrives twice, which the receiver detects. If it is too
- * long, the flow of a lost packet stalls until it ends.
+ * long, the flow of a lost packet stalls until it expires.
  *
  * Owner: the worker of the engine or of the cable's sender.
  */

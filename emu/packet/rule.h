@@ -95,8 +95,11 @@ enum emu_fault_what {
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
     EMU_FAULT_STICK,        /* no rule's effect: the entry waited at a stuck port */
-    /* only logged, no hit: the nth matching entry of a group. In a combine unit, the first */
-    EMU_FAULT_SEE /* contribution to each operation matches */
+    /*
+     * no hit: the nth matching entry of a group is only logged. In a combine unit, the first
+     * contribution to each operation matches
+     */
+    EMU_FAULT_SEE
 };
 
 struct emu_fault_rule {

@@ -31,15 +31,15 @@ struct emu_vcs {
     uint32_t open; /* bit per channel: open from the packet's head until its reply */
     /* bit per channel that exists: profile->channels */
     uint32_t usable;
-    uint32_t occupied;     /* bit per channel whose `used` is not 0 */
-    uint32_t paid;         /* bit per channel that has collected all slots for its segments */
-    uint8_t last_opened;   /* channel opened last */
-    bool turns;            /* true: open the channels round robin; false: the lowest closed one */
-    uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
-    uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
-    uint8_t need;          /* slots that the collector still needs */
-    uint8_t used[EMU_VCS]; /* slots in use: by segments at the receiver or on */
-                           /* their way, or reserved */
+    uint32_t occupied;   /* bit per channel whose `used` is not 0 */
+    uint32_t paid;       /* bit per channel that has collected all slots for its segments */
+    uint8_t last_opened; /* channel opened last */
+    bool turns;          /* true: open the channels round robin; false: the lowest closed one */
+    uint8_t pool;        /* free slots of the receiver's pool; 0 while collecting */
+    uint8_t collector;   /* channel that collects slots; EMU_VCS: none */
+    uint8_t need;        /* slots that the collector still needs */
+    /* by channel: slots in use by segments at the receiver or on their way, or reserved */
+    uint8_t used[EMU_VCS];
     uint8_t promised[EMU_VCS]; /* those of `used` that are reserved for segments not yet sent */
     uint32_t tag[EMU_VCS];     /* of the packet on an open channel */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.h - the fabric's clock: raw, real or virtual. Real and virtual are the timed clocks, or
+ * clock.h - the fabric's clock: raw, real or virtual. Real and virtual are called timed clocks, or
  * clocks with times.
  */
 #ifndef EMU_CLOCK_H

@@ -37,8 +37,8 @@ static _Thread_local struct {
 } wait;
 
 /*
- * Return whether to time the next yield. Not all are timed: reading the clock twice makes each
- * iteration of a thread that only polls a twentieth longer.
+ * Return whether to time the next yield. Not all are timed: reading the clock twice would add a
+ * twentieth to the time slice of a thread that only polls.
  */
 static bool wait_is_timed(void)
 {

@@ -2,10 +2,10 @@
 /*
  * wait.h - how all threads wait, and what a worker sleeps on.
  *
- * A thread without work spins a little, then yields for a while, then sleeps. It announces its
- * sleep, because others wake only a thread that has. If each thread has a core, a thread spins for
- * about as long as sleeping and waking takes. If threads outnumber cores, a spinning thread delays
- * the one for which it waits, so it spins less. It then also yields less often. The reason is that
+ * A thread without work spins a little, then yields for a while, then sleeps. Other threads wake it
+ * only if it has announced its sleep. If each thread has a core, a thread spins for about as long
+ * as sleeping and waking takes. If threads outnumber cores, a spinning thread delays the one for
+ * which it waits, so it spins less. In this case it also yields less often. The reason is that
  * Linux may schedule each session as a group (sched_autogroup). Then a yield does not give the core
  * to a fabric or peer in another session. For example, 8 ranks and 12 workers in two sessions on 2
  * cores took 7.2 s with 200 yields and 3.7 s with 20. In one session the same work took 2.6 s with

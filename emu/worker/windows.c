@@ -64,7 +64,7 @@ struct emu_windows {
     /*
      * Written by the thread that opens a window or pause, before it publishes it in `number`.
      * until_ps[number % 2] belongs to the latest one. There are two elements because a slow worker
-     * may still read that of a pause when the driver already writes that of the next window. The
+     * may still read the element of a pause while the driver writes the one of the next window. The
      * element of the pause is written again only after all workers have finished this window.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */

@@ -30,7 +30,8 @@
 #define WORKER_ONCE_PS  1000u     /* a device that is due sooner polls continuously */
 #define WORKER_FEW_SEGS 8u /* up to this many segments in a round are few messages, no stream */
 
-static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their numbers wrap");
+static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
+              "group numbers are taken modulo GROUPS");
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * finished.h - records of collectives and messages that a process has finished: a ring in the host
- * interface's memory, written by the process's library while a client watches. A second ring holds
- * the collectives that emu_comm_draw() selects.
+ * interface's memory, written by the process's library while a client watches. A second ring
+ * contains the collectives that emu_comm_draw() selects.
  *
  * The writer overwrites the oldest entry and never waits; a reader that is too slow finds out how
  * many entries it has missed. The fabric copies the entries and drops invalid ones.
@@ -45,14 +45,14 @@ struct emu_finished {
     uint32_t group;    /* id of the group; of a message: the peer's node */
     /* of a broadcast or reduction: the root's node; of a message: the peer's incarnation */
     uint32_t root;
-    uint16_t members; /* members of the group; 65535: so many or more */
-    uint8_t kind;     /* enum emu_kind or enum emu_finished_kind */
-    uint8_t op;       /* reductions: enum emu_op, enum emu_type */
-    uint8_t type;
-    uint8_t report_bits; /* struct emu_comm_draw */
+    uint16_t members;    /* members of the group; 65535: so many or more */
+    uint8_t kind;        /* enum emu_kind or enum emu_finished_kind */
+    uint8_t op;          /* of a reduction: enum emu_op */
+    uint8_t type;        /* of a reduction: enum emu_type */
+    uint8_t report_bits; /* see struct emu_comm_draw */
 };
 
-/* In the host interface's memory. */
+/* A ring of such records, in the host interface's memory. */
 struct emu_finished_shared {
     alignas(EMU_LINE) _Atomic uint64_t count; /* entries written; the latest ones are kept */
     _Atomic uint64_t word[EMU_FINISHED_SLOTS][EMU_FINISHED_WORDS];

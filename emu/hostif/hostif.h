@@ -168,7 +168,7 @@ struct emu_hostif_shared {
     /* Written by the fabric; read by the adapter. */
     alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that have entered the fabric */
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments written */
-    _Atomic uint32_t down_shift;                  /* as up_shift */
+    _Atomic uint32_t down_shift;                  /* segment n is in slot n + down_shift */
 
     /*
      * Set by the fabric's worker before it sleeps: the events for which the adapter rings the bell.
@@ -303,7 +303,7 @@ struct emu_hostif_nic {
     uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
-    uint32_t up_shift, down_shift; /* of the segments between those heads and tails */
+    uint32_t up_shift, down_shift; /* shifts of the segments between these heads and tails */
 };
 
 /**

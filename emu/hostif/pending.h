@@ -52,7 +52,7 @@ struct emu_pending_op {
     uint64_t tag;
     uint64_t ignore; /* of a receive: bits of the tag that are not compared */
     uint64_t bytes;
-    uint32_t node; /* of the peer; EMU_PENDING_ANY: any node */
+    uint32_t node; /* the peer's node; EMU_PENDING_ANY: any node */
     uint8_t kind;  /* enum emu_pending_kind */
     uint8_t state; /* enum emu_pending_state */
     uint8_t spare[2];
@@ -63,15 +63,15 @@ struct emu_pending_what {
     uint64_t bytes; /* payload of the operation, or of one segment */
     uint32_t root;  /* the root's node; EMU_PENDING_ANY: none or unknown */
     uint8_t kind;   /* enum emu_kind */
-    uint8_t op;     /* reductions: enum emu_op, enum emu_type */
-    uint8_t type;
+    uint8_t op;     /* of a reduction: enum emu_op */
+    uint8_t type;   /* of a reduction: enum emu_type */
     uint8_t spare;
 };
 
 /* A group of the process. */
 struct emu_pending_group {
     uint64_t begun;  /* collectives that the process has begun in the group */
-    uint64_t number; /* of its oldest unfinished collective, counted from 1 */
+    uint64_t number; /* number of the oldest unfinished collective, from 1 */
     /* when a sample first found this collective unfinished; 0: none is unfinished */
     uint64_t since_ns;
     struct emu_pending_what what; /* the oldest unfinished collective */
@@ -87,27 +87,27 @@ struct emu_pending_group {
  * form the group are not shown.
  */
 struct emu_pending_call {
-    uint64_t since_ns; /* 0: none */
-    uint32_t members;  /* of the communicator */
+    uint64_t since_ns; /* since when the call waits; 0: there is none */
+    uint32_t members;  /* members of the communicator */
     uint8_t kind;      /* enum emu_kind */
     uint8_t spare[3];
-    char name[EMU_PENDING_NAME]; /* of the communicator */
+    char name[EMU_PENDING_NAME]; /* the communicator's name */
 };
 
 /* The first time that this process saw members of a group call different collectives. */
 struct emu_pending_mismatch {
-    uint32_t group;  /* id */
+    uint32_t group;  /* the group's id */
     uint32_t node;   /* sender of the segment that did not match; EMU_PENDING_ANY: no mismatch */
     uint64_t number; /* number of the collective, or of a later one */
     struct emu_pending_what mine, other;
-    char name[EMU_PENDING_NAME]; /* of the group */
+    char name[EMU_PENDING_NAME]; /* the group's name */
 };
 
 struct emu_pending {
-    uint64_t written_ns; /* 0: never */
+    uint64_t written_ns; /* when the block was last written; 0: never */
     uint64_t quiet_ns;   /* since when no operation has begun, progressed or completed */
     uint32_t waits;      /* 1: the program polls for completions and finds none */
-    uint32_t groups;     /* entries in group[] */
+    uint32_t groups;     /* number of entries in group[] */
     uint32_t more;       /* 1: further groups did not fit */
     uint32_t unexpected; /* number of received messages that no receive has matched */
     struct emu_pending_op send,
@@ -120,7 +120,7 @@ struct emu_pending {
 #define EMU_PENDING_WORDS (sizeof(struct emu_pending) / sizeof(uint64_t))
 static_assert(sizeof(struct emu_pending) % sizeof(uint64_t) == 0, "words");
 
-/* In the host interface's memory. */
+/* The block in the host interface's memory. */
 struct emu_pending_shared {
     alignas(EMU_LINE) _Atomic uint32_t sequence; /* odd while the words are being written */
     _Atomic uint64_t word[EMU_PENDING_WORDS];

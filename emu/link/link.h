@@ -5,8 +5,9 @@
  * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns it when its
  * buffer policy allows. A *local* link is a pair of rings between two devices of this process. A
  * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while
- * no process is attached, segments sent there are dropped and counted. A comment with "raw:" or
- * "timed:" holds only for clock raw, or only for clocks with times (emu/util/clock.h).
+ * no process is attached, segments sent there are dropped and counted. A comment that begins with
+ * "raw:" is about clock raw only, and one with "timed:" about clocks with times only
+ * (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -34,7 +35,7 @@ struct emu_port_counts {
     _Atomic uint64_t dropped;  /* segments sent while no process was attached */
 };
 
-/* The process that is attached to a hostif link. In place of the two rings. */
+/* The process that is attached to a hostif link. This takes the place of the two rings. */
 struct emu_plug {
     _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
     struct emu_hostif *plugged;          /* copy of hostif, refreshed once per pass */
@@ -117,7 +118,7 @@ struct emu_rx {
         struct { /* EMU_LINK_HOSTIF */
             struct emu_plug plug;
             struct emu_credits
-                *credits; /* allocated by emu_link_hostif(), kept when processes change */
+                *credits; /* allocated by emu_link_hostif(); kept when another process attaches */
         };
     };
     struct emu_dev *owner;
@@ -435,7 +436,10 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
         emu_hostif_put(hostif, hdr, payload);
 }
 
-/** emu_tx_put_run - raw: emu_tx_put() of the @count segments in the pool's @bufs, in order. */
+/**
+ * emu_tx_put_run - raw: do emu_tx_put() for the @count segments in the pool's buffers @bufs, in
+ * order.
+ */
 static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, const uint32_t *bufs,
                                   uint32_t count)
 {
@@ -486,7 +490,8 @@ static inline bool emu_tx_refers(const struct emu_tx *tx)
 }
 
 /**
- * emu_tx_refer_run - raw: emu_tx_refer() of @count segments in one part of the buffer, from @on on.
+ * emu_tx_refer_run - raw: do emu_tx_refer() for the @count segments from @on on, which are in one
+ * block of the buffer.
  */
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {

@@ -33,10 +33,10 @@ struct emu_tx;
 
 /* Type of a record; the capture file contains these numbers. */
 enum emu_tap_what {
-    EMU_TAP_SEGMENT = 1, /* on a cable without channels or a hostif link */
-    EMU_TAP_PACKET,      /* on a cable with channels: a packet's head or continuation */
-    EMU_TAP_REPLY,       /* on a cable with channels: an ACK or a NACK */
-    EMU_TAP_CREDITS,     /* for segments of the opposite direction */
+    EMU_TAP_SEGMENT = 1, /* a segment on a cable without channels, or on a hostif link */
+    EMU_TAP_PACKET,      /* a packet's head or continuation, on a cable with channels */
+    EMU_TAP_REPLY,       /* an ACK or a NACK of a packet, on a cable with channels */
+    EMU_TAP_CREDITS,     /* credits for segments of the opposite direction */
     EMU_TAP_ANSWER       /* link-level retry's ACK or NACK of segments of the opposite direction */
 };
 
@@ -61,7 +61,7 @@ struct emu_tap_head {
     uint32_t about; /* CREDITS: channel; ANSWER: enum emu_answer */
     uint32_t note;  /* fourth word of a descriptor. PACKET: its CRC-32; SEGMENT: emu_entry.note */
 };
-static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "a format of files");
+static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "this is part of a file format");
 
 /* A slot of a worker's ring. */
 struct emu_tap_record {
@@ -106,7 +106,7 @@ struct emu_taps {
     struct emu_tap_end end[]; /* sorted by address */
 };
 
-/** emu_taps_sort - call after all ends are added, before the worker gets @taps. */
+/** emu_taps_sort - sort the ends. Call when all are added, before the worker gets @taps. */
 void emu_taps_sort(struct emu_taps *taps);
 
 /*

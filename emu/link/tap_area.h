@@ -74,7 +74,10 @@ static inline uint64_t emu_tap_there(struct emu_tap_ring *ring)
     return atomic_load_explicit(&ring->put, memory_order_acquire); /* P2: P1 */
 }
 
-/** emu_tap_done - all records before @taken have been read. Thread: the reader. */
+/**
+ * emu_tap_done - publish that the reader has read all records before number @taken. Thread: the
+ * reader.
+ */
 static inline void emu_tap_done(struct emu_tap_ring *ring, uint64_t taken)
 {
     atomic_store_explicit(&ring->taken, taken, memory_order_release); /* P3: P4 */

@@ -632,8 +632,8 @@ void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
 
 /*
  * Return whether an unread segment is in @block. The last segment in the block is unread if the
- * process's head has not passed it. mcast_buf_last[] is then less than a whole ring ahead of the
- * head; any other distance belongs to a segment that was read long ago.
+ * process's head has not passed it. mcast_buf_last[] is then 1 to EMU_HOSTIF_SLOTS ahead of the
+ * head. Any other distance means that the segment was read long ago.
  */
 static bool hostif_reads(const struct emu_hostif *hostif, uint32_t block)
 {

@@ -16,7 +16,7 @@
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
 
-#define EMU_HOSTIF_BATCH 16 /* segments copied in at a time */
+#define EMU_HOSTIF_BATCH 16 /* most segments that are copied in at a time */
 #define EMU_HOSTIF_FEW   4u /* more segments at once may be part of a stream */
 
 /*
@@ -29,9 +29,9 @@ struct emu_credits {
     uint64_t at_ps[EMU_XPOINT_MAX];
 };
 
-static_assert((EMU_XPOINT_MAX & (EMU_XPOINT_MAX - 1)) == 0, "credits' numbers may wrap");
+static_assert((EMU_XPOINT_MAX & (EMU_XPOINT_MAX - 1)) == 0, "credit numbers are taken modulo it");
 
-/** emu_credits_add - @count credits come back at @at_ps. Call in order of time. */
+/** emu_credits_add - add @count credits that come back at @at_ps. Call in the order of times. */
 static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, uint64_t at_ps)
 {
     for (; count; count--) {
@@ -72,7 +72,7 @@ struct emu_hostif {
     struct emu_credits *credits;
 
     /* Owned by the worker: into the fabric. */
-    uint32_t up_head;    /* segments copied out */
+    uint32_t up_head;    /* segments copied out of the up ring */
     uint32_t up_tail;    /* checked copy of the process's tail */
     uint32_t up_shift;   /* shift of the segments between these two */
     uint32_t up_polled;  /* tail at the last poll; a new one wakes the switch */

@@ -118,7 +118,10 @@ bool emu_hostif_show_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_show(hostif);
 }
 
-/* Return whether there is enough news to notify the process although the worker has more to do. */
+/*
+ * Return whether so much is unpublished that the process is to be notified although the worker has
+ * more to do.
+ */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;

@@ -36,7 +36,7 @@ def items(text):
 
 
 def formatted(text):
-    """Return a comment as roff: functions bold, parameters italic; Errors and so on begin a line."""
+    """Return a comment as roff: functions bold, parameters italic; Errors etc. begin a line."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text):
         ret.append(".PP")

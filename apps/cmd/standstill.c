@@ -305,7 +305,7 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_mismatch(to, json_object_object_get(one, "mismatch"));
 }
 
-/* --- calls on communicators that are forming their groups --------------------------- */
+/* --- collective calls during which a communicator's group is formed ----------------- */
 
 static struct json_object *call_at(const struct printing *to, size_t i)
 {
@@ -366,7 +366,7 @@ static void print_call(const struct printing *to, struct json_object *call)
     json_object_put(others);
 }
 
-/* The call of process @i if it is old, and no process before @i is in the same call; else NULL. */
+/* Return the call of process @i if it is old and no process before @i is in it, or NULL. */
 static struct json_object *first_of_call(const struct printing *to, size_t i)
 {
     struct json_object *call = call_at(to, i);
@@ -424,7 +424,7 @@ static const char *op_why(struct json_object *op)
     bool receives = strcmp(emu_json_text(op, "kind", ""), "receive") == 0;
 
     if (strcmp(state, "unsent") == 0)
-        return "it is not sent, because the peer accepts no more, or has never answered";
+        return "it is not sent: the peer accepts no more, or has never answered";
     if (strcmp(state, "moving") == 0)
         return receives ? "it has matched, and its data is being sent" : "it is being sent";
     return receives ? "no matching message has arrived" : "no matching receive is posted";

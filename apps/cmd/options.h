@@ -46,7 +46,7 @@ struct option_row {
     const char *name;
     const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
-    /* Parse a value into @into. For a wrong value, set @right to a text of what is right: false. */
+    /* Parse a value into @into. False: it is wrong; @right is then a text of what is right. */
     bool (*read)(void *into, const char *value, const char **right);
 
     /*

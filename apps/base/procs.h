@@ -25,7 +25,7 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 
-/** procs_is_stopped - return whether a signal or a debugger has stopped @pid. False: or unknown. */
+/** procs_is_stopped - is @pid stopped by a signal or a debugger? Returns false if not known. */
 bool procs_is_stopped(pid_t pid);
 
 /* What procs_stopped_for() remembers about a process. Zeros: it was not stopped. */

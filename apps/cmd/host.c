@@ -91,7 +91,7 @@ static void settle_in(void)
     signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a memory file beyond the limit is then an error of write() */
+    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file: a size limit is then an error */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -289,7 +289,7 @@ static bool is_cancelled(const struct host_plan *plan)
 {
     struct pollfd starter = {plan->starter_fd, 0, 0};
 
-    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* a descriptor -1 is ignored */
+    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* poll() ignores -1 */
 }
 
 /* Wait for an event of the fabric's start. Errors: those of conn_wait(); -EINTR, is_cancelled(). */
@@ -450,7 +450,7 @@ static bool reap(struct host *host)
     while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
         int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms > 0) {
-            poll(&end, 1, end.fd < 0 ? CHECK_MS : (int)left_ms); /* a descriptor -1 is ignored */
+            poll(&end, 1, end.fd < 0 ? CHECK_MS : (int)left_ms); /* poll() ignores -1 */
         } else {
             kill(host->pid, SIGKILL);
             in_time = false;

@@ -85,7 +85,7 @@ struct screen_state {
     bool quits;
 };
 
-/** screen_there - return whether this build has ncurses, without which the others do nothing. */
+/** screen_there - return whether this build has ncurses. If not, all other functions are empty. */
 bool screen_there(void);
 
 /** screen_open - take over the terminal. Returns false if its type is unknown. */

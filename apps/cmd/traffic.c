@@ -95,7 +95,7 @@ static bool interrupted(void)
     return true;
 }
 
-/* Call interrupted() for hosts_handshake(), while this host waits for another one. */
+/* The callback that hosts_handshake() calls while this host waits for another one. */
 static bool handshake_interrupted(void *ctx)
 {
     (void)ctx;
@@ -166,7 +166,7 @@ static void print_result(struct traffic_result *result, const struct traffic_con
  */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    bool prints = !config->hosts || !config->hosts->fabric.self; /* one of several hosts */
+    bool prints = !config->hosts || !config->hosts->fabric.self; /* not other hosts */
     struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
     struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
@@ -335,7 +335,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
-    struct capture_files files = {.path = NULL}; /* of the capture */
+    struct capture_files files = {.path = NULL}; /* those of --capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
